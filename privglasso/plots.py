@@ -21,17 +21,17 @@ from .validation import InputError, check_symmetric
 
 # %% ../nbs/0_ground/03_plots.ipynb #e9ba7456
 COLORS = {
-    "raw": "#0173b2",  # the data nobody but the publisher sees, and estimates from it
-    "private": "#cc78bc",  # the released table itself
+    "raw": "#0b4f8a",  # the data nobody but the publisher sees, and estimates from it
+    "private": "#d46ab8",  # the released table itself
     "naive": "#d55e00",  # an estimate from the release that ignores its noise
     "corrected": "#029e73",  # an estimate from the release with the noise subtracted
     "found": "#029e73",  # an edge that is true and estimated
-    "missed": "#56b4e9",  # true, not estimated
+    "missed": "#8ab8f0",  # true, not estimated
     "extra": "#d55e00",  # estimated, not true
     "truth": "#333333",  # what simulated data were drawn from
     "claimed": "#de8f05",  # what a paper states
-    "proved": "#ca9161",  # a bound with a proof
-    "chance": "#949494",  # what guessing achieves
+    "proved": "#8c564b",  # a bound with a proof
+    "chance": "#b8b8b8",  # what guessing achieves
 }
 
 # %% ../nbs/0_ground/03_plots.ipynb #728479d0
