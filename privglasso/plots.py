@@ -12,6 +12,7 @@ import numpy as np
 import seaborn as sns
 from matplotlib import pyplot as plt
 from matplotlib.collections import LineCollection
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.lines import Line2D
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 from scipy.sparse.csgraph import shortest_path
@@ -51,7 +52,8 @@ def use_theme():
         "font.size": 10, "axes.titlesize": 11, "axes.labelsize": 10, "legend.fontsize": 9,
         "xtick.labelsize": 9, "ytick.labelsize": 9, "legend.title_fontsize": 9, "grid.linewidth": 0.6,
         "axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": "#666666",
-        "lines.linewidth": 1.6, "lines.markersize": 4, "image.cmap": "vlag",
+        "lines.linewidth": 1.6, "lines.markersize": 4,
+        "font.sans-serif": ["Arial", "DejaVu Sans", "sans-serif"],
         "svg.hashsalt": "privglasso", "svg.fonttype": "none",
     })
     if _in_ipython():
@@ -67,6 +69,10 @@ def _in_ipython():
     return get_ipython() is not None
 
 # %% ../nbs/0_ground/03_plots.ipynb #906412ed
+_DIVERGING = LinearSegmentedColormap.from_list(
+    "diverging", ["#0b4f8a", "#7fb0dc", "#ffffff", "#f0a070", "#a83a00"], N=257).with_extremes(bad="#d0d0d0")
+
+
 def plot_precision(
     matrix,  # (p, p) symmetric array: a precision matrix or partial correlations
     ax=None,  # Axes to draw on; a new figure's when None
@@ -89,8 +95,7 @@ def plot_precision(
     off_diagonal = np.where(np.eye(p, dtype=bool), np.nan, matrix)
     limit = limit or np.abs(matrix[~np.eye(p, dtype=bool)]).max(initial=0) or 1.0
     ax = ax if ax is not None else plt.subplots(figsize=(4.6, 3.8))[1]
-    colors = plt.get_cmap("vlag").with_extremes(bad="#d0d0d0")
-    image = ax.imshow(off_diagonal, cmap=colors, vmin=-limit, vmax=limit, interpolation="nearest")
+    image = ax.imshow(off_diagonal, cmap=_DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
     ax.grid(False)
     ticks = range(p) if labels else []
@@ -117,7 +122,8 @@ def graph_layout(
 
     Notes
     -----
-    Kamada–Kawai from a circular start, disconnected components one step further apart than any connected pair.
+    Kamada–Kawai from a circular start; nodes without a path between them count as one step further apart than
+    any connected pair.
     """
     edges = _edges(adjacency, "adjacency")
     p = len(edges)
@@ -182,7 +188,7 @@ def _draw_comparison(ax, edges, true, pos):
     kinds = {"found": edges & true, "missed": true & ~edges, "extra": edges & ~true}
     for kind, chosen in kinds.items():
         _draw_edges(ax, chosen, pos, COLORS[kind], EDGE_STYLES[kind])
-    handles = [Line2D([], [], color=COLORS[kind], linestyle=EDGE_STYLES[kind], label=f"{kind} {chosen.sum() // 2}")
+    handles = [Line2D([], [], color=COLORS[kind], ls=EDGE_STYLES[kind], label=f"{kind} {chosen.sum() // 2}")
                for kind, chosen in kinds.items()]
     ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=3, frameon=False)
 
@@ -193,9 +199,9 @@ def _draw_nodes(ax, pos, labels):
     ax.margins(0.12)
     ax.axis("off")
     ax.scatter(*pos.T, s=24, color=COLORS["truth"], zorder=2)
-    for (x, y), label in zip(pos, labels or []):
-        ax.text(x, y, label, ha="center", va="center", fontsize=8, zorder=3,
-                bbox={"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "#666666", "linewidth": 0.8})
+    box = {"boxstyle": "round,pad=0.25", "facecolor": "white", "edgecolor": "#666666", "linewidth": 0.8}
+    for xy, label in zip(pos, labels or [], strict=labels is not None):
+        ax.text(*xy, label, ha="center", va="center", fontsize=8, zorder=3, bbox=box)
 
 # %% ../nbs/0_ground/03_plots.ipynb #1fd974e6
 DASHES = ["solid", (0, (6, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1.5)), (0, (9, 2, 1, 2, 1, 2))]
@@ -203,10 +209,10 @@ DASHES = ["solid", (0, (6, 2)), (0, (1, 1.2)), (0, (6, 2, 1, 2)), (0, (3, 1.5)),
 
 def _curve_styles(names):
     "A (colour, dash pattern) for each name."
-    unused = [color for color in sns.color_palette("colorblind").as_hex()
-              if color not in {COLORS.get(name) for name in names}]
-    colors = [COLORS[name] if name in COLORS else unused.pop(0) for name in names]
-    return [(color, DASHES[k % len(DASHES)]) for k, color in enumerate(colors)]
+    others = [name for name in names if name not in COLORS]
+    violet = sns.color_palette("light:#4b2a86", len(others) + 2).as_hex()[2:]
+    colors = COLORS | dict(zip(others, violet, strict=True))
+    return [(color, DASHES[k % len(DASHES)]) for k, color in enumerate(map(colors.get, names))]
 
 
 def plot_roc(
@@ -215,10 +221,10 @@ def plot_roc(
 ):  # the Axes
     "Draw ROC curves of edge recovery over the line of guessing."
     ax = ax if ax is not None else plt.subplots(figsize=(4.6, 3.8))[1]
-    ax.plot([0, 1], [0, 1], color=COLORS["chance"], linewidth=1)
-    for (name, curve), (color, dashes) in zip(curves.items(), _curve_styles(curves)):
+    ax.plot([0, 1], [0, 1], color=COLORS["chance"], linewidth=1, label="guessing")
+    for (name, curve), (color, dashes) in zip(curves.items(), _curve_styles(curves), strict=True):
         ax.plot(curve[0], curve[1], color=color, linestyle=dashes, label=name)
-    _unit_square(ax, "false positive rate (share of absent edges)", "true positive rate (share of true edges)")
+    _unit_square(ax, "false positive rate (of absent edges)", "true positive rate (of true edges)")
     return ax
 
 
@@ -240,7 +246,7 @@ def plot_tradeoff(
     """
     ax = ax if ax is not None else plt.subplots(figsize=(4.6, 3.8))[1]
     ax.plot([0, 1], [1, 0], color=COLORS["chance"], linewidth=1, label="perfect privacy")
-    for (name, curve), (color, dashes) in zip(curves.items(), _curve_styles(curves)):
+    for (name, curve), (color, dashes) in zip(curves.items(), _curve_styles(curves), strict=True):
         ax.plot(*_tradeoff_points(curve), color=color, linestyle=dashes, label=name)
     _unit_square(ax, "type I error (false alarm)", "type II error (missed detection)")
     return ax
@@ -249,6 +255,6 @@ def plot_tradeoff(
 def _tradeoff_points(curve):
     "Points of a trade-off curve given as mu or as a pair of arrays."
     if np.ndim(curve) == 0:
-        type_one = ndtr(np.linspace(-6, 6, 121))
+        type_one = ndtr(np.linspace(-6, 6, 49))
         return type_one, ndtr(ndtri(1 - type_one) - curve)
     return curve[0], curve[1]
