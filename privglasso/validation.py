@@ -82,16 +82,17 @@ def check_table(
 # %% ../nbs/0_ground/01_validation.ipynb #e704db08
 def _as_float(X, name, columns):
     "The table as float64, naming the columns that are not numbers."
-    if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        kinds = [np.dtype(getattr(t, "numpy_dtype", t)).kind if not hasattr(t, "categories") else "O" for t in X.dtypes]
-        X = X.to_numpy() if all(kind in "biuf" for kind in kinds) else X
+    if hasattr(X, "columns"):
+        kinds = [dtype.kind for dtype in X.dtypes]
     else:
         X = np.asarray(X)
         kinds = [X.dtype.kind] * len(columns)
-    text = [column for column, kind in zip(columns, kinds) if kind not in "biuf"]
+    text = [column for column, kind in zip(columns, kinds, strict=True) if kind not in "biuf"]
     if text:
         raise InputError(name, text, "these columns are not numeric: encode or drop them")
-    return np.asarray(X, dtype=np.float64)
+    if hasattr(X, "columns"):
+        return X.to_numpy(dtype=np.float64, na_value=np.nan)
+    return X.astype(np.float64)
 
 # %% ../nbs/0_ground/01_validation.ipynb #42788574
 def check_symmetric(
@@ -113,5 +114,5 @@ def check_symmetric(
         raise InputError(name, "matrix with NaN or infinity", "give finite entries")
     gap = np.abs(S - S.T).max()
     if gap > 1e-10 * np.abs(S).max():
-        raise InputError(name, f"matrix with |S - S'| up to {gap:.3g}", "give a symmetric matrix, such as (S + S.T) / 2")
+        raise InputError(name, f"matrix with |S - S'| up to {gap:.3g}", "symmetrise it: (S + S.T) / 2")
     return (S + S.T) / 2

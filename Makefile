@@ -1,0 +1,56 @@
+# Each target sets itself up on a fresh machine: Python >= 3.11 and the package registry are enough.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+export SOURCE_DATE_EPOCH = 0
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+# uv where it is installed, otherwise venv and pip
+INSTALL = if command -v uv >/dev/null 2>&1; then uv pip install -q --python $(BIN)/python $(1); \
+          else $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test docs lab check refresh grid
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "privglasso needs Python >= 3.11; name one with: make PYTHON=/path/to/python3.11"; exit 1; }
+	@if command -v uv >/dev/null 2>&1; then uv venv -q --python $(PYTHON) $(VENV); else $(PYTHON) -m venv $(VENV); fi
+
+$(VENV)/.core: pyproject.toml | $(BIN)/python
+	@echo "installing privglasso"
+	@$(call INSTALL,-e .)
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "installing privglasso with what its tests and documentation need"
+	@$(call INSTALL,-e '.[dev]')
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.core  ## publish, recover and compare; DATA=sachs for the real cell signalling data
+	$(BIN)/privglasso demo $(if $(DATA),--data $(DATA))
+
+test: $(VENV)/.dev  ## run every chapter's proofs and every test
+	nbdev-test --n-workers $(WORKERS) --timing
+	pytest -n $(WORKERS)
+
+docs: $(VENV)/.dev  ## build the book as a site in _docs/html
+	$(BIN)/python docs/build.py
+
+lab: $(VENV)/.dev  ## read and rerun the book in JupyterLab
+	$(BIN)/jupyter lab nbs
+
+check: $(VENV)/.dev  ## lint; export, outputs and README in sync
+	ruff check .
+	pytest -n $(WORKERS) tests/test_book.py
+
+refresh: $(VENV)/.dev  ## export the package, rerun and save every chapter, make README anew
+	nbdev-export
+	nbdev-test --save --n-workers $(WORKERS)
+	nbdev-clean
+	$(BIN)/python docs/readme.py
+
