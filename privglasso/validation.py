@@ -114,5 +114,5 @@ def check_symmetric(
         raise InputError(name, "matrix with NaN or infinity", "give finite entries")
     gap = np.abs(S - S.T).max()
     if gap > 1e-10 * np.abs(S).max():
-        raise InputError(name, f"matrix with |S - S'| up to {gap:.3g}", "symmetrise it: (S + S.T) / 2")
+        raise InputError(name, f"matrix with |S - S'| up to {gap:.3g}", "give a symmetric matrix: (S + S.T) / 2")
     return (S + S.T) / 2
