@@ -1,3 +1,47 @@
-"""Graph learning on privately released data."""
+"""Graph learning on privately released data: guarantees that hold, and the graph from the release alone.
+
+Public names load on first use, so that ``import privglasso`` is quick.
+"""
+
+import importlib
 
 __version__ = "0.1.0"
+
+# module → the names it offers at the top level, in the order of the book
+_PUBLIC = {
+    "settings": ["setting", "SettingsError"],
+    "validation": ["InputError"],
+    "kernels": [],
+    "plots": ["use_theme", "plot_graph", "plot_precision", "plot_roc", "plot_tradeoff"],
+    "synthetic": ["tridiagonal_precision", "chain_precision", "random_sparse_precision", "sample_gaussian",
+                  "example_table"],
+    "datasets": ["Dataset", "DataError", "load_grid11", "load_sachs"],
+    "metrics": ["auc", "auc_by_magnitude", "auc_by_path_entry", "confusion", "f1_score", "partial_correlations",
+                "relative_error", "roc_curve_path", "support"],
+    "covariance": ["CovarianceError", "noise_corrected_covariance", "sample_covariance"],
+    "gdp": ["compose_gdp", "delta_gdp", "epsilon_gdp", "mu_gdp", "tradeoff_gdp"],
+    "discrete_gaussian": [],
+    "release": ["DiscreteGaussianMechanism", "GaussianMechanism", "Guarantee", "NoGuarantee", "ReleaseError",
+                "TableRelease", "read_release"],
+    "solvers": ["ConvergenceError", "InfeasibleError", "graphical_lasso", "graphical_lasso_path",
+                "min_feasible_alpha", "nearest_psd"],
+    "estimators": ["PrivateGraphicalLasso", "PrivateGraphicalLassoCV"],
+    "experiments": ["snr_to_sigma"],
+}
+_HOME = {name: module for module, names in _PUBLIC.items() for name in names}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name):
+    if name in _PUBLIC:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *_PUBLIC, *_HOME})
