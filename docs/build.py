@@ -1,0 +1,127 @@
+"""Render the book: nbs/ → _docs/source (processed notebooks, API pages) → _docs/html.
+
+Run as `python docs/build.py`. Any warning of Sphinx is an error.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from itertools import groupby
+from pathlib import Path
+
+import nbformat
+from process import module_of, process, relink, title_of
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def chapters(nbs):
+    "The chapters in the order to read them: by part, then by number."
+    return sorted(nbs.glob("[0-9]_*/[0-9][0-9]_*.ipynb"))
+
+
+def part_of(path):
+    "A chapter's part, as the sidebar calls it: 1_publish is Publish."
+    return path.parent.name.partition("_")[2].capitalize()
+
+
+def exported_symbols():
+    "nbdev's index of exported names."
+    scope = {}
+    exec((ROOT / "privglasso/_modidx.py").read_text(encoding="utf-8"), scope)
+    return scope["d"]["syms"]
+
+
+def link_target(path, nbs, source):
+    """How links of the notebook `path` are carried over.
+
+    A link to another notebook stays as it is; any other file of the repository is copied beside the rendered
+    pages; a link to a folder, which a web page cannot show, becomes plain text.
+    """
+
+    def target(link):
+        file = (path.parent / link).resolve()
+        if file.is_relative_to(nbs) or not file.is_relative_to(ROOT):
+            return link
+        if not file.is_file():
+            return None
+        copy = source / "files" / file.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+        return Path(os.path.relpath(copy, source / path.relative_to(nbs).parent)).as_posix()
+
+    return target
+
+
+def toctree(caption, entries):
+    "A toctree for the sidebar alone, as MyST."
+    return f"```{{toctree}}\n:caption: {caption}\n:hidden:\n\n" + "\n".join(entries) + "\n```\n"
+
+
+def contents(paths, nbs):
+    "The toctrees of the whole book, one for each part and one for the reference."
+    parts = [
+        toctree(part, [path.relative_to(nbs).with_suffix("").as_posix() for path in group])
+        for part, group in groupby(paths, part_of)
+    ]
+    return "\n".join([*parts, toctree("Reference", ["api/index"])])
+
+
+def api_page(module, chapter):
+    "One module's reference page, as reStructuredText."
+    title = f"privglasso.{module}"
+    return (
+        f"{title}\n{'=' * len(title)}\n\nDerived, tested and drawn in the chapter :doc:`/{chapter}`.\n\n"
+        f".. automodule:: {title}\n   :members:\n   :member-order: bysource\n"
+    )
+
+
+def api_index(rows):
+    "The list of modules with the chapter each comes from, as reStructuredText."
+    table = "".join(f"   * - :doc:`{module}`\n     - :doc:`/{chapter}`\n" for module, chapter in rows)
+    tree = "".join(f"   {module}\n" for module, _ in rows)
+    return (
+        "API reference\n=============\n\nA module and the chapter it is exported from have the same name.\n\n"
+        f".. list-table::\n   :header-rows: 1\n\n   * - Module\n     - Chapter\n{table}\n"
+        f".. toctree::\n   :hidden:\n\n{tree}"
+    )
+
+
+def write_source(nbs, source):
+    "Everything Sphinx reads."
+    symbols, paths, reference = exported_symbols(), chapters(nbs), []
+    for path in [nbs / "index.ipynb", *paths]:
+        notebook = nbformat.read(path, as_version=4)
+        name = path.relative_to(nbs)
+        if module := module_of(notebook):
+            reference.append((module, name.with_suffix("").as_posix()))
+        notebook = process(notebook, symbols, link_target(path, nbs, source))
+        if path.name == "index.ipynb":
+            notebook.cells.append(nbformat.v4.new_markdown_cell(contents(paths, nbs), id="contents"))
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(notebook, source / name)
+    (source / "api").mkdir()
+    (source / "api/index.rst").write_text(api_index(reference), encoding="utf-8")
+    for module, chapter in reference:
+        (source / f"api/{module}.rst").write_text(api_page(module, chapter), encoding="utf-8")
+
+
+def run_sphinx(out):
+    "Render `out`/source into `out`/html; the exit code is Sphinx's."
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-E"]
+    folders = ["-c", ROOT / "docs", "-d", out / "doctrees", out / "source", out / "html"]
+    return subprocess.run([*command, *folders], check=False).returncode
+
+
+def build(nbs, out):
+    "Build the book of `nbs` anew in `out`; return 0 if there was nothing to complain about."
+    shutil.rmtree(out, ignore_errors=True)
+    write_source(nbs, out / "source")
+    code = run_sphinx(out)
+    print(f"the book is in {out / 'html/index.html'}" if code == 0 else "the book has the faults named above")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(build(ROOT / "nbs", ROOT / "_docs"))

@@ -1,0 +1,229 @@
+"""What a reader of the rendered book sees of a notebook, cell by cell.
+
+A chapter as it stands in `nbs/` holds more than its reader needs: cells that only set the theme, directives, the
+source of every helper at full length. The functions here turn it into the notebook that Sphinx renders. They know
+nothing of Sphinx's run and touch no file, so that they can be tested on three cells.
+"""
+
+import ast
+import re
+
+LONGEST_OPEN_SOURCE = 20  # lines; a longer exported cell is folded, below its signature and docstring
+DIRECTIVE = re.compile(r"#\s*\|\s*([\w-]+)\s*:?\s*(.*)")
+DROPPED = {"hide", "default_exp"}
+EXPORTING = {"export", "exports", "exporti"}
+RELATIVE_LINK = re.compile(r"(!?\[[^\]]*\]\()(?!\w+:|#|/)([^)\s#]+)(#[^)\s]*)?(\))")
+# code blocks, links, formulas and doubled backticks are stepped over; what is left in single backticks may be a name
+SPAN = re.compile(
+    r"(?P<skip>^ *(?P<fence>```+|~~~+).*?^ *(?P=fence) *$|``.+?``|!?\[[^\]]*\]\([^)]*\)|\$\$.*?\$\$|^#+ .*?$)"
+    r"|(?<![`}])`(?P<name>[A-Za-z_][\w.]*)(?P<call>\([^`<>]*\))?`",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def split_directives(source):
+    "The directives at the head of a code cell as {name: value}, and the code below them."
+    directives, lines = {}, source.splitlines()
+    while lines and (not lines[0].strip() or DIRECTIVE.match(lines[0])):
+        if match := DIRECTIVE.match(lines.pop(0)):
+            directives[match[1]] = match[2].strip().strip("\"'")
+    return directives, "\n".join(lines).rstrip()
+
+
+def is_on(directives, name):
+    "Whether a directive such as `#| code-fold` or `#| code-fold: true` is there and not false."
+    return directives.get(name, "false") != "false"
+
+
+def is_shown(cell):
+    "Whether the reader sees this cell at all."
+    if cell.cell_type != "code":
+        return bool(cell.source.strip())
+    directives, code = split_directives(cell.source)
+    if DROPPED & directives.keys() or directives.get("include") == "false" or not code:
+        return False
+    return "slow" not in directives or bool(cell.outputs)
+
+
+def module_of(notebook):
+    "The name of the module a notebook exports to, or None."
+    directives = (split_directives(cell.source)[0] for cell in notebook.cells if cell.cell_type == "code")
+    return next((d["default_exp"] for d in directives if "default_exp" in d), None)
+
+
+def title_of(notebook):
+    "The text of the notebook's first heading."
+    return next(m[1] for cell in notebook.cells if (m := re.match(r"# (.+)", cell.source)))
+
+
+def statements(code):
+    "The top-level statements of a cell; none if it holds a magic."
+    try:
+        return ast.parse(code).body
+    except SyntaxError:
+        return []
+
+
+def defined_names(code):
+    "Functions and classes a cell defines at its top level."
+    kinds = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
+    return [node.name for node in statements(code) if isinstance(node, kinds)]
+
+
+def only_imports(code):
+    "Whether a cell does nothing but import."
+    found = statements(code)
+    return bool(found) and all(isinstance(node, ast.Import | ast.ImportFrom) for node in found)
+
+
+def figure_title(code):
+    "The titles a cell gives to its figures, joined; the part of an f-string that is computed becomes an ellipsis."
+    found = []
+    for node in ast.walk(ast.Module(statements(code), [])):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in {"set_title", "suptitle", "title"}:
+            found += node.args[:1]
+        if isinstance(node, ast.Call):
+            found += [k.value for k in node.keywords if k.arg == "title"]
+    return "; ".join(dict.fromkeys(filter(None, map(_text, found))))
+
+
+def _text(node):
+    "A string literal's text, or an empty string."
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return " ".join(node.value.split())
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(part) or "…" for part in node.values)
+    return ""
+
+
+def has_figure(cell):
+    "Whether a code cell's outputs hold an image."
+    return any(kind.startswith("image/") for out in cell.outputs for kind in out.get("data", {}))
+
+
+def is_progress_bar(output):
+    "Whether an output is what a progress bar left behind."
+    return output.output_type == "stream" and output.name == "stderr" and "%|" in output.text
+
+
+def name_index(symbols):
+    "{name, Class.method, module.name or full name: set of full names} of the public names in nbdev's index."
+    index = {}
+    for full in (name for module in symbols.values() for name in module):
+        parts = full.split(".")
+        if any(part.startswith("_") for part in parts):
+            continue
+        for start in range(min(3, len(parts))):
+            index.setdefault(".".join(parts[start:]), set()).add(full)
+    return index
+
+
+def link_names(text, index, module):
+    "Backticked public names become links to the API page; a name two modules share is the chapter's own."
+
+    def link(match):
+        if match["skip"]:
+            return match[0]
+        candidates = index.get(match["name"], set())
+        own = {full for full in candidates if full.split(".")[1] == module}
+        if len(own or candidates) != 1:
+            return match[0]
+        (full,) = own or candidates
+        return f"{{py:obj}}`{match['name']}{match['call'] or ''} <{full}>`"
+
+    return SPAN.sub(link, text)
+
+
+def style_blockquotes(text):
+    "Give the subtitle below the title, and every **Result.**, the class its style hangs on."
+    text = re.sub(r"\A(# .+\n+)(?=> )", r"\1\n{.subtitle}\n", text)
+    return re.sub(r"^(?=> \*\*Result\b)", "\n{.result}\n", text, flags=re.MULTILINE)
+
+
+def relink(text, target):
+    "Pass every relative link of a Markdown text through `target`, which returns None for a link to be undone."
+
+    def link(match):
+        new = target(match[2])
+        return re.match(r"!?\[([^\]]*)", match[0])[1] if new is None else match[1] + new + (match[3] or "") + match[4]
+
+    return RELATIVE_LINK.sub(link, text)
+
+
+def markdown_cell(cell, text):
+    "A Markdown cell in the place of `cell`."
+    return type(cell)(cell_type="markdown", metadata={}, source=text)
+
+
+def show_code(cell, module, heading):
+    "A code cell as the reader sees it, as a list of cells: what introduces an exported one, then the source."
+    directives, code = split_directives(cell.source)
+    cell.source, cell.outputs = code, [out for out in cell.outputs if not is_progress_bar(out)]
+    names = defined_names(code)
+    exported = bool(EXPORTING & directives.keys())
+    folded = is_on(directives, "code-fold") or only_imports(code)
+    folded = folded or exported and code.count("\n") >= LONGEST_OPEN_SOURCE
+    tags = {
+        "slow": "slow" in directives,
+        "exported": exported,
+        "remove-input": directives.get("echo") == "false",
+        "remove-output": directives.get("output") == "false",
+        "hide-input": folded,
+    }
+    summary = directives.get("code-summary") or folded_as(code, names, exported)
+    rendering = {"code_prompt_show": summary, "code_prompt_hide": summary}
+    if has_figure(cell):
+        rendering["image"] = {"alt": directives.get("fig-alt") or figure_title(code) or f"Figure: {heading}"}
+    cell.metadata = {"tags": [tag for tag, on in tags.items() if on], "mystnb": rendering}
+    public = [name for name in names if not name.startswith("_")]
+    if not exported or not public:
+        return [cell]
+    return [markdown_cell(cell, introduce(public, code, module, folded)), cell]
+
+
+def folded_as(code, names, exported):
+    "What stands on a folded cell."
+    if only_imports(code):
+        return "Imports"
+    return "Source of " + ", ".join(names) if exported and names else "Code"
+
+
+def introduce(names, code, module, folded):
+    "Above folded source stand signature and docstring; above open source, which has both, only a link."
+    if not folded:
+        return "{.api-link}\n" + " ".join(f"{{py:obj}}`{name} <privglasso.{module}.{name}>`" for name in names)
+    classes = {node.name for node in statements(code) if isinstance(node, ast.ClassDef)}
+    kinds = {name: "autoclass" if name in classes else "autofunction" for name in names}
+    blocks = [f".. {kind}:: privglasso.{module}.{name}\n   :no-index:\n" for name, kind in kinds.items()]
+    return "```{eval-rst}\n" + "\n".join(blocks) + "```"
+
+
+def process(notebook, symbols, target):
+    """Turn a chapter into the notebook Sphinx renders.
+
+    Parameters
+    ----------
+    notebook : nbformat.NotebookNode
+        Changed in place.
+    symbols : dict
+        nbdev's index of exported names, `privglasso._modidx.d["syms"]`.
+    target : callable
+        Where a relative link leads in the rendered book, or None if to nowhere.
+
+    Returns
+    -------
+    nbformat.NotebookNode
+    """
+    module, index, heading, cells = module_of(notebook), name_index(symbols), "", []
+    for cell in filter(is_shown, notebook.cells):
+        if cell.cell_type == "code":
+            cells += show_code(cell, module, heading)
+            continue
+        heading = (re.findall(r"^#+ (.+)", cell.source, re.MULTILINE) or [heading])[-1]
+        text = link_names(relink(cell.source, target), index, module)
+        cells.append(markdown_cell(cell, style_blockquotes(text)))
+    notebook.cells = cells
+    notebook.metadata = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    for number, cell in enumerate(cells):
+        cell.id = f"cell-{number}"
+    return notebook
