@@ -84,13 +84,14 @@ def figure_title(code):
             found += node.args[:1]
         if isinstance(node, ast.Call):
             found += [k.value for k in node.keywords if k.arg == "title"]
-    return "; ".join(dict.fromkeys(filter(None, map(_text, found))))
+    texts = (" ".join(_text(node).split()) for node in found)
+    return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
 def _text(node):
     "A string literal's text, or an empty string."
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return " ".join(node.value.split())
+        return node.value
     if isinstance(node, ast.JoinedStr):
         return "".join(_text(part) or "…" for part in node.values)
     return ""
