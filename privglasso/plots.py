@@ -134,7 +134,18 @@ def graph_layout(
     steps[np.isinf(steps)] = steps[np.isfinite(steps)].max() + 1
     distance = {i: dict(enumerate(row)) for i, row in enumerate(steps)}
     pos = nx.kamada_kawai_layout(nx.from_numpy_array(edges), dist=distance, pos=circle)
-    return np.array([pos[i] for i in range(p)])
+    return _turned(np.array([pos[i] for i in range(p)]))
+
+
+def _turned(pos):
+    "The layout with its long side level and its first node on the left; left alone if about as wide as high."
+    centred = pos - pos.mean(axis=0)
+    spread, axes = np.linalg.eigh(centred.T @ centred)
+    if spread[0] > 0.8 * spread[1]:
+        return pos
+    turned = centred @ axes[:, ::-1]
+    turned *= np.where(turned[0] > 0, -1, 1)
+    return turned / np.abs(turned).max()
 
 
 def _edges(adjacency, name):
