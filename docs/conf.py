@@ -27,6 +27,7 @@ extensions = [
 nb_execution_mode = "off"
 nb_merge_streams = True
 myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "dollarmath"]
+myst_dmath_double_inline = True  # $$…$$ in the middle of a paragraph, as Jupyter has it
 myst_heading_anchors = 3
 
 # the text in single backticks of a docstring is a name: a link if the book exports it, plain code if not

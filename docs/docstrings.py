@@ -3,33 +3,27 @@
 import inspect
 import re
 
+from docutils.utils import new_document
 from fastcore.docments import docments
+from myst_parser.mocking import MockRSTParser
+from sphinx.util.docutils import SphinxDirective
 
 RETURNED = re.compile(r"^\s*\).*:\s+#\s*(.+)$", re.MULTILINE)  # the comment behind a signature's last line
 LITERAL_OR_FORMULA = re.compile(r"(``.*?``|`[^`]*`|\$[^$]+\$)")
 SPECIAL = re.compile(r"(?<!\\)\||(?<=\w)_(?!\w)")  # a substitution, or a reference such as alpha_
 
 
-def section(title, rows):
-    "A numpydoc section of (name, description) rows."
-    lines = [title, "-" * len(title)]
-    for name, text in rows:
-        lines += [name, f"    {text}"]
-    return [*lines, ""]
-
-
 def add_docments(app, what, name, obj, options, lines):
-    "Comments beside the arguments become numpydoc's Parameters and Returns, unless the docstring has its own."
-    if what not in {"function", "method"} or "Parameters" in lines or "Returns" in lines:
+    "Comments beside the arguments become the fields Parameters and Returns, unless the docstring has its own."
+    if what not in {"function", "method"} or any(line.startswith((":param", ":returns")) for line in lines):
         return
-    comments = {name: text for name, text in docments(obj).items() if text}
-    comments.pop("return", None)
-    returned = RETURNED.search(inspect.getsource(obj))
-    extra = section("Parameters", comments.items()) if comments else []
-    extra += section("Returns", [(returned[1], "")]) if returned else []
-    underlines = [number for number, line in enumerate(lines) if line and set(line) == {"-"}]
-    at = underlines[0] - 1 if underlines else len(lines)
-    lines[at:at] = extra if underlines else ["", *extra]
+    comments = {name: text for name, text in docments(obj).items() if text and name != "return"}
+    fields = [f":param {name}: {text}" for name, text in comments.items()]
+    if returned := RETURNED.search(inspect.getsource(obj)):
+        fields.append(f":returns: {returned[1]}")
+    sections = [number for number, line in enumerate(lines) if line.startswith((":", ".. rubric::"))]
+    at = sections[0] if sections else len(lines)
+    lines[at:at] = ["", *fields, ""] if fields else []
 
 
 def escape_prose(app, what, name, obj, options, lines):
@@ -44,8 +38,26 @@ def escape_prose(app, what, name, obj, options, lines):
         lines[number] = field + "".join(spans)
 
 
+class ReStructuredText(SphinxDirective):
+    """reStructuredText inside a notebook.
+
+    MyST's own eval-rst pads the text with as many blank lines as stand before it, and myst-nb counts 10000 lines a
+    cell: a chapter took seconds.
+    """
+
+    has_content = True
+
+    def run(self):
+        "Parse the content into nodes."
+        document = new_document(self.state.document["source"], self.state.document.settings)
+        document.reporter = self.state.document.reporter
+        MockRSTParser().parse("\n".join(self.content), document)
+        return document.children
+
+
 def setup(app):
-    "Docstrings pass add_docments, then napoleon (priority 500), then escape_prose."
-    app.connect("autodoc-process-docstring", add_docments, priority=400)
+    "Docstrings pass napoleon (priority 500), then add_docments, then escape_prose."
+    app.add_directive("rst", ReStructuredText)
+    app.connect("autodoc-process-docstring", add_docments, priority=550)
     app.connect("autodoc-process-docstring", escape_prose, priority=600)
     return {"parallel_read_safe": True}

@@ -12,11 +12,13 @@ LONGEST_OPEN_SOURCE = 20  # lines; a longer exported cell is folded, below its s
 DIRECTIVE = re.compile(r"#\s*\|\s*([\w-]+)\s*:?\s*(.*)")
 DROPPED = {"hide", "default_exp"}
 EXPORTING = {"export", "exports", "exporti"}
-RELATIVE_LINK = re.compile(r"(!?\[[^\]]*\]\()(?!\w+:|#|/)([^)\s#]+)(#[^)\s]*)?(\))")
-# code blocks, links, formulas and doubled backticks are stepped over; what is left in single backticks may be a name
-SPAN = re.compile(
-    r"(?P<skip>^ *(?P<fence>```+|~~~+).*?^ *(?P=fence) *$|``.+?``|!?\[[^\]]*\]\([^)]*\)|\$\$.*?\$\$|^#+ .*?$)"
-    r"|(?<![`}])`(?P<name>[A-Za-z_][\w.]*)(?P<call>\([^`<>]*\))?`",
+# code blocks, doubled backticks and formulas hold neither names nor links
+OPAQUE = r"^ *(?P<fence>```+|~~~+).*?^ *(?P=fence) *$|``.+?``|\$\$.*?\$\$|\$[^$\n]+\$"
+LINK = r"(?P<open>!?\[(?P<text>[^\]]*)\]\()(?!\w+:|\#|/)(?P<path>[^)\s\#]+)(?P<rest>(?:\#[^)\s]*)?\))"
+RELATIVE_LINK = re.compile(f"{OPAQUE}|{LINK}|`[^`]*`", re.DOTALL | re.MULTILINE)
+# links and headings are stepped over as well; what is left in single backticks may be a name
+NAME = re.compile(
+    rf"{OPAQUE}|!?\[[^\]]*\]\([^)]*\)|^\#+ .*?$|(?<![`}}])`(?P<name>[A-Za-z_][\w.]*)(?P<call>\([^`<>]*\))?`",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -123,7 +125,7 @@ def link_names(text, index, module):
     "Backticked public names become links to the API page; a name two modules share is the chapter's own."
 
     def link(match):
-        if match["skip"]:
+        if match["name"] is None:
             return match[0]
         candidates = index.get(match["name"], set())
         own = {full for full in candidates if full.split(".")[1] == module}
@@ -132,7 +134,7 @@ def link_names(text, index, module):
         (full,) = own or candidates
         return f"{{py:obj}}`{match['name']}{match['call'] or ''} <{full}>`"
 
-    return SPAN.sub(link, text)
+    return NAME.sub(link, text)
 
 
 def style_blockquotes(text):
@@ -141,12 +143,19 @@ def style_blockquotes(text):
     return re.sub(r"^(?=> \*\*Result\b)", "\n{.result}\n", text, flags=re.MULTILINE)
 
 
+def relative_links(text):
+    "The paths that a Markdown text's relative links and images name."
+    return [match["path"] for match in RELATIVE_LINK.finditer(text) if match["path"]]
+
+
 def relink(text, target):
     "Pass every relative link of a Markdown text through `target`, which returns None for a link to be undone."
 
     def link(match):
-        new = target(match[2])
-        return re.match(r"!?\[([^\]]*)", match[0])[1] if new is None else match[1] + new + (match[3] or "") + match[4]
+        if match["path"] is None:
+            return match[0]
+        new = target(match["path"])
+        return match["text"] if new is None else match["open"] + new + match["rest"]
 
     return RELATIVE_LINK.sub(link, text)
 
@@ -196,7 +205,7 @@ def introduce(names, code, module, folded):
     classes = {node.name for node in statements(code) if isinstance(node, ast.ClassDef)}
     kinds = {name: "autoclass" if name in classes else "autofunction" for name in names}
     blocks = [f".. {kind}:: privglasso.{module}.{name}\n   :no-index:\n" for name, kind in kinds.items()]
-    return "```{eval-rst}\n" + "\n".join(blocks) + "```"
+    return "```{rst}\n" + "\n".join(blocks) + "```"
 
 
 def process(notebook, symbols, target):

@@ -292,7 +292,7 @@ def test_a_missing_subtitle_is_noticed(start):
 
 def broken_links(text, folder):
     "Relative links that lead nowhere."
-    return [link[1] for link in process.RELATIVE_LINK.findall(text) if not (folder / link[1]).exists()]
+    return [link for link in process.relative_links(text) if not (folder / link).exists()]
 
 
 @pytest.mark.parametrize("path", [*NOTEBOOKS, ROOT / "README.md"], ids=name_of)
@@ -304,7 +304,7 @@ def test_relative_links_lead_somewhere(path):
 
 
 def test_a_broken_link_is_noticed():
-    text = "[a](README.md) [b](none.md#top) [c](https://example.org) [d](#here) ![e](none.svg)"
+    text = "[a](README.md) [b](none.md#top) [c](https://example.org) [d](#here) ![e](none.svg) $f[g](h)$ `[i](j)`"
     assert broken_links(text, ROOT) == ["none.md", "none.svg"]
 
 
@@ -402,7 +402,7 @@ def test_names_become_links(text, link):
 
 @pytest.mark.parametrize(
     "text",
-    ["`g`", "`_hidden`", "``f``", "```\n`f`\n```", "[`f`](x.md)", "## The `f`", "$$`f`$$", "`f < 1`", "{code}`f`"],
+    ["`g`", "`_hidden`", "``f``", "```\n`f`\n```", "[`f`](x.md)", "## The `f`", "$`f`$", "`f < 1`", "{code}`f`"],
 )
 def test_what_is_no_name_stays_as_it_is(text):
     assert rendered(new_markdown_cell(text))[0].source == text
@@ -425,23 +425,27 @@ def test_relative_links_pass_through_the_target():
 
 def documented_by_comments(
     x,  # (n, p) table
-    y=1,  # a number with |y| > 0
-):  # the answer
-    """Combine.
-
-    Raises
-    ------
-    ValueError
-        If `x` is empty.
-    """
+    y=1,  # a number: |y| > 0
+):  # the answer: a float
+    "Combine."
 
 
-def test_comments_beside_arguments_become_parameters():
-    lines = (documented_by_comments.__doc__).replace("\n    ", "\n").splitlines()
+FIELDS = ":param x: (n, p) table\n:param y: a number: |y| > 0\n:returns: the answer: a float"
+
+
+@pytest.mark.parametrize(
+    ("docstring", "documented"),
+    [
+        ("Combine.", f"Combine.\n\n{FIELDS}\n"),
+        ("Combine.\n\n:raises ValueError: If so.", f"Combine.\n\n\n{FIELDS}\n\n:raises ValueError: If so."),
+        ("Combine.\n\n.. rubric:: Notes", f"Combine.\n\n\n{FIELDS}\n\n.. rubric:: Notes"),
+        ("Combine.\n\n:param x: table", "Combine.\n\n:param x: table"),
+    ],
+)
+def test_comments_beside_arguments_become_fields(docstring, documented):
+    lines = docstring.splitlines()
     docstrings.add_docments(None, "function", "", documented_by_comments, None, lines)
-    text = "\n".join(lines)
-    assert "Parameters\n----------\nx\n    (n, p) table\ny\n" in text
-    assert text.index("Parameters") < text.index("Returns\n-------\nthe answer") < text.index("Raises\n------")
+    assert "\n".join(lines) == documented
 
 
 @pytest.mark.parametrize(
