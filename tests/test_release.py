@@ -1,0 +1,335 @@
+"""The release: promises, bad input, damaged files, and what the exact noise must satisfy."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privglasso.discrete_gaussian import pmf, sample
+from privglasso.gdp import delta_gdp, mu_gdp
+from privglasso.release import (
+    DiscreteGaussianMechanism,
+    GaussianMechanism,
+    Guarantee,
+    NoGuarantee,
+    ReleaseError,
+    read_release,
+)
+from privglasso.validation import InputError
+
+TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
+BOUNDS = ([0, 0], [2, 10])
+
+
+# ---------------------------------------------------------------------- promises
+
+@given(p=st.integers(1, 12), mu=st.floats(1e-3, 1e4), seed=st.integers(0, 2**32 - 1),
+       neighbors=st.sampled_from(["cell", "record"]))
+@settings(deadline=None, max_examples=150)
+def test_a_target_is_met_from_below_and_not_wasted(p, mu, seed, neighbors):
+    generator = np.random.default_rng(seed)
+    low = generator.normal(size=p) * 10.0 ** generator.uniform(-6, 6, p)
+    high = low + np.maximum(np.abs(low), 1e-9) * 10.0 ** generator.uniform(-3, 3, p)
+    lattice = GaussianMechanism((low, high), neighbors=neighbors, mu=mu).lattice(p)
+    achieved = lattice.guarantee(neighbors).mu
+    assert mu * (1 - 1e-9) < achieved <= mu
+    assert (lattice.low * lattice.step >= low).all() and (lattice.high * lattice.step <= high).all()
+    assert (lattice.sigma >= 64).all() and (lattice.high - lattice.low >= 1022).all()
+    assert (np.log2(lattice.step) % 1 == 0).all()
+
+
+@given(shift=st.integers(1, 500), mu=st.floats(1e-3, 50))
+@settings(deadline=None, max_examples=150)
+def test_an_integer_target_is_met_from_below(shift, mu):
+    for neighbors in ("cell", "record"):
+        mechanism = DiscreteGaussianMechanism((0, shift), neighbors=neighbors, mu=mu)
+        assert mechanism.guarantee(10, 3).mu <= mu
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("delta", [1e-4, 1e-12])
+def test_epsilon_delta_targets_hold(epsilon, delta):
+    for kind in (GaussianMechanism, DiscreteGaussianMechanism):
+        for neighbors in ("cell", "record"):
+            guarantee = kind((0, 40), neighbors=neighbors, epsilon=epsilon, delta=delta).guarantee(100, 5)
+            assert guarantee.epsilon(delta) <= epsilon * (1 + 1e-9)
+            assert guarantee.delta(epsilon) <= delta * (1 + 1e-7)
+
+
+def test_a_cell_and_a_record():
+    # Δ = 8, σ = .1: μ = 80 for a cell, 80 √50 for a record of 50 columns, up to the lattice's two parts in 1e5
+    cell = GaussianMechanism((-4, 4), neighbors="cell", sigma=0.1).guarantee(5000, 50)
+    record = GaussianMechanism((-4, 4), neighbors="record", sigma=0.1).guarantee(5000, 50)
+    assert cell.mu == pytest.approx(80, rel=2e-3) and cell.epsilon(1e-5) == pytest.approx(3540, rel=3e-3)
+    assert record.mu == pytest.approx(565.7, rel=2e-3) and record.epsilon(1e-5) == pytest.approx(162412, rel=4e-3)
+
+
+def test_units_do_not_matter():
+    scale = 2.0**7
+    one = GaussianMechanism((0, 3), epsilon=1, delta=1e-6)
+    two = GaussianMechanism((0, 3 * scale), epsilon=1, delta=1e-6)
+    assert two.noise_std(1, 4) == pytest.approx(one.noise_std(1, 4) * scale)
+
+
+def test_an_integer_column_is_accounted_exactly_by_direct_summation():
+    # total variation beyond e^ε between the two worst tables, summed over all outcomes
+    support = np.arange(-200, 201)
+    for sigma, shift, epsilon in ((0.7, 1, 0.5), (1.0, 4, 2.0), (3.0, 5, 1.0)):
+        guarantee = DiscreteGaussianMechanism((0, shift), neighbors="cell", sigma=sigma).guarantee(10, 2)
+        direct = np.maximum(pmf(support, sigma) - math.exp(epsilon) * pmf(support - shift, sigma), 0).sum()
+        assert guarantee.delta(epsilon) == pytest.approx(direct, rel=1e-9)
+        assert direct <= delta_gdp(epsilon, guarantee.mu)  # the bound on μ is the looser one
+
+
+def test_guarantees_compose_only_for_one_relation():
+    first, second = Guarantee(3.0, "record"), Guarantee(4.0, "record")
+    assert first.compose(second) == Guarantee(5.0, "record")
+    with pytest.raises(InputError, match="other"):
+        first.compose(Guarantee(1.0, "cell"))
+
+
+def test_no_guarantee_promises_nothing():
+    nothing = NoGuarantee("σ was read from the data", Guarantee(1.0, "cell"))
+    assert nothing.epsilon(1e-9) == math.inf and nothing.delta(50) == 1 and nothing.tradeoff(0.1) == 0
+    assert "NO guarantee" in str(nothing) and nothing.mu == math.inf
+    assert nothing.compose(Guarantee(1.0, "cell")) is nothing
+
+
+def test_no_promise_is_rounded_to_certainty_or_to_nothing():
+    assert "100 %" in str(Guarantee(50.0, "cell")) and "5.1 %" in str(Guarantee(1e-3, "cell"))
+    assert mu_gdp(1, 1e-5) > 0
+
+
+# ---------------------------------------------------------------------- what is published
+
+def test_cells_are_clipped_to_the_bounds_before_noise():
+    table = np.array([[-1e9, 1e9], [1e300, -1e300], [0.5, 0.5]])
+    inside = np.clip(table, 0, 1)
+    mechanism = GaussianMechanism((0, 1), sigma=0.25)
+    released, twin = (mechanism.publish(X, random_state=5).table.to_numpy() for X in (table, inside))
+    assert np.array_equal(released, twin)
+
+
+def test_the_noise_is_that_of_the_sampler():
+    lattice = GaussianMechanism((-1, 1), sigma=0.5).lattice(1)
+    zeros = GaussianMechanism((-1, 1), sigma=0.5).publish(np.zeros((1000, 1)), random_state=8).table.to_numpy()[:, 0]
+    assert np.array_equal(zeros / lattice.step[0], sample(1000, lattice.sigma[0], random_state=8))
+
+
+def test_row_labels_and_attributes_stay_at_home():
+    named = TABLE.set_index(pd.Index(["Ann", "Bob", "Cid", "Dot"], name="person"))
+    named.attrs["owner"] = "Eve"
+    released = GaussianMechanism(BOUNDS, mu=1.0).publish(named)
+    assert list(released.table.index) == [0, 1, 2, 3] and released.table.index.name is None
+    assert released.table.attrs == {}
+
+
+def test_the_source_of_bits_is_said():
+    mechanism = GaussianMechanism(BOUNDS, mu=1.0)
+    assert mechanism.publish(TABLE).secure
+    seeded = mechanism.publish(TABLE, random_state=1)
+    assert not seeded.secure and "not for publication" in str(seeded)
+    assert seeded.table.equals(mechanism.publish(TABLE, random_state=1).table)
+    assert not seeded.table.equals(mechanism.publish(TABLE, random_state=2).table)
+    assert not mechanism.publish(TABLE).table.equals(mechanism.publish(TABLE).table)
+
+
+def test_a_generator_moves_on():
+    generator = np.random.default_rng(3)
+    mechanism = GaussianMechanism(BOUNDS, mu=1.0)
+    assert not mechanism.publish(TABLE, generator).table.equals(mechanism.publish(TABLE, generator).table)
+
+
+def test_integers_in_integers_out():
+    ratings = pd.DataFrame({"film": [1, 5, 3], "book": [2.0, 2.0, 4.0]})
+    released = DiscreteGaussianMechanism((1, 5), sigma=0.8).publish(ratings, random_state=0)
+    assert (released.table.dtypes == np.int64).all() and (released.lattice.step == 1).all()
+
+
+def test_nothing_below_the_lattice():
+    generator = np.random.default_rng(0)
+    released = GaussianMechanism((-5, 5), sigma=[0.1, 1.0, 77.0]).publish(generator.normal(size=(3000, 3)))
+    counts = released.table.to_numpy() / released.lattice.step
+    assert (counts == np.rint(counts)).all()
+
+
+def test_narrow_data_survive_wide_noise():
+    # A lattice of σ/64 would be coarser than the spread of these data and round them all to one point.
+    generator = np.random.default_rng(1)
+    data = generator.normal(0.503, 0.02, size=(1000, 1))
+    lattice = GaussianMechanism((0, 1), sigma=50.0).lattice(1)
+    rounded = np.rint(data / lattice.step) * lattice.step
+    assert rounded.std() == pytest.approx(data.std(), rel=1e-2)
+
+
+# ---------------------------------------------------------------------- files
+
+@pytest.fixture
+def release():
+    return GaussianMechanism(BOUNDS, neighbors="record", epsilon=2, delta=1e-6).publish(TABLE, random_state=4)
+
+
+def test_a_file_carries_everything(release, tmp_path):
+    release.to_parquet(tmp_path / "r.parquet")
+    back = read_release(tmp_path / "r.parquet")
+    assert back.table.equals(release.table) and back.guarantee == release.guarantee
+    assert np.array_equal(back.noise_variance, release.noise_variance)
+    assert (back.secure, back.mechanism, back.columns, back.n) == (False, "GaussianMechanism", ["a", "b"], 4)
+
+
+def test_integer_and_unguaranteed_releases_survive_too(tmp_path):
+    integer = DiscreteGaussianMechanism((0, 9), neighbors="cell", sigma=1.5).publish([[1, 2], [3, 4]], random_state=1)
+    integer.without_guarantee("for a test").to_parquet(tmp_path / "r.parquet")
+    back = read_release(tmp_path / "r.parquet")
+    assert back.table.equals(integer.table) and isinstance(back.guarantee, NoGuarantee)
+    assert back.guarantee.hypothetical == integer.guarantee and "for a test" in str(back)
+
+
+def rewrite(path, change, table=None):
+    "The release at `path` with its metadata changed by `change`."
+    stored = pq.read_table(path) if table is None else table
+    metadata = json.loads(pq.read_table(path).schema.metadata[b"privglasso"])
+    change(metadata)
+    pq.write_table(stored.replace_schema_metadata({b"privglasso": json.dumps(metadata)}), path)
+
+
+@pytest.mark.parametrize("change, complaint", [
+    (lambda m: m.update(mu=0.001), "mu="),
+    (lambda m: m.update(mu=None), "mu"),
+    (lambda m: m.update(n=5), "n=5"),
+    (lambda m: m.update(columns=["a", "c"]), "columns"),
+    (lambda m: m.update(neighbors="household"), "household"),
+    (lambda m: m.update(noise_variance=[1.0, 1.0]), "noise_variance"),
+    (lambda m: m.update(noise_variance=[1.0]), "noise_variance"),
+    (lambda m: m["lattice"].update(step=[0.3, 0.3]), "contradicts"),
+    (lambda m: m["lattice"].update(sigma=[1.0]), "lattice"),
+    (lambda m: m["lattice"].update(sigma=[-1.0, 1.0]), "lattice"),
+    (lambda m: m.pop("lattice"), "damaged"),
+    (lambda m: m.pop("secure"), "incomplete"),
+    (lambda m: m.update(format=99), "format 99"),
+])
+def test_contradictory_metadata_are_refused(release, tmp_path, change, complaint):
+    path = tmp_path / "r.parquet"
+    release.to_parquet(path)
+    rewrite(path, change)
+    with pytest.raises(ReleaseError, match=complaint):
+        read_release(path)
+
+
+def test_cells_that_were_tampered_with_are_refused(release, tmp_path):
+    path = tmp_path / "r.parquet"
+    release.to_parquet(path)
+    for value in (0.123456789, np.nan, np.inf):
+        cells = release.table.copy()
+        cells.iloc[0, 0] = value
+        rewrite(path, lambda m: None, pa.Table.from_pandas(cells, preserve_index=False))
+        with pytest.raises(ReleaseError, match="off the lattice"):
+            read_release(path)
+
+
+def test_other_files_are_refused(tmp_path):
+    foreign, text = tmp_path / "foreign.parquet", tmp_path / "text.parquet"
+    TABLE.to_parquet(foreign)
+    text.write_text("not parquet")
+    with pytest.raises(ReleaseError, match="no privglasso metadata"):
+        read_release(foreign)
+    with pytest.raises(ReleaseError, match="not a whole Parquet file"):
+        read_release(text)
+    with pytest.raises(FileNotFoundError):
+        read_release(tmp_path / "nowhere.parquet")
+
+
+def test_a_truncated_file_is_refused(release, tmp_path):
+    path = tmp_path / "r.parquet"
+    release.to_parquet(path)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ReleaseError, match="not a whole"):
+        read_release(path)
+
+
+def test_a_write_that_fails_leaves_no_file_and_keeps_the_old_one(release, tmp_path, monkeypatch):
+    path = tmp_path / "r.parquet"
+    release.to_parquet(path)
+    before = path.read_bytes()
+
+    def full_disk(table, file, **options):
+        file.write(b"PAR1 half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        release.to_parquet(path)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+    with pytest.raises(OSError):
+        release.to_parquet(tmp_path / "no such folder" / "r.parquet")
+
+
+# ---------------------------------------------------------------------- bad input
+
+@pytest.mark.parametrize("bounds", [None, 3, (1,), (1, 1), (2, 1), (0, np.nan), (0, np.inf), ("low", "high"), (None, 1),
+                                    ([0, 0], [1, 0]), ([0, 0], [1, 1, 1]), {"low": 0, "high": 1}, "ab"])
+def test_bad_bounds(bounds):
+    for kind in (GaussianMechanism, DiscreteGaussianMechanism):
+        with pytest.raises(InputError, match="bounds"):
+            kind(bounds, mu=1.0)
+
+
+@pytest.mark.parametrize("budget, complaint", [
+    ({}, "exactly one"), ({"mu": 1, "epsilon": 1, "delta": 0.1}, "exactly one"), ({"mu": 1, "sigma": 1}, "exactly one"),
+    ({"epsilon": 1}, "exactly one"), ({"delta": 0.1}, "exactly one"), ({"mu": 1, "delta": 0.1}, "exactly one"),
+    ({"mu": 0}, "mu="), ({"mu": -1}, "mu="), ({"mu": math.inf}, "mu="), ({"mu": "1"}, "mu="),
+    ({"epsilon": 0, "delta": 0.1}, "epsilon="), ({"epsilon": 1, "delta": 0}, "delta="),
+    ({"epsilon": 1, "delta": 1}, "delta="), ({"epsilon": 1, "delta": -0.1}, "delta="),
+    ({"sigma": 0}, "sigma="), ({"sigma": [1, -1]}, "sigma="), ({"sigma": math.nan}, "sigma="),
+])
+def test_bad_budgets(budget, complaint):
+    with pytest.raises(InputError, match=complaint):
+        GaussianMechanism((0, 1), **budget)
+
+
+def test_bad_neighbors():
+    with pytest.raises(InputError, match="neighbors"):
+        GaussianMechanism((0, 1), neighbors="row", mu=1)
+
+
+@pytest.mark.parametrize("X, complaint", [
+    ([[1.0, np.nan], [0, 0]], "NaN or infinity"), ([[1.0, np.inf], [0, 0]], "NaN or infinity"),
+    (pd.DataFrame({"a": ["u", "v"], "b": [1, 2]}), "not numeric"), ([[1.0, 2.0]], "at least 2 rows"),
+    (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), "distinct"), ([1.0, 2.0], "rows and columns"),
+    (np.ones((3, 3)), "bounds"), ([[1j, 0], [0, 0]], "not numeric"),
+])
+def test_bad_tables(X, complaint):
+    with pytest.raises(InputError, match=complaint):
+        GaussianMechanism(BOUNDS, mu=1.0).publish(X)
+
+
+def test_a_constant_column_is_published_like_any_other():
+    # refusing it would tell a value-dependent secret
+    GaussianMechanism(BOUNDS, mu=1.0).publish(np.ones((5, 2)))
+
+
+def test_one_sigma_a_column_or_one_for_all():
+    with pytest.raises(InputError, match="sigma"):
+        GaussianMechanism((0, 1), sigma=[1, 2, 3]).publish(np.ones((5, 2)))
+
+
+def test_fractions_are_refused_by_the_integer_mechanism():
+    with pytest.raises(InputError, match="'b'.*not whole numbers"):
+        DiscreteGaussianMechanism((0, 10), mu=1.0).publish(pd.DataFrame({"a": [1, 2], "b": [0.5, 1]}))
+    with pytest.raises(InputError, match="two whole numbers"):
+        DiscreteGaussianMechanism((0.2, 0.8), mu=1.0).guarantee(5, 2)
+
+
+def test_sigma_finer_than_the_lattice_allows_names_one_that_works():
+    with pytest.raises(InputError, match="sigma=") as caught:
+        GaussianMechanism((0, 1e6), sigma=1e-9).guarantee(5, 2)
+    works = float(str(caught.value).split("sigma >= ")[1].split(" ")[0])
+    assert GaussianMechanism((0, 1e6), sigma=works * 1.001).guarantee(5, 2).mu > 0
+    with pytest.raises(InputError, match="sigma="):
+        DiscreteGaussianMechanism((0, 1), sigma=1e15).guarantee(5, 2)
