@@ -249,7 +249,7 @@ def _folds(table, cv, noise_variance, scale):
         folds.append(_Fold(matrix, deviations, rows.mean().to_numpy(), table.iloc[held_out]))
     return folds
 
-
+# %% ../nbs/2_recover/04_estimators.ipynb #b3e24b11
 def _fold_scores(fold, alphas, noise_variance, options):
     "Score of the held-out rows at each alpha, NaN where the training rows have no solution."
     path = _solvable_path(fold.matrix, alphas, options)
@@ -267,7 +267,7 @@ def _cv_table(alphas, scores, path):
                           "std_test_score": np.where(missing == 0, scores.std(axis=0), np.nan)})
     return table.assign(**{f"split{k}_test_score": row for k, row in enumerate(scores)})
 
-
+# %% ../nbs/2_recover/04_estimators.ipynb #de0f855c
 def _best_alpha(table):
     "The alpha of the best mean score; warns when it lies where the alphas end."
     solved = table[table.mean_test_score.notna()]
