@@ -35,7 +35,13 @@ def escape_prose(app, what, name, obj, options, lines):
         spans = LITERAL_OR_FORMULA.split(prose)
         spans[::2] = [SPECIAL.sub(r"\\\g<0>", span) for span in spans[::2]]
         spans[1::2] = [f":math:`{span[1:-1]}`" if span[0] == "$" else span for span in spans[1::2]]
-        lines[number] = field + "".join(spans)
+        lines[number] = field + plain_type(field, "".join(spans))
+
+
+def plain_type(field, text):
+    "A type such as (n, p), which Sphinx would look up word by word and link to any attribute called n."
+    is_type = field.strip().startswith((":type ", ":vartype "))
+    return f" *{text.strip()}*" if is_type and not {"*", "`"} & set(text) else text
 
 
 class ReStructuredText(SphinxDirective):

@@ -455,6 +455,7 @@ def test_comments_beside_arguments_become_fields(docstring, documented):
         ("`alpha_` and ``|x|``", "`alpha_` and ``|x|``"),
         (":param alpha_: is |x|", r":param alpha_: is \|x\|"),
         ("at $|x|_1$", "at :math:`|x|_1`"),
+        (":type table: array of shape (n, p)", ":type table: *array of shape (n, p)*"),
         (">>> a | b", ">>> a | b"),
     ],
 )
