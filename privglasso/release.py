@@ -140,7 +140,7 @@ class NoGuarantee:
 
 # %% ../nbs/1_publish/03_release.ipynb #45e5b5c3
 _STEPS_PER_SIGMA = 64
-_STEPS_PER_RANGE = 1024
+_STEPS_PER_RANGE = 64
 _LARGEST_STEP_COUNT = 2.0**51  # data plus noise stay far inside the integers that a double holds exactly
 
 _LATTICE_FIELDS = ("step", "sigma", "low", "high")
@@ -425,7 +425,7 @@ def _noisy_column(values, scale, low, high, noise, step, out):
         out[i] = (np.int64(count) + noise[i]) * step
 
 
-_BLOCK_CELLS = 1 << 16
+_BLOCK_CELLS = 1 << 18
 
 
 def _add_noise(values, lattice, bits):
