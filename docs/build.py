@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 import nbformat
-from process import module_of, process, relink, title_of
+from process import module_of, process
 
 ROOT = Path(__file__).resolve().parent.parent
 

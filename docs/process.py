@@ -53,11 +53,6 @@ def module_of(notebook):
     return next((d["default_exp"] for d in directives if "default_exp" in d), None)
 
 
-def title_of(notebook):
-    "The text of the notebook's first heading."
-    return next(m[1] for cell in notebook.cells if (m := re.match(r"# (.+)", cell.source)))
-
-
 def statements(code):
     "The top-level statements of a cell; none if it holds a magic."
     try:
