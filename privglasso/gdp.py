@@ -195,7 +195,7 @@ def delta_gdp(
     epsilon,  # float or array, >= 0
     mu,  # privacy parameter >= 0: float or array
 ):  # the smallest delta for which mu-GDP implies (epsilon, delta)-DP
-    """The privacy curve $\\delta(\\epsilon) = \\Phi(-\\epsilon/\\mu+\\mu/2) - e^\\epsilon \\Phi(-\\epsilon/\\mu-\\mu/2)$.
+    """The curve $\\delta(\\epsilon) = \\Phi(-\\epsilon/\\mu+\\mu/2) - e^\\epsilon \\Phi(-\\epsilon/\\mu-\\mu/2)$.
 
     Raises
     ------
