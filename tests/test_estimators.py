@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from privglasso.covariance import CovarianceError, correlation_scale, noise_corrected_covariance
 from privglasso.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
 from privglasso.metrics import partial_correlations, support
+from privglasso.release import GaussianMechanism
 from privglasso.solvers import InfeasibleError, graphical_lasso, min_feasible_alpha
 from privglasso.synthetic import chain_precision, sample_gaussian
 from privglasso.validation import InputError
@@ -119,6 +120,19 @@ def test_a_release_brings_its_own_noise(estimator):
     assert alone.score(release) == alone.score(table)
     quiet = SimpleNamespace(table=table, noise_variance=0.0)
     assert alone.score(quiet) < alone.score(release)  # what a release says of itself counts
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_a_release_as_it_is_published(estimator):
+    table, _ = noisy_table(n=2000, ratio=0.0)
+    low, high = -5 * table.std().to_numpy(), 5 * table.std().to_numpy()  # a test may look at the data: nothing is kept
+    published = GaussianMechanism((low, high), sigma=table.std().tolist()).publish(table, random_state=1)
+    model = estimator().fit(published)
+    np.testing.assert_array_equal(model.noise_variance_, published.noise_variance)
+    np.testing.assert_allclose(model.corrected_covariance_, published.corrected_covariance(), rtol=1e-12)
+    np.testing.assert_allclose(np.diag(model.corrected_covariance_), table.var(), rtol=0.25)
+    assert list(model.graph_.nodes) == table.columns.tolist()
+    assert {("col0", "col1"), ("col3", "col4")} <= set(zip(model.edges_.source, model.edges_.target, strict=True))
 
 
 def test_score_takes_out_the_noise():
