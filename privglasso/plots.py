@@ -266,6 +266,6 @@ def plot_tradeoff(
 def _tradeoff_points(curve):
     "Points of a trade-off curve given as mu or as a pair of arrays."
     if np.ndim(curve) == 0:
-        type_one = ndtr(np.linspace(-6, 6, 33))
+        type_one = ndtr(np.linspace(-4 - curve, 4, 41))
         return type_one, ndtr(ndtri(1 - type_one) - curve)
     return curve[0], curve[1]
