@@ -16,7 +16,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.lines import Line2D
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 from scipy.sparse.csgraph import shortest_path
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from .validation import InputError, check_symmetric
 
@@ -266,6 +266,6 @@ def plot_tradeoff(
 def _tradeoff_points(curve):
     "Points of a trade-off curve given as mu or as a pair of arrays."
     if np.ndim(curve) == 0:
-        type_one = ndtr(np.linspace(-4 - curve, 4, 41))
-        return type_one, ndtr(ndtri(1 - type_one) - curve)
+        z = np.linspace(-4 - curve, 4, 41)
+        return ndtr(z), ndtr(-z - curve)
     return curve[0], curve[1]
