@@ -276,7 +276,7 @@ def delta_exact(
     Raises
     ------
     InputError
-        If epsilon is negative or not finite, shift not a whole number of at least 1, or sigma not between 2^-10 and 2^40.
+        If epsilon is negative or not finite, shift not a whole number of at least 1, or sigma out of its range.
 
     Notes
     -----
@@ -303,7 +303,7 @@ def epsilon_exact(
     Raises
     ------
     InputError
-        If delta is not strictly between 0 and 1, shift not a whole number of at least 1, or sigma not between 2^-10 and 2^40.
+        If delta is not between 0 and 1, shift not a whole number of at least 1, or sigma out of its range.
     """
     log_delta = math.log(check_probability(delta, "delta"))
     shift, sigma = _check_shift(shift), _check_sigma(sigma)
