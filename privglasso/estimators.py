@@ -216,9 +216,9 @@ def _check_alphas(alphas):
 
 
 def _grid(count, matrix, lowest):
-    "`count` alphas in equal ratios, from the one that empties the graph to 1 % of it, none below `lowest`."
+    "`count` alphas in equal ratios, from the one that empties the graph to a 10 000th of it, none below `lowest`."
     top = largest_alpha(matrix) or 1.0
-    bottom = max(top / 100, lowest)
+    bottom = max(top / 10_000, lowest)  # nearly collinear columns, such as a power grid's voltages, need so little
     if bottom < top:
         return np.geomspace(top, bottom, count).tolist()
     warnings.warn(f"only the empty graph is left: below alpha={bottom:.4g} some fold may have no solution, and from "
@@ -245,7 +245,7 @@ def _folds(table, cv, noise_variance, scale):
         try:
             _, matrix, deviations = _alpha_scale(rows, noise_variance, scale)
         except CovarianceError as error:
-            raise InputError("cv", cv, f"the training rows of fold {k} do not suffice; {error}") from error
+            raise CovarianceError(error.columns, f"in fold {k} of cv={cv!r}, {error.reason}") from error
         folds.append(_Fold(matrix, deviations, rows.mean().to_numpy(), table.iloc[held_out]))
     return folds
 
@@ -287,7 +287,7 @@ class PrivateGraphicalLassoCV(_GraphModel):
     Parameters
     ----------
     alphas : int or list of float
-        How many penalties to try, in equal ratios between the one that empties the graph and 1 % of it (or where
+        How many penalties to try, in equal ratios between the one that empties the graph and a 10 000th of it (or where
         solutions end); or which ones. On the scale that `scale` says.
     cv : int or scikit-learn splitter
         An integer means folds of consecutive rows. Give ``KFold(5, shuffle=True, random_state=0)`` if the order of
