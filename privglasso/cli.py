@@ -7,7 +7,7 @@ __all__ = ['app', 'Neighbors', 'DemoData', 'friendly', 'publish', 'inspect', 're
 
 # %% ../nbs/5_use/01_cli.ipynb #6d697377
 from collections.abc import Callable
-from enum import Enum
+from enum import StrEnum
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Optional
@@ -19,14 +19,14 @@ app = typer.Typer(no_args_is_help=True, add_completion=False,
                   help="Publish tables with privacy guarantees that hold, and recover graphs from them.")
 
 
-class Neighbors(str, Enum):
+class Neighbors(StrEnum):
     "What a release hides: one entry, or one replaced row."
 
     cell = "cell"
     record = "record"
 
 
-class DemoData(str, Enum):
+class DemoData(StrEnum):
     "The tables of the demonstration."
 
     all = "all"
@@ -74,17 +74,17 @@ def _read_bounds(path, columns):
 
 # %% ../nbs/5_use/01_cli.ipynb #66d05d83
 _Table = Annotated[Path, typer.Argument(help="the private table: .csv or .parquet, numbers only")]
-_Bounds = Annotated[Optional[Path], typer.Option(help="CSV with the columns column, low, high")]
+_Bounds = Annotated[Path | None, typer.Option(help="CSV with the columns column, low, high")]
 _Integers = Annotated[bool, typer.Option("--integers", help="whole numbers in, whole numbers out")]
-_Seed = Annotated[Optional[int], typer.Option(help="repeatable noise, for study only: it protects nobody")]
+_Seed = Annotated[int | None, typer.Option(help="repeatable noise, for study only: it protects nobody")]
 
 
 @app.command()
 @friendly
 def publish(table: _Table, release: Annotated[Path, typer.Argument(help="the .parquet file to write")],
-            low: Optional[float] = None, high: Optional[float] = None, bounds: _Bounds = None,
-            neighbors: Neighbors = Neighbors.record, mu: Optional[float] = None, epsilon: Optional[float] = None,
-            delta: Optional[float] = None, sigma: Optional[float] = None, integers: _Integers = False,
+            low: float | None = None, high: float | None = None, bounds: _Bounds = None,
+            neighbors: Neighbors = Neighbors.record, mu: float | None = None, epsilon: float | None = None,
+            delta: float | None = None, sigma: float | None = None, integers: _Integers = False,
             seed: _Seed = None):
     """Release a table with noise on every cell. State the bounds and the budget without looking at the data:
     --low and --high for all columns or --bounds for each; exactly one of --mu, --epsilon with --delta, --sigma."""
@@ -109,8 +109,9 @@ def inspect(release: Path):
 
     published = pg.read_release(release)
     typer.echo(f"{published}\n")
-    noise = pd.DataFrame({"noise sd": published.noise_variance**0.5, "low": published.lattice.low * published.lattice.step,
-                          "high": published.lattice.high * published.lattice.step}, index=published.columns)
+    lattice = published.lattice
+    noise = pd.DataFrame({"noise sd": published.noise_variance**0.5, "low": lattice.low * lattice.step,
+                          "high": lattice.high * lattice.step}, index=published.columns)
     typer.echo(noise.to_string(float_format="{:.6g}".format))
     delta = published.n**-2.0
     typer.echo(f"\nε = {published.guarantee.epsilon(delta):.4g} at δ = 1/n² = {delta:.2g}")
@@ -118,8 +119,8 @@ def inspect(release: Path):
 
 @app.command()
 @friendly
-def recover(release: Path, edges: Annotated[Optional[Path], typer.Argument(help="CSV file for the edges")] = None,
-            alpha: Annotated[Optional[float], typer.Option(help="penalty; chosen by cross-validation if absent")] = None):
+def recover(release: Path, edges: Annotated[Path | None, typer.Argument(help="CSV file for the edges")] = None,
+            alpha: Annotated[float | None, typer.Option(help="penalty; chosen by cross-validation if absent")] = None):
     "Recover the graph from a release alone: the noise-corrected graphical lasso."
     import privglasso as pg
     from privglasso.settings import write_whole
@@ -129,7 +130,8 @@ def recover(release: Path, edges: Annotated[Optional[Path], typer.Argument(help=
     if edges is not None:
         write_whole(edges, lambda file: model.edges_.to_csv(file, index=False))
     used = model.alpha_ if alpha is None else alpha
-    typer.echo(f"{len(model.edges_)} edges at alpha = {used:.4g} (on the correlation scale), duality gap {model.dual_gap_:.1e}")
+    typer.echo(f"{len(model.edges_)} edges at alpha = {used:.4g} (on the correlation scale), "
+               f"duality gap {model.dual_gap_:.1e}")
     typer.echo(model.edges_.to_string(index=False, float_format="{:.4f}".format))
 
 # %% ../nbs/5_use/01_cli.ipynb #9c078f25

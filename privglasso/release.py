@@ -481,7 +481,7 @@ def _integer_lattice(low, high, sigma_of):
         raise InputError("bounds", (low.tolist(), high.tolist()), "must hold at least two whole numbers each")
     sigma = sigma_of(high - low)
     if max(np.abs(low).max(), np.abs(high).max(), 16 * sigma.max()) > _LARGEST_STEP_COUNT:
-        raise InputError("sigma", float(sigma.max()), "noise or bounds beyond the integers that a double holds: rescale")
+        raise InputError("sigma", float(sigma.max()), "noise or bounds beyond what a double can hold: rescale")
     return Lattice(step, sigma, low, high)
 
 # %% ../nbs/1_publish/03_release.ipynb #209439aa
@@ -529,10 +529,10 @@ def _read_metadata(schema, path):
         known = metadata["format"] == _FORMAT
         complete = {"mechanism", "n", "columns", "secure", "neighbors", "no_guarantee"} <= set(metadata)
     except (ValueError, KeyError, TypeError, OverflowError) as error:
-        raise ReleaseError(f"{path.name}: its privglasso metadata are damaged ({error!r}): fetch the file again") from error
+        raise ReleaseError(f"{path.name}: its metadata are damaged ({error!r}): fetch the file again") from error
     if not known or not complete:
-        raise ReleaseError(f"{path.name}: release format {metadata['format']!r} is unknown or incomplete: this version "
-                           f"reads format {_FORMAT}")
+        raise ReleaseError(f"{path.name}: release format {metadata['format']!r} is unknown or incomplete: "
+                           f"this version reads format {_FORMAT}")
     return metadata
 
 
