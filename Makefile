@@ -11,10 +11,10 @@ INSTALL = if command -v uv >/dev/null 2>&1; then uv pip install -q --python $(BI
           else $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs lab check refresh grid
+.PHONY: help demo test docs lab check refresh reproduce grid
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 10
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -54,3 +54,9 @@ refresh: $(VENV)/.dev  ## export the package, rerun and save every chapter, make
 	nbdev-clean
 	$(BIN)/python docs/readme.py
 
+reproduce: $(VENV)/.core  ## run the long computations, write data/results/*.csv
+	$(BIN)/privglasso reproduce
+
+grid: $(BIN)/python  ## simulate the embedded 11-bus grid again (about four minutes)
+	@$(call INSTALL,-e '.[grid]')
+	$(BIN)/python -c 'from privglasso.datasets import write_grid11; write_grid11()'
