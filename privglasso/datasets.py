@@ -273,7 +273,7 @@ def _read_grid11(path):
     try:
         with np.load(path, allow_pickle=False) as archive:
             voltages = archive["voltage"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} is missing or damaged ({error}): {remedy}") from error
     found = hashlib.sha256(np.ascontiguousarray(voltages, dtype="<i4").tobytes()).hexdigest()
     if voltages.dtype != np.int32 or found != _registered("grid11")["sha256"]:
