@@ -242,6 +242,9 @@ def _feasibility_bounds(S, penalize_diagonal):
     return _threshold_search(S, ~np.eye(p, dtype=bool))
 
 # %% ../nbs/2_recover/03_solvers.ipynb #11b396e7
+_SEARCH_STEPS = 5000  # iterations of the threshold search before it reports what it has
+
+
 def min_feasible_alpha(
     S,  # (p, p) symmetric
     penalize_diagonal: bool = True,  # does the penalty count the diagonal?
@@ -275,9 +278,6 @@ def min_feasible_alpha(
     warnings.warn(f"bounds [{bounds.lower:.6g}, {bounds.upper:.6g}] hold but are wider than rtol={rtol:g}",
                   ConvergenceWarning, stacklevel=2)
     return bounds
-
-
-_SEARCH_STEPS = 5000  # iterations of the threshold search before it reports what it has
 
 # %% ../nbs/2_recover/03_solvers.ipynb #79873836
 def nearest_psd(
@@ -348,6 +348,9 @@ def _works(S, bounds, penalize_diagonal):
     return bounds.upper + margin
 
 # %% ../nbs/2_recover/03_solvers.ipynb #b40d08fb
+_UNDECIDED = 1e-4  # relative width of the bounds at which an alpha between them is called undecided
+
+
 def _decide(S, alpha, penalize_diagonal):
     "Bounds with alpha above the upper one; raises when alpha is below the lower one, or nobody can tell."
     for bounds in islice(_feasibility_bounds(S, penalize_diagonal), _SEARCH_STEPS):
@@ -360,9 +363,6 @@ def _decide(S, alpha, penalize_diagonal):
             break
     raise ConvergenceError(alpha, _works(S, bounds, penalize_diagonal), bounds.lower)
 
-
-_UNDECIDED = 1e-4  # relative width of the bounds at which an alpha between them is called undecided
-
 # %% ../nbs/2_recover/03_solvers.ipynb #91bf0aea
 def _theta_step(M, rho):
     "The positive definite X with rho X - X^{-1} = M, for any symmetric M."
@@ -372,7 +372,7 @@ def _theta_step(M, rho):
     X = (Q * theta) @ Q.T
     return (X + X.T) / 2
 
-
+# %% ../nbs/2_recover/03_solvers.ipynb #59ac1638
 def _admm(T, limits, precision, W):
     "Algorithm 2 as corrected: yields Z (sparse) and T + rho U (in the box) after each iteration, for ever."
     rho, Z = 1.0, precision
@@ -387,7 +387,10 @@ def _admm(T, limits, precision, W):
             factor = _balance(_relative(theta - Z, Z), _relative(Z - old, U))
             U, rho = U / factor, rho * factor
 
-# %% ../nbs/2_recover/03_solvers.ipynb #59ac1638
+# %% ../nbs/2_recover/03_solvers.ipynb #4c624396
+_COLUMN_SWEEPS = 1000  # of one column's lasso before the next column is taken anyway
+
+
 @kernel
 def _column_lasso(W, s, limit, beta, j, tol):
     "min b'Wb/2 - s'b + sum limit |b| over b with b_j = 0, by coordinates, in place; returns W b."
@@ -402,17 +405,18 @@ def _column_lasso(W, s, limit, beta, j, tol):
             new = np.sign(gradient) * max(abs(gradient) - limit[i], 0.0) / W[i, i]
             step = new - beta[i]
             if step != 0.0:
-                product += step * W[i]
                 beta[i] = new
+                for k in range(p):
+                    product[k] += step * W[i, k]
                 largest = max(largest, abs(step))
         if largest <= tol:
             break
     return product
 
+# %% ../nbs/2_recover/03_solvers.ipynb #5866be89
+_COLUMN_TOL = 1e-11  # largest change of a coefficient at which a column counts as solved
 
-_COLUMN_SWEEPS = 1000  # of one column's lasso before the next column is taken anyway
 
-# %% ../nbs/2_recover/03_solvers.ipynb #809865eb
 @kernel
 def _descent_sweep(T, limits, W, B, tol):
     "One pass over the columns: row j of B solves the lasso of column j, and W takes its new row and column."
@@ -423,7 +427,7 @@ def _descent_sweep(T, limits, W, B, tol):
             if i != j:
                 W[i, j] = W[j, i] = min(max(product[i], T[i, j] - limits[i, j]), T[i, j] + limits[i, j])
 
-
+# %% ../nbs/2_recover/03_solvers.ipynb #8a38f6cf
 def _block_descent(T, limits, precision, W):
     "Algorithm 1 as corrected: yields a symmetric sparse matrix and W (in the box) after each pass, for ever."
     W = W.copy()
@@ -436,9 +440,6 @@ def _block_descent(T, limits, precision, W):
         Z = np.where((rows != 0) & (rows.T != 0), (rows + rows.T) / 2, 0)
         np.fill_diagonal(Z, theta)
         yield Z, W.copy()
-
-
-_COLUMN_TOL = 1e-11  # largest change of a coefficient at which a column counts as solved
 
 # %% ../nbs/2_recover/03_solvers.ipynb #e818afff
 SOLVERS = {"admm": _admm, "block_descent": _block_descent}
@@ -493,7 +494,9 @@ def _run(iterates, T, limits, inside, tol, max_iter):
     p = len(T)
     precision, W = np.eye(p), inside
     primal, dual = _primal(T, limits, precision), _log_det(W) + p
-    for n_iter, (Z, candidate) in enumerate(islice(iterates, max_iter), 1):
+    n_iter = 0
+    for Z, candidate in islice(iterates, max_iter):
+        n_iter += 1
         value, (mix, log_det) = _primal(T, limits, Z), _pull_inside(candidate, inside)
         if value < primal:
             precision, primal = Z, value
