@@ -537,7 +537,7 @@ def _solve(S, alpha, bounds, solver, penalize_diagonal, tol, max_iter, start):
 # %% ../nbs/2_recover/03_solvers.ipynb #7ae4b6dc
 def _check_options(solver, tol, max_iter, start, p):
     "Complain about the solver's options."
-    if solver not in SOLVERS:
+    if not isinstance(solver, str) or solver not in SOLVERS:
         raise InputError("solver", solver, f"give one of {sorted(SOLVERS)}")
     check_positive(tol, "tol")
     if check_number(max_iter, "max_iter") < 1 or max_iter != int(max_iter):
