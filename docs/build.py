@@ -60,12 +60,13 @@ def toctree(caption, entries):
 
 
 def contents(paths, nbs):
-    "The toctrees of the whole book, one for each part and one for the reference."
-    parts = [
-        toctree(part, [path.relative_to(nbs).with_suffix("").as_posix() for path in group])
+    "The toctrees of the whole book, one for each part; the API stands with the reference, last."
+    parts = {
+        part: [path.relative_to(nbs).with_suffix("").as_posix() for path in group]
         for part, group in groupby(paths, part_of)
-    ]
-    return "\n".join([*parts, toctree("Reference", ["api/index"])])
+    }
+    parts["Reference"] = [*parts.pop("Reference", []), "api/index"]
+    return "\n".join(toctree(part, entries) for part, entries in parts.items())
 
 
 def api_page(module, chapter):
