@@ -75,6 +75,7 @@ def _read_bounds(path, columns):
 # %% ../nbs/5_use/01_cli.ipynb #66d05d83
 _Table = Annotated[Path, typer.Argument(help="the private table: .csv or .parquet, numbers only")]
 _Bounds = Annotated[Path | None, typer.Option(help="CSV with the columns column, low, high")]
+_Neighbors = Annotated[Neighbors, typer.Option(help="what is protected: one cell, or one replaced record")]
 _Integers = Annotated[bool, typer.Option("--integers", help="whole numbers in, whole numbers out")]
 _Seed = Annotated[int | None, typer.Option(help="repeatable noise, for study only: it protects nobody")]
 
@@ -83,11 +84,14 @@ _Seed = Annotated[int | None, typer.Option(help="repeatable noise, for study onl
 @friendly
 def publish(table: _Table, release: Annotated[Path, typer.Argument(help="the .parquet file to write")],
             low: float | None = None, high: float | None = None, bounds: _Bounds = None,
-            neighbors: Neighbors = Neighbors.record, mu: float | None = None, epsilon: float | None = None,
+            neighbors: _Neighbors = Neighbors.record, mu: float | None = None, epsilon: float | None = None,
             delta: float | None = None, sigma: float | None = None, integers: _Integers = False,
             seed: _Seed = None):
-    """Release a table with noise on every cell. State the bounds and the budget without looking at the data:
-    --low and --high for all columns or --bounds for each; exactly one of --mu, --epsilon with --delta, --sigma."""
+    """Release a table with noise on every cell.
+
+    State the bounds and the budget without looking at the data: --low and --high for all columns or --bounds for
+    each; exactly one of --mu, --epsilon with --delta, --sigma.
+    """
     import privglasso as pg
 
     data = _read_table(table)
@@ -137,7 +141,8 @@ def recover(release: Path, edges: Annotated[Path | None, typer.Argument(help="CS
 # %% ../nbs/5_use/01_cli.ipynb #9c078f25
 @app.command()
 @friendly
-def demo(data: DemoData = DemoData.all, folder: Annotated[Path, typer.Option(help="where files go")] = Path("demo")):
+def demo(data: Annotated[DemoData, typer.Option(help="which table")] = DemoData.all,
+         folder: Annotated[Path, typer.Option(help="where files go")] = Path("demo")):
     "Publish, write, read back as a stranger, recover the graph, and compare: a table and a figure."
     from privglasso.demo import run_demo
 
@@ -149,7 +154,7 @@ def demo(data: DemoData = DemoData.all, folder: Annotated[Path, typer.Option(hel
 @app.command()
 @friendly
 def reproduce(profile: Annotated[str, typer.Option(help="quick or full")] = "full"):
-    "Run the long computations that the book prints, and write data/results/*.csv."
+    "Run the long computations that the book prints, and write the tables in data/results."
     from privglasso.correction import reproduce_correction
 
     reproduce_correction(profile)
