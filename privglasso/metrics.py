@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['support', 'partial_correlations', 'Confusion', 'confusion', 'f1_score', 'relative_error', 'roc_curve_path', 'auc',
-           'auc_by_magnitude', 'auc_by_path_entry']
+           'auc_by_magnitude', 'auc_by_path_entry', 'snr_db']
 
 # %% ../nbs/0_ground/06_metrics.ipynb #b62e9d9b
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from .validation import InputError, check_number, check_symmetric
+from .validation import InputError, check_number, check_symmetric, check_table
 
 # %% ../nbs/0_ground/06_metrics.ipynb #c8716167
 def _pairs(matrix, name, like=None):
@@ -271,3 +271,39 @@ def auc_by_path_entry(
     _, graphs = _read_path(path, p)
     first = np.where(graphs.any(axis=0), graphs.argmax(axis=0), len(graphs))
     return _mann_whitney(-first, true)
+
+# %% ../nbs/0_ground/06_metrics.ipynb #f54445d4
+def _positive_variances(noise_variance, p):
+    "A scalar, or one entry a column, as floats that are all positive and finite."
+    noise = np.asarray(noise_variance)
+    if noise.dtype.kind not in "iuf" or noise.shape not in ((), (p,)) or not ((noise > 0) & np.isfinite(noise)).all():
+        raise InputError("noise_variance", noise_variance, f"give a positive number, or one for each of {p} columns")
+    return noise.astype(np.float64)
+
+
+def snr_db(
+    table,  # (n, p) table before noise
+    noise_variance,  # float or (p,), > 0
+):  # (p,) signal-to-noise ratio of each column, in decibels
+    """Variance of each column (about its own mean, over n) relative to the noise variance, in decibels.
+
+    Raises
+    ------
+    InputError
+        If the table is unusable, a column is constant, or the noise variances are not p positive numbers.
+
+    Notes
+    -----
+    It is computed from the raw data, so printing it beside a release leaks what the release protects.
+
+    Examples
+    --------
+    >>> snr_db([[-1.0, -10.0], [1.0, 10.0]], 0.01).round(6).tolist()
+    [20.0, 40.0]
+    """
+    values, columns = check_table(table, "table")
+    noise = _positive_variances(noise_variance, len(columns))
+    constant = [name for name, spread in zip(columns, np.ptp(values, axis=0), strict=True) if spread == 0]
+    if constant:
+        raise InputError("table", constant, "constant columns have no signal: drop them")
+    return 10 * np.log10(values.var(axis=0) / noise)

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from privglasso.metrics import (
     Confusion, auc, auc_by_magnitude, auc_by_path_entry, confusion, f1_score, partial_correlations, relative_error,
-    roc_curve_path, support,
+    roc_curve_path, snr_db, support,
 )
 from privglasso.validation import InputError
 
@@ -160,6 +160,37 @@ def test_auc_ends_and_order():
     assert auc([0.5, 0.0], [1.0, 0.5]) == auc([0.0, 0.5], [0.5, 1.0]) == 0.875
 
 
+# noise
+
+
+tables = st.lists(st.lists(st.integers(-50, 50), min_size=3, max_size=3), min_size=2, max_size=8).map(np.array)
+
+
+@given(tables, st.integers(-30, 60), st.floats(0.1, 10), st.floats(-5, 5))
+def test_decibels_invert_their_formula_and_know_neither_unit_nor_zero(table, level, unit, zero):
+    assume((np.ptp(table, axis=0) > 0).all())
+    noise = table.var(axis=0) * 10 ** (-level / 10)
+    assert snr_db(table, noise) == pytest.approx(level, abs=1e-9)
+    assert snr_db(unit * table + zero, unit**2 * noise) == pytest.approx(level, abs=1e-6)
+
+
+@given(tables, st.integers(-30, 60))
+def test_centred_decibels_have_a_floor_of_exposure(table, level):
+    "Popoviciu: the range of every column is at least 2 * 10^(dB / 20) noise deviations."
+    assume((np.ptp(table, axis=0) > 0).all())
+    sigma = np.sqrt(table.var(axis=0) * 10 ** (-level / 10))
+    exposure = np.ptp(table, axis=0) / sigma
+    assert (exposure >= 2 * 10 ** (snr_db(table, sigma**2) / 20) * (1 - 1e-9)).all()
+
+
+@given(matrices_and_truths())
+def test_partial_correlations_are_exactly_symmetric(case):
+    matrix = case[0] * 0.1 + np.diag(np.arange(1.0, len(case[0]) + 1))
+    matrix[0, 1] *= 1 + 1e-14  # symmetric up to rounding, as inverses are
+    rho = partial_correlations(matrix)
+    assert (rho == rho.T).all() and (np.diag(rho) == 1).all()
+
+
 # bad input
 
 
@@ -180,6 +211,11 @@ def test_auc_ends_and_order():
     (lambda: roc_curve_path([(1.0, TRUTH)], np.eye(4)), "truth"), (lambda: auc([0.1], [0.1, 0.2]), "tpr"),
     (lambda: auc([[0.1]], [[0.2]]), "tpr"), (lambda: auc([1.1], [0.5]), "fpr, tpr"),
     (lambda: auc([np.nan], [0.5]), "fpr, tpr"),
+    (lambda: snr_db(np.eye(3), 0.0), "noise_variance"), (lambda: snr_db(np.eye(3), [1.0, 2.0]), "noise_variance"),
+    (lambda: snr_db(np.eye(3), [1.0, np.nan, 1.0]), "noise_variance"),
+    (lambda: snr_db(np.eye(3), "1"), "noise_variance"), (lambda: snr_db(np.eye(3), np.inf), "noise_variance"),
+    (lambda: snr_db(np.full((10, 2), 0.1), 1.0), "table"),
+    (lambda: snr_db([1.0, 2.0], 1.0), "table"),
 ])
 def test_bad_input_is_named(call, argument):
     with pytest.raises(InputError) as caught:
