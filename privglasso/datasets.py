@@ -667,7 +667,11 @@ def _grid11_network(pandapower):
 
 def _grid115_network(pandapower):
     "Kerber's village with an extra load at each of its 115 low-voltage buses."
-    return _add_loads(pandapower, pandapower.networks.create_kerber_dorfnetz(), 115)
+    network = pandapower.networks.create_kerber_dorfnetz()
+    for line in network.line.index[network.line["name"].str.startswith("branchout")]:
+        # pandapower draws these cables at random from two kinds, unseeded
+        pandapower.change_std_type(network, line, "NAYY 4x50")
+    return _add_loads(pandapower, network, 115)
 
 # %% ../nbs/0_ground/05_datasets.ipynb #56924a09
 def _voltages(pandapower, network, active):
