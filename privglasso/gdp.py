@@ -126,6 +126,10 @@ def hockey_stick(
     InputError
         If `p` or `q` is no probability vector, or `epsilon` is negative.
 
+    Notes
+    -----
+    The smallest delta of Guo et al., Definition 1, for one pair of tables; Balle, Barthe & Gaboardi named it.
+
     Examples
     --------
     >>> hockey_stick([0.75, 0.25], [0.25, 0.75], 0.0)

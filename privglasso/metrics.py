@@ -72,7 +72,17 @@ def partial_correlations(
 
 # %% ../nbs/0_ground/06_metrics.ipynb #a3e00d31
 class Confusion(NamedTuple):
-    "How many edges are true and estimated, true only, estimated only."
+    """How many edges an estimated graph found, missed and added.
+
+    Attributes
+    ----------
+    found : int
+        Edges that are true and estimated.
+    missed : int
+        True, not estimated.
+    extra : int
+        Estimated, not true.
+    """
 
     found: int
     missed: int
