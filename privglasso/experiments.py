@@ -48,8 +48,8 @@ def snr_to_sigma(table, snr_db):
     """
     values, columns = check_table(table, "table")
     spread = values.std(axis=0)
-    if not (spread > 0).all():
-        constant = [columns[j] for j in np.flatnonzero(spread == 0)]
+    constant = [columns[j] for j in np.flatnonzero(np.ptp(values, axis=0) == 0)]  # their std may be rounding
+    if constant:
         raise InputError("table", constant, "constant columns have no signal: drop them")
     return spread * 10 ** (-check_number(snr_db, "snr_db") / 20)
 
