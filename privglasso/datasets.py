@@ -9,7 +9,7 @@ __all__ = ['SACHS_17', 'CONGRESSES', 'GRID11_LINES', 'GRID11_COLUMNS', 'GRID115_
            'simulate_grid115', 'write_grid11', 'write_grid115', 'load_grid11', 'load_grid115', 'data_overview',
            'paper_table', 'paper_epsilon', 'Dataset']
 
-# %% ../nbs/0_ground/05_datasets.ipynb #cb69d29f
+# %% ../nbs/0_ground/05_datasets.ipynb #265b399e
 import csv
 import dataclasses
 import hashlib
@@ -31,10 +31,10 @@ from .settings import resource, write_whole
 from .synthetic import Dataset, _check_integer, _generator
 from .validation import InputError, check_number, check_table
 
-# %% ../nbs/0_ground/05_datasets.ipynb #3cfabd00
+# %% ../nbs/0_ground/05_datasets.ipynb #55648cab
 _all_ = ["Dataset"]
 
-# %% ../nbs/0_ground/05_datasets.ipynb #feb53606
+# %% ../nbs/0_ground/05_datasets.ipynb #c164731d
 class DataError(RuntimeError):
     "A data set cannot be had, or is not what it should be: the message says what to fetch and where to put it."
 
@@ -52,7 +52,7 @@ def _registered(name):
     except KeyError:
         raise DataError(f"{name!r} is not a data set of this project: choose one of {sorted(_registry())}") from None
 
-# %% ../nbs/0_ground/05_datasets.ipynb #9b75e76c
+# %% ../nbs/0_ground/05_datasets.ipynb #36d77be6
 def data_cache():
     """Folder of the downloaded data sets.
 
@@ -63,7 +63,7 @@ def data_cache():
     """
     return Path(os.environ.get("PRIVGLASSO_DATA") or pooch.os_cache("privglasso"))
 
-# %% ../nbs/0_ground/05_datasets.ipynb #acf86eb6
+# %% ../nbs/0_ground/05_datasets.ipynb #5c621c71
 def _fetch(name):
     "Path of the file of data set `name` with the registered checksum, downloaded if need be."
     entry = _registered(name)
@@ -85,7 +85,7 @@ def _by_hand(entry, path):
         return f"make it from {entry['origin']} ({entry['how']}) and put it there"
     return f"fetch {entry['url']} and put it at {path}"
 
-# %% ../nbs/0_ground/05_datasets.ipynb #71337b45
+# %% ../nbs/0_ground/05_datasets.ipynb #92cdf009
 def _check_file(path, sha256):
     "Raise `DataError` unless the file's SHA-256 is the registered one."
     try:
@@ -115,7 +115,7 @@ def _retrieve(url, path, checksum):
     downloader = pooch.HTTPDownloader(progressbar=True, timeout=30)
     return pooch.retrieve(url, checksum, fname=path.name, path=path.parent, downloader=downloader)
 
-# %% ../nbs/0_ground/05_datasets.ipynb #36910b46
+# %% ../nbs/0_ground/05_datasets.ipynb #1661f561
 def _retrieve_columns(entry, path):
     "Download the origin of a table, keep the registered columns under their new names, and store them at `path`."
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +130,7 @@ def _retrieve_columns(entry, path):
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, lambda file: file.write(content))
 
-# %% ../nbs/0_ground/05_datasets.ipynb #f41b3af1
+# %% ../nbs/0_ground/05_datasets.ipynb #f4cdda32
 def _adjacency_of(pairs, columns):
     "(p, p) bool adjacency of the undirected graph with an edge for each pair of column names."
     index = {column: j for j, column in enumerate(columns)}
@@ -141,7 +141,7 @@ def _adjacency_of(pairs, columns):
         graph[index[one], index[other]] = graph[index[other], index[one]] = True
     return graph
 
-# %% ../nbs/0_ground/05_datasets.ipynb #73796ac9
+# %% ../nbs/0_ground/05_datasets.ipynb #38461149
 SACHS_17 = (
     ("praf", "pmek"), ("pmek", "p44/42"), ("plcg", "PIP2"), ("plcg", "PIP3"), ("PIP2", "PIP3"),
     ("PKC", "praf"), ("PKC", "pmek"), ("PKC", "pjnk"), ("PKC", "P38"), ("PKC", "PKA"),
@@ -158,7 +158,7 @@ def _sachs_truth(truth, columns):
         return _adjacency_of(pd.read_csv(_fetch("sachs_truth_18")).itertuples(index=False), columns)
     raise InputError("truth", truth, 'give "17" (consensus) or "18" (the list that comes with the table)')
 
-# %% ../nbs/0_ground/05_datasets.ipynb #50f6ce12
+# %% ../nbs/0_ground/05_datasets.ipynb #81f74f12
 def load_sachs(truth="18"):
     """Cell signalling data: 7466 cells, 11 proteins, raw fluorescence.
 
@@ -198,7 +198,7 @@ def load_sachs(truth="18"):
                  "derived from multiparameter single-cell data, Science 308 (2005) 523-529",
     )
 
-# %% ../nbs/0_ground/05_datasets.ipynb #ecf05f2e
+# %% ../nbs/0_ground/05_datasets.ipynb #0445379b
 def log10_scale(
     dataset,  # Dataset of positive values with positive lower bounds
 ):  # Dataset of decimal logarithms
@@ -222,7 +222,7 @@ def log10_scale(
         description=f"Decimal logarithms. {dataset.description}",
     )
 
-# %% ../nbs/0_ground/05_datasets.ipynb #7d35e0c1
+# %% ../nbs/0_ground/05_datasets.ipynb #2999d902
 def _dataset(key, **parts):
     "Dataset with the registry's licence and address."
     entry = _registered(key)
@@ -261,14 +261,14 @@ def load_chickenpox():
     return _dataset(
         "chickenpox", name="chickenpox", table=table, kind="integer", bounds=None,
         truth=_county_graph(pd.read_csv(_fetch("chickenpox_edges")), table.columns),
-        bounds_reason="none: only the number of inhabitants is public, thousands of times larger than any count",
+        bounds_reason="none: only the number of inhabitants is public, hundreds of times larger than any count",
         description="Cases of chickenpox by week and county of Hungary, 2005 to 2014.",
         source=(_registered("chickenpox")["url"], _registered("chickenpox_edges")["url"]),
         citation="B. Rozemberczki, P. Scherer, O. Kiss, R. Sarkar, T. Ferenci, Chickenpox cases in Hungary: a "
                  "benchmark dataset for spatiotemporal signal processing with graph neural networks (2021)",
     )
 
-# %% ../nbs/0_ground/05_datasets.ipynb #29073e75
+# %% ../nbs/0_ground/05_datasets.ipynb #abc8694c
 def load_soil():
     """Bacteria in soil: 89 samples, 116 kinds, counts plus one.
 
@@ -296,7 +296,7 @@ def load_soil():
                  "Environmental Microbiology 75 (2009) 5111-5120",
     )
 
-# %% ../nbs/0_ground/05_datasets.ipynb #7f3df0bc
+# %% ../nbs/0_ground/05_datasets.ipynb #85a19bcb
 CONGRESSES = tuple(range(93, 103))
 _CHAMBERS = {"house": ("congress_house", ["name"]), "senate": ("congress_senate", ["last", "first"])}
 
@@ -319,7 +319,7 @@ def _labels(rows, names):
     "What to call each member, by number: the name and state first given."
     return (rows[names].agg(", ".join, axis=1) + " (" + rows["state"] + ")").groupby(rows["icpsr"]).first()
 
-# %% ../nbs/0_ground/05_datasets.ipynb #7a378874
+# %% ../nbs/0_ground/05_datasets.ipynb #390de475
 def load_congress(chamber="house"):
     """Legislative effectiveness of the members of Congress present from the 93rd to the 102nd.
 
@@ -361,7 +361,7 @@ def load_congress(chamber="house"):
                  "(2014) for the House, (2018) for the Senate; Center for Effective Lawmaking",
     )
 
-# %% ../nbs/0_ground/05_datasets.ipynb #17d86349
+# %% ../nbs/0_ground/05_datasets.ipynb #f0ef2776
 def _read_ionosphere():
     "The 351 rows as they are in the file: 34 attributes and a label."
     names = [f"{part} {pulse}" for pulse in range(1, 18) for part in ("re", "im")]
@@ -395,7 +395,7 @@ def load_ionosphere():
                  "ionosphere using neural networks, Johns Hopkins APL Technical Digest 10 (1989) 262-266",
     )
 
-
+# %% ../nbs/0_ground/05_datasets.ipynb #7ee049a3
 def ionosphere_labels():
     """Labels of the radar echoes.
 
@@ -419,7 +419,7 @@ def _is_good(labels):
         raise DataError(f"labels of the ionosphere data are 1 (good) and 2 (bad), not {unknown}")
     return labels == 1
 
-# %% ../nbs/0_ground/05_datasets.ipynb #27854e03
+# %% ../nbs/0_ground/05_datasets.ipynb #df930fad
 def load_fmri():
     """Stand-in for the paper's brain data: 250 time points of 28 regions at rest.
 
@@ -446,7 +446,7 @@ def load_fmri():
         citation="nitime: time-series analysis for neuroscience",
     )
 
-# %% ../nbs/0_ground/05_datasets.ipynb #0ccca77a
+# %% ../nbs/0_ground/05_datasets.ipynb #ba02fc75
 def _nilearn():
     "The package nilearn, or `DataError` saying how to install it."
     try:
@@ -492,7 +492,7 @@ def load_msdl():
                  "to segment an atlas of brain spontaneous activity, IPMI (2011) 562-573",
     )
 
-# %% ../nbs/0_ground/05_datasets.ipynb #51360b1e
+# %% ../nbs/0_ground/05_datasets.ipynb #27696a64
 _CHOICES = {"first": lambda counts: counts.sort_index(),
             "most_rated": lambda counts: counts.sort_index().sort_values(ascending=False, kind="stable")}
 
@@ -517,7 +517,7 @@ def _parse_100k(ratings, movies):
 
 _FORMATS = {("ratings.dat", "movies.dat"): _parse_1m, ("u.data", "u.item"): _parse_100k}
 
-# %% ../nbs/0_ground/05_datasets.ipynb #e3ce03d1
+# %% ../nbs/0_ground/05_datasets.ipynb #e01ff25d
 def _movielens_texts(path):
     "The parser that fits GroupLens' archive at `path`, and the archive's two texts for it."
     with zipfile.ZipFile(path) as archive:
@@ -553,7 +553,7 @@ def _check_ratings(ratings, movies, path):
     if unknown or not movies.index.is_unique:
         raise DataError(f"{path} rates movies that it does not list, or lists twice: {unknown[:5]}")
 
-# %% ../nbs/0_ground/05_datasets.ipynb #24de06f5
+# %% ../nbs/0_ground/05_datasets.ipynb #5585400f
 def _genre_graph(genres):
     "(p, p) bool adjacency: equal genres, and not none."
     genres = np.asarray(genres, dtype=object)
@@ -568,7 +568,7 @@ def _whose_archive(path):
     known = {_registered(key)["archive_md5"]: _registered(key)["archive"] for key in ("movielens_1m", "movielens_100k")}
     return known.get(found, f"{path.name}, not an archive that GroupLens published (MD5 {found})")
 
-
+# %% ../nbs/0_ground/05_datasets.ipynb #c4c5d394
 def load_movielens(path=None, movies=100, choice="first"):
     """Film ratings from GroupLens' own zip file, ml-1m.zip or ml-100k.zip.
 
@@ -619,11 +619,11 @@ def load_movielens(path=None, movies=100, choice="first"):
                  "Interactive Intelligent Systems 5 (2015) 19",
     )
 
-# %% ../nbs/0_ground/05_datasets.ipynb #62d0ba14
+# %% ../nbs/0_ground/05_datasets.ipynb #be80fcc1
 GRID11_LINES = ((1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (3, 8), (7, 8), (8, 9), (9, 10), (10, 11))
 GRID11_COLUMNS = tuple(f"bus {bus}" for bus in range(1, 12))
 
-# %% ../nbs/0_ground/05_datasets.ipynb #2756ba48
+# %% ../nbs/0_ground/05_datasets.ipynb #80aa2396
 GRID115_HOUSES = (9, 9, 16, 12, 7, 4)
 
 
@@ -641,7 +641,7 @@ def _village_lines(houses):
 GRID115_LINES = _village_lines(GRID115_HOUSES)
 GRID115_COLUMNS = tuple(f"bus {bus}" for bus in range(1, 116))
 
-# %% ../nbs/0_ground/05_datasets.ipynb #c78a582a
+# %% ../nbs/0_ground/05_datasets.ipynb #ca115e74
 def _pandapower():
     "The package pandapower, or `DataError` saying how to install it."
     try:
@@ -673,7 +673,7 @@ def _grid115_network(pandapower):
         pandapower.change_std_type(network, line, "NAYY 4x50")
     return _add_loads(pandapower, network, 115)
 
-# %% ../nbs/0_ground/05_datasets.ipynb #56924a09
+# %% ../nbs/0_ground/05_datasets.ipynb #cab9b18a
 def _voltages(pandapower, network, active):
     "(n, p) int32 voltages, in millionths, at the buses 1 to p for (n, p) extra active loads in MW."
     p = active.shape[1]
@@ -710,7 +710,7 @@ def simulate_grid11(n=20_000, random_state=20260101):
     n, rng, pandapower = _check_integer(n, "n", 1), _generator(random_state), _pandapower()
     return _voltages(pandapower, _grid11_network(pandapower), 0.3 * rng.standard_normal((n, 11)))
 
-
+# %% ../nbs/0_ground/05_datasets.ipynb #9519469c
 def simulate_grid115(n=5_000, random_state=20260101):
     """Voltage magnitudes at the 115 low-voltage buses of a village under independent random loads.
 
@@ -734,7 +734,7 @@ def simulate_grid115(n=5_000, random_state=20260101):
     n, rng, pandapower = _check_integer(n, "n", 1), _generator(random_state), _pandapower()
     return _voltages(pandapower, _grid115_network(pandapower), 0.002 * rng.standard_normal((n, 115)))
 
-# %% ../nbs/0_ground/05_datasets.ipynb #1068ce26
+# %% ../nbs/0_ground/05_datasets.ipynb #ecf45770
 def _stored(name):
     "Where the simulated grid `name` is stored."
     return resource("data/registry.json").with_name(_registered(name)["file"])
@@ -771,7 +771,7 @@ def write_grid115(path=None):
     voltages = simulate_grid115()
     write_whole(path or _stored("grid115"), lambda file: np.savez_compressed(file, voltage=voltages))
 
-# %% ../nbs/0_ground/05_datasets.ipynb #8b6f6904
+# %% ../nbs/0_ground/05_datasets.ipynb #3eed25e8
 def _read_grid(name, path):
     "The stored voltages of grid `name` in millionths, or `DataError` if they are not the registered ones."
     remedy = f"reinstall privglasso, or make it again with privglasso.datasets.write_{name}()"
@@ -800,7 +800,7 @@ def _grid(name, lines, columns, network):
                  "optimization of electric power systems, IEEE Transactions on Power Systems 33 (2018) 6510-6521",
     )
 
-# %% ../nbs/0_ground/05_datasets.ipynb #a2130c8a
+# %% ../nbs/0_ground/05_datasets.ipynb #cfe89a85
 def load_grid11():
     """Voltages at 11 buses of a medium-voltage grid: 20 000 simulated snapshots, stored with the project.
 
@@ -834,7 +834,7 @@ def load_grid115():
     return _grid("grid115", GRID115_LINES, GRID115_COLUMNS,
                  "Kerber's village network, low-voltage side, pandapower.networks.create_kerber_dorfnetz")
 
-# %% ../nbs/0_ground/05_datasets.ipynb #a5238f59
+# %% ../nbs/0_ground/05_datasets.ipynb #e374978d
 _LOADERS = {
     "sachs": ("sachs", load_sachs), "chickenpox": ("chickenpox", load_chickenpox), "soil": ("soil", load_soil),
     "house": ("congress_house", partial(load_congress, "house")),
@@ -858,7 +858,7 @@ def _availability(name):
         return "in the cache"
     return "download" if entry["url"] or "columns" in entry else "by hand"
 
-
+# %% ../nbs/0_ground/05_datasets.ipynb #5adea613
 def _conditioning(table):
     "Rank and condition number of the correlation matrix; infinity where it has no inverse."
     correlation = np.nan_to_num(np.corrcoef(table.to_numpy(dtype=float), rowvar=False))
@@ -887,7 +887,7 @@ def data_overview():
 
     Returns
     -------
-    DataFrame
+    DataFrame of shape (11, 9)
         Indexed by name, with the columns rows, columns, kind, true edges, bounds (whether public ones exist), rank
         and condition (of the correlation matrix; infinite where it has no inverse), available, sha256 (of the file,
         of the values for the simulated grids, and the archive's MD5 for MovieLens). What is not here is missing.
@@ -901,7 +901,7 @@ def data_overview():
     table = pd.DataFrame([_overview_row(name) for name in _LOADERS]).set_index("name").reindex(columns=columns)
     return table.astype({column: "Int64" for column in ("rows", "columns", "true edges", "rank")})
 
-# %% ../nbs/0_ground/05_datasets.ipynb #82a4730a
+# %% ../nbs/0_ground/05_datasets.ipynb #0ef4dcb8
 def _standardised(table):
     "Columns with mean 0 and standard deviation 1 (1/n)."
     return (table - table.mean()) / table.std(ddof=0)
@@ -927,7 +927,7 @@ def paper_table(name):
 
     Returns
     -------
-    DataFrame of float
+    DataFrame of shape (n, p)
 
     Raises
     ------
@@ -945,7 +945,7 @@ def paper_table(name):
         raise InputError("name", name, f"the paper's preparation is known for {sorted(_PAPER_TABLES)}")
     return _PAPER_TABLES[name]()
 
-
+# %% ../nbs/0_ground/05_datasets.ipynb #288cf7a5
 def paper_epsilon(table, snr_db):
     """The ε printed in table 2 of the paper. **This is not a privacy guarantee.**
 
