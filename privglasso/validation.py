@@ -19,7 +19,11 @@ class InputError(ValueError):
         super().__init__(f"{argument}={value!r}: {remedy}")
 
 # %% ../nbs/0_ground/01_validation.ipynb #9fc30e58
-def check_number(value, name, remedy="give a finite number"):
+def check_number(
+    value,  # anything
+    name,  # what to call it in a message
+    remedy="give a finite number",  # what the message tells to do
+):  # the value as a float
     "`value` as a finite float, or `InputError`."
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
         raise InputError(name, value, remedy)
@@ -28,7 +32,10 @@ def check_number(value, name, remedy="give a finite number"):
     return float(value)
 
 
-def check_positive(value, name):
+def check_positive(
+    value,  # anything
+    name,  # what to call it in a message
+):  # the value as a float
     "`value` as a float > 0, or `InputError`."
     value = check_number(value, name, "give a finite number greater than 0")
     if value <= 0:
@@ -36,7 +43,10 @@ def check_positive(value, name):
     return value
 
 
-def check_probability(value, name):
+def check_probability(
+    value,  # anything
+    name,  # what to call it in a message
+):  # the value as a float
     "`value` as a float strictly between 0 and 1, or `InputError`."
     value = check_number(value, name, "give a number strictly between 0 and 1")
     if not 0 < value < 1:
@@ -44,7 +54,9 @@ def check_probability(value, name):
     return value
 
 # %% ../nbs/0_ground/01_validation.ipynb #a0c106b2
-def column_names(X):
+def column_names(
+    X,  # (n, p) array or DataFrame
+):  # p strings
     "Names of the columns of `X`: a DataFrame's own, otherwise x0, x1, …"
     if hasattr(X, "columns"):
         return [str(name) for name in X.columns]
@@ -98,7 +110,7 @@ def _as_float(X, name, columns):
 def check_symmetric(
     S,  # (p, p) array or DataFrame
     name="S",  # what to call it in a message
-):  # the matrix as float64, exactly symmetric
+):  # (p, p) float64, exactly symmetric
     """Check a symmetric matrix; definiteness is nobody's business here.
 
     Raises
