@@ -37,7 +37,7 @@ def _check_sigma(sigma):
         raise InputError("sigma", sigma, "above 2^40 steps noise may not fit 64-bit integers: choose a longer step")
     return sigma
 
-# %% ../nbs/1_publish/03_discrete_gaussian.ipynb #3f702612
+
 _K = np.arange(1, 9.0)  # at the worst sigma the ninth term is below e^(-81 pi), about 1e-110
 _MEETING_POINT = 1 / math.sqrt(2 * math.pi)  # both theta series converge equally fast here
 

@@ -95,6 +95,14 @@ def test_cdf_keeps_relative_accuracy_in_the_tail(sigma):
             assert dg.cdf(m - 1, sigma) == pytest.approx(float(1 - tails[m]), abs=1e-15)
 
 
+@pytest.mark.parametrize("sigma", [7.999, 8.0, 64.0, 500.0])
+def test_both_branches_of_the_tail_agree_with_a_long_sum(sigma):
+    for m in (1, 2, sigma // 1, 5 * sigma // 1, sigma**2 // 2 - 1, sigma**2 // 2 + 1):
+        i = np.arange(40 * sigma)
+        long_sum = np.exp(-(2 * m * i + i**2) / (2 * sigma**2)).sum()
+        assert dg._tail_ratio([m], sigma)[0] == pytest.approx(long_sum, rel=5e-15)
+
+
 def test_pmf_shapes_and_underflow():
     assert dg.pmf([[0, 1], [2, 3]], 1.0).shape == (2, 2)
     assert np.isscalar(dg.cdf(3, 1.0))
@@ -396,6 +404,16 @@ def test_the_tail_is_never_cut(sigma, ones):
         theta = 2 * mp.fsum(weights) - 1
         beyond = lambda m: 2 * mp.fsum(weights[m:]) / theta
         assert beyond(value + 1) < mp.mpf(2) ** -(31 + ones) <= beyond(value)
+
+
+@pytest.mark.parametrize("x", [Fraction(1, 3), Fraction(5), Fraction(1, 10**6)])
+@pytest.mark.parametrize("agree", [40, 100, 300])
+def test_the_exact_coin_turns_at_its_probability(x, agree):
+    "Bits that follow exp(-x) for `agree` places and then leave it, downwards or upwards."
+    with mp.workprec(2000):
+        probability = Fraction(int(mp.floor(mp.ldexp(mp.exp(-mp.mpf(x.numerator) / x.denominator), 900))), 2**900)
+    assert dg.exact_coin(0, 0, x, Playback([], probability - Fraction(1, 2**agree)))
+    assert not dg.exact_coin(0, 0, x, Playback([], probability + Fraction(1, 2**agree)))
 
 
 def test_block_rejections_are_redrawn_and_minus_zero_is_one():
