@@ -165,7 +165,7 @@ def load_sachs(truth="18"):
     Parameters
     ----------
     truth : {"18", "17"}
-        Which published graph: the 18 pairs that come with the table, or the 17-pair consensus.
+        Which published graph, an adjacency of shape (11, 11): the 18 pairs that come with the table, or the 17-pair consensus.
 
     Returns
     -------
@@ -381,9 +381,9 @@ def load_ionosphere():
     DataError
         If the file cannot be had or has the wrong checksum.
 
-    See Also
-    --------
-    ionosphere_labels : whether each echo is a good one.
+    Notes
+    -----
+    Whether each echo is a good one is told by `ionosphere_labels`.
     """
     table = _read_ionosphere().drop(columns=["im 1", "good"]).astype(float)
     return _dataset(
