@@ -31,7 +31,7 @@ def _log_det(M):
     factor = _cholesky(M)
     return -np.inf if factor is None else 2 * np.log(np.diag(factor)).sum()
 
-# %% ../nbs/2_recover/04_solvers.ipynb #ffcd438e
+
 def _shifted(S, alpha, penalize_diagonal):
     "S + alpha I when the diagonal is penalised, else S: the diagonal that every dual point has."
     return S + alpha * np.eye(len(S)) if penalize_diagonal else S
@@ -444,7 +444,7 @@ def _block_descent(T, limits, precision, W):
 # %% ../nbs/2_recover/04_solvers.ipynb #e818afff
 SOLVERS = {"admm": _admm, "block_descent": _block_descent}
 
-# %% ../nbs/2_recover/04_solvers.ipynb #72a119e0
+
 @dataclass(frozen=True, eq=False)
 class GraphicalLassoResult:
     """A precision matrix with the proof of how good it is.
