@@ -165,7 +165,8 @@ def load_sachs(truth="18"):
     Parameters
     ----------
     truth : {"18", "17"}
-        Which published graph, an adjacency of shape (11, 11): the 18 pairs that come with the table, or the 17-pair consensus.
+        Which published graph, as an adjacency of shape (11, 11): the 18 pairs that come with the
+        table, or the 17-pair consensus.
 
     Returns
     -------
