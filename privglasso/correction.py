@@ -20,7 +20,10 @@ from privglasso.synthetic import (
 )
 
 # %% ../nbs/4_experiments/02_correction.ipynb #f475feab
-def correction_model(name, seed):
+def correction_model(
+    name,  # "tridiagonal", "chain" or "random"
+    seed,  # of the random graph; the two others are fixed
+):  # (p, p) precision matrix
     "Precision matrix of one of the study's three models; a new random graph for every seed."
     models = {"tridiagonal": lambda: tridiagonal_precision(50), "chain": chain_precision,
               "random": lambda: random_sparse_precision(30, 0.1, random_state=seed)}
@@ -50,7 +53,13 @@ def edge_pvalues(precision, noisy_covariance, n):
     return 2 * ndtr(-np.abs(precision[upper]) / np.sqrt(variance[upper]))
 
 # %% ../nbs/4_experiments/02_correction.ipynb #e2d62f5f
-def false_positives(release_covariance, noise_variance, n, truth, level=0.01):
+def false_positives(
+    release_covariance,  # (p, p) covariance of the rows as released
+    noise_variance,  # (p,) what the analyst subtracts
+    n,  # number of rows
+    truth,  # (p, p) bool adjacency
+    level=0.01,  # of the test
+):  # a share
     "Share of absent edges that a test at `level` rejects; NaN if the covariance believed in has no inverse."
     believed = release_covariance - np.diag(noise_variance)
     if np.linalg.eigvalsh(believed)[0] <= 0:
@@ -59,7 +68,11 @@ def false_positives(release_covariance, noise_variance, n, truth, level=0.01):
     return (edge_pvalues(np.linalg.inv(believed), release_covariance, n)[absent] < level).mean()
 
 # %% ../nbs/4_experiments/02_correction.ipynb #ff25ff63
-def correction_run(model, snr_db, seed):
+def correction_run(
+    model,  # name of a `correction_model`
+    snr_db,  # noise level in decibels
+    seed,  # of the model, the table and the noise
+):  # two dictionaries
     "Scores of the naive and the corrected analyst on one release, as two rows."
     precision = correction_model(model, seed)
     truth, n = adjacency(precision), setting("correction.n", int)
@@ -89,7 +102,7 @@ def correction_study(profile="quick", workers=1):
 
     Returns
     -------
-    DataFrame
+    DataFrame of shape (2 runs, scores)
         Two rows a run, one for each analyst.
     """
     first = setting("seed", int, profile)
@@ -100,7 +113,10 @@ def correction_study(profile="quick", workers=1):
     return pd.DataFrame([row for run in tqdm(runs, "correction", len(jobs), delay=2) for row in run])
 
 
-def reproduce_correction(profile="full", workers=2):
+def reproduce_correction(
+    profile="full",  # section of `settings.ini`
+    workers=2,  # processes
+):
     "Run the study and write data/results/correction.csv."
     study = correction_study(profile, workers)
     write_whole(resource("data/results") / "correction.csv",

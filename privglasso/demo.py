@@ -31,7 +31,19 @@ from .validation import InputError
 # %% ../nbs/4_experiments/03_demo.ipynb #e3628660
 @dataclass(frozen=True, eq=False)
 class DemoTable:
-    "A table to publish, its public bounds, and what to hold a recovery against."
+    """A table to publish, its public bounds, and what to hold a recovery against.
+
+    Parameters
+    ----------
+    name : str
+    table : DataFrame of shape (n, p)
+    bounds : (low, high)
+        Scalars or arrays of shape (p,), known without looking at the table.
+    truth : bool array of shape (p, p)
+        Adjacency of the true graph.
+    reference : array of shape (p, p)
+        The precision matrix that estimates are held against.
+    """
 
     name: str
     table: pd.DataFrame
@@ -41,7 +53,11 @@ class DemoTable:
 
 
 def demo_table(name):
-    """One of the demonstration's tables: "grid", "synthetic" or "sachs".
+    """One of the demonstration's tables.
+
+    Parameters
+    ----------
+    name : {"grid", "synthetic", "sachs"}
 
     Raises
     ------
@@ -61,7 +77,10 @@ def demo_table(name):
     return DemoTable(name, data.table, data.bounds, data.truth, reference)
 
 # %% ../nbs/4_experiments/03_demo.ipynb #3f4cf9fb
-def demo_releases(data, folder):
+def demo_releases(
+    data,  # a `DemoTable`
+    folder,  # where the release files go
+):  # pairs of a label and a `TableRelease`
     "The demonstration's releases of one table, each written to a file and read back."
     seed, delta = setting("seed", int), len(data.table)**-2.0
     made = {f"{snr_db:g} dB": publish_at_snr(data.table, data.bounds, snr_db, random_state=seed)
@@ -76,7 +95,10 @@ def demo_releases(data, folder):
         yield label, read_release(path)
 
 # %% ../nbs/4_experiments/03_demo.ipynb #0f8562d8
-def strongest(precision, count):
+def strongest(
+    precision,  # (p, p) array
+    count,  # how many edges
+):  # (p, p)
     "(p, p) bool adjacency of the `count` largest partial correlations, or of all that are not zero if fewer."
     strength = np.triu(np.abs(partial_correlations(precision)), 1)
     cut = np.sort(strength, axis=None)[-count]
@@ -84,7 +106,11 @@ def strongest(precision, count):
     return graph | graph.T
 
 
-def analyse(table, noise_variance, data):
+def analyse(
+    table,  # (n, p) DataFrame as the analyst has it
+    noise_variance,  # scalar or (p,) array: what the analyst subtracts
+    data,  # the `DemoTable` to compare with
+):  # dictionary of scores, (p, p) bool array, text
     "Scores, strongest edges (as many as are true) and remark of one analyst."
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
@@ -97,7 +123,10 @@ def analyse(table, noise_variance, data):
     return scores, strongest(recovery.model.precision_, int(data.truth.sum()) // 2), remark
 
 
-def promise(guarantee, n):
+def promise(
+    guarantee,  # of a release
+    n,  # number of rows
+):  # two strings
     "A guarantee as two table cells: in words, and as ε at δ = 1/n²."
     delta = n**-2.0
     if isinstance(guarantee, NoGuarantee):
@@ -137,7 +166,10 @@ def demo_study(data, folder):
     return pd.DataFrame(rows), graphs
 
 # %% ../nbs/4_experiments/03_demo.ipynb #fbe2b20e
-def demo_figure(data, graphs):
+def demo_figure(
+    data,  # a `DemoTable`
+    graphs,  # (p, p) bool arrays by (release, analyst)
+):  # a matplotlib figure
     "All recovered graphs of one table side by side, columns in a circle."
     shown = {key: graph for key, graph in graphs.items() if key[1] != "naive" or key[0].endswith("dB")}
     figure, axes = plt.subplots(2, 4, figsize=(8.4, 4.8))
@@ -188,7 +220,9 @@ def run_demo(name, folder="demo", echo=print):
     echo(f"\nRelease files, table and figure: {folder}/")
 
 
-def printable(table):
+def printable(
+    table,  # (rows, columns) DataFrame of `demo_study`
+):  # text
     "The study's table as text, numbers rounded and remarks below."
     columns = [column for column in table.columns if column not in ("remark", "f1")]
     numbers = {"relative_error": "{:.3f}", "auc_magnitude": "{:.3f}", "auc_path": "{:.3f}", "found": "{:.0f}",

@@ -140,7 +140,7 @@ class PrivateGraphicalLasso(_GraphModel):
     Parameters
     ----------
     alpha : float
-        Penalty, > 0. With ``scale=True`` it acts on the noise-corrected *correlation* matrix and has no unit; with
+        Penalty, > 0. With ``scale=True`` it acts on the noise-corrected *correlations* and has no unit; with
         ``scale=False`` on the covariance, in squared units of the table.
     noise_variance : float or array of shape (p,)
         Variance (not standard deviation) of the noise, in squared units of the table. A release brings its own.
@@ -178,10 +178,16 @@ class PrivateGraphicalLasso(_GraphModel):
         self.max_iter = max_iter
 
     def fit(self, X, y=None):
-        """Fit a TableRelease, or a table with noise of variance `noise_variance`; `y` is ignored.
+        """Fit a release, or a table with noise of variance `noise_variance`; `y` is ignored.
 
-        Raises InputError, CovarianceError (a column without usable variance) or InfeasibleError (no solution at
-        this `alpha`; names one at which there is).
+        Parameters
+        ----------
+        X : TableRelease, or (n, p) array or DataFrame
+
+        Raises
+        ------
+        InputError, CovarianceError, InfeasibleError
+            If an argument is bad, a column has no usable variance, or `alpha` no solution (then one is named that has).
         """
         check_positive(self.alpha, "alpha")
         corrected, matrix, deviations = _alpha_scale(self._read(X), self.noise_variance_, self.scale)
@@ -292,7 +298,9 @@ class PrivateGraphicalLassoCV(_GraphModel):
     cv : int or scikit-learn splitter
         An integer means folds of consecutive rows. Give ``KFold(5, shuffle=True, random_state=0)`` if the order of
         the rows means something.
-    noise_variance, scale, penalize_diagonal, solver, tol, max_iter
+    noise_variance : float or array of shape (p,)
+        Variance of the noise, in squared units of the table. A release brings its own.
+    scale, penalize_diagonal, solver, tol, max_iter
         As for `PrivateGraphicalLasso`.
 
     Attributes
@@ -305,6 +313,7 @@ class PrivateGraphicalLassoCV(_GraphModel):
 
     Notes
     -----
+    Meinshausen & Bühlmann (2006) show why a penalty chosen this way keeps false edges.
     Deterministic. A UserWarning says when the best penalty is the smallest or largest that could be tried.
     """
 
@@ -320,9 +329,16 @@ class PrivateGraphicalLassoCV(_GraphModel):
         self.max_iter = max_iter
 
     def fit(self, X, y=None):
-        """Fit a TableRelease, or a table with noise of variance `noise_variance`; `y` is ignored.
+        """Fit a release, or a table with noise of variance `noise_variance`; `y` is ignored.
 
-        Raises InputError (also when no alpha has a solution in every fold) or CovarianceError.
+        Parameters
+        ----------
+        X : TableRelease, or (n, p) array or DataFrame
+
+        Raises
+        ------
+        InputError, CovarianceError
+            If an argument is bad or no alpha has a solution in every fold, or if a column has no usable variance.
         """
         alphas, table, options = _check_alphas(self.alphas), self._read(X), self._solver_options()
         corrected, matrix, deviations = _alpha_scale(table, self.noise_variance_, self.scale)

@@ -108,7 +108,16 @@ def simultaneous_alpha(noisy, corrected, n, level=0.05):
 # %% ../nbs/4_experiments/01_experiments.ipynb #4a0dca61
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    "What one analyst made of one table: a cross-validated model, and the graph at the simultaneous alpha."
+    """What one analyst made of one table: a cross-validated model, and the graph at the simultaneous alpha.
+
+    Parameters
+    ----------
+    model : PrivateGraphicalLassoCV
+    alpha : float
+        The simultaneous penalty, on the correlation scale.
+    graph : bool array of shape (p, p)
+        Adjacency at that penalty.
+    """
 
     model: PrivateGraphicalLassoCV
     alpha: float
@@ -141,13 +150,19 @@ def recover(table, noise_variance) -> Recovery:
     return Recovery(model, alpha, support(graphical_lasso(correlation, alpha).precision))
 
 # %% ../nbs/4_experiments/01_experiments.ipynb #4f1488c6
-def standardised(precision, reference):
+def standardised(
+    precision,  # (p, p) array, in any units
+    reference,  # (p, p) array, positive definite, in the same units
+):  # (p, p)
     "`precision` in units of the standard deviations that belong to the precision matrix `reference`."
     spread = np.sqrt(np.diag(np.linalg.inv(reference)))
     return np.asarray(precision) * np.outer(spread, spread)
 
 
-def alpha_grid(S, count):
+def alpha_grid(
+    S,  # (p, p) symmetric array
+    count,  # how many
+):  # (count,) penalties, descending
     "`count` penalties from the one that empties the graph to a 10 000th of it, or to where solutions end."
     top = largest_alpha(S)
     bottom = max(top / 10_000, 1.05 * min_feasible_alpha(S).upper)

@@ -44,7 +44,8 @@ class Guarantee:
 
     Notes
     -----
-    `mu` is the proved value for discrete noise, Δ/√(σ² − 1/6) or (Δ + 1)/σ, never the continuous Δ/σ.
+    `mu` is the proved value for discrete noise, Δ/√(σ² − 1/6) or (Δ + 1)/σ, never the continuous Δ/σ. What it means
+    for tests and for (ε, δ) is Dong, Roth & Su, Definition 2.6 and Corollary 2.13.
 
     Examples
     --------
@@ -75,7 +76,7 @@ class Guarantee:
         return tradeoff_gdp(alpha, self.mu)
 
     def compose(self, other: "Guarantee") -> "Guarantee":
-        "The guarantee of publishing both, for the same neighbour relation."
+        "The guarantee of publishing this and the `other`, for the same neighbour relation."
         if other.neighbors != self.neighbors:
             raise InputError("other", other.neighbors, f"only guarantees for one {self.neighbors} add up with this")
         return Guarantee(float(compose_gdp(self.mu, other.mu)), self.neighbors)
@@ -106,6 +107,12 @@ class NoGuarantee:
         Why there is none.
     hypothetical : Guarantee
         What the same noise would have guaranteed, had it been fixed without looking at the data.
+    mu : float
+        Infinity.
+
+    Notes
+    -----
+    The noise of Guo et al., section 5.1: its σ is read from the data.
     """
 
     reason: str
@@ -128,11 +135,11 @@ class NoGuarantee:
         return 1.0
 
     def tradeoff(self, alpha):
-        "Zero: a perfect test is not excluded."
+        "Zero for every `alpha`: a perfect test is not excluded."
         return np.zeros_like(np.asarray(alpha, dtype=float))
 
     def compose(self, other) -> "NoGuarantee":
-        "Still none."
+        "Still none, whatever the `other` promises."
         return self
 
     def __str__(self):
@@ -158,6 +165,10 @@ class Lattice:
         Parameter of the discrete Gaussian noise, in steps.
     low, high : ndarray of int64, shape (p,)
         Bounds, moved inward to whole steps.
+
+    Notes
+    -----
+    Why a lattice: Mironov (2012) shows what floating-point noise gives away.
     """
 
     step: np.ndarray
@@ -171,7 +182,7 @@ class Lattice:
         return np.array([variance(sigma) for sigma in self.sigma]) * self.step**2
 
     def guarantee(self, neighbors: str) -> Guarantee:
-        "What noise on this lattice promises about one cell or one record."
+        "What noise on this lattice promises about one cell or one record, as `neighbors` says."
         shift = self.high - self.low
         mus = np.array([mu_bound(int(d), float(s)) for d, s in zip(shift, self.sigma, strict=True)])
         one_column = neighbors == "cell" or len(shift) == 1
@@ -240,6 +251,10 @@ class TableRelease:
         knows or guesses the seed can subtract the noise.
     mechanism : str
         Name of the mechanism that ran.
+
+    Notes
+    -----
+    The released table of Guo et al., Eq. (2).
     """
 
     table: pd.DataFrame
@@ -273,6 +288,10 @@ class TableRelease:
 
     def to_parquet(self, path) -> None:
         """Write one Parquet file that carries its own metadata; whole, or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
 
         Raises
         ------
@@ -382,7 +401,7 @@ class GaussianMechanism:
         return self.lattice(p).guarantee(self.neighbors)
 
     def noise_std(self, n: int, p: int) -> np.ndarray:
-        "(p,) standard deviation of the noise on a cell of each column, in data units."
+        "(p,) standard deviation of the noise on a cell of each column in a table of `n` rows, in data units."
         return np.sqrt(self.lattice(p).noise_variance)
 
     def publish(self, X, random_state=None) -> TableRelease:
@@ -595,7 +614,7 @@ def read_release(path) -> TableRelease:
     try:
         stored = pq.read_table(path)
     except pa.ArrowInvalid as error:
-        raise ReleaseError(f"{path.name} is not a whole Parquet file: {error}") from error
+        raise ReleaseError(f"{path.name} is not a whole Parquet file: ask for it again") from error
     metadata = _read_metadata(stored.schema, path)
     table = stored.to_pandas()
     for contradiction in _contradictions(metadata, table):
