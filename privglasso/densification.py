@@ -181,7 +181,7 @@ class FillIn:
         width = _fraction(width, "width")
         if width <= 0:
             raise InputError("width", width, "give a width greater than 0")
-        chain = _sturm_chain(self.numerator[self.order:])
+        chain = _sturm_chain(self.numerator)
         bound = 1 + max(abs(c / chain[0][-1]) for c in chain[0])  # Cauchy's bound of the zeros
         return _split(chain, Fraction(0), bound, width)
 

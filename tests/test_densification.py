@@ -112,6 +112,7 @@ def test_leading_coefficients_are_minors(case):
     ([-6, 11, -6, 1], [1, 2, 3]),
     ([1, 0, 1], []),  # s^2 + 1
     ([2, 3, 1], []),  # zeros at -1 and -2 do not count
+    ([0, -1, 1, 0], [1]),  # s (s - 1), a covariance of zero
     ([Fraction(-1, 10**30), 1], [Fraction(1, 10**30)]),
     ([-(10**30), 1], [10**30]),
 ])
@@ -125,6 +126,19 @@ def test_zeros_of_known_polynomials(numerator, expected):
 def test_zeros_of_a_tiny_width_do_not_overflow():
     (low, high), = FillIn((Fraction(-1), Fraction(3)), (Fraction(1),)).zeros(Fraction(1, 2**1500))
     assert low < Fraction(1, 3) <= high and high - low <= Fraction(1, 2**1500)
+
+
+def test_a_wide_bracket_still_holds_one_zero():
+    brackets = FillIn((Fraction(-6), Fraction(11), Fraction(-6), Fraction(1)), (Fraction(1),)).zeros(1000)
+    assert all(low < zero <= high for (low, high), zero in zip(brackets, (1, 2, 3), strict=True))
+
+
+def test_path_sum_of_an_indefinite_matrix():
+    "The identity holds for any symmetric matrix, also where elimination has to exchange rows."
+    theta = sympy.Matrix([[-1, 2, 0, 1], [2, -1, 3, 0], [0, 3, -1, 1], [1, 0, 1, -1]])
+    inverse = (sympy.eye(4) + theta).inv()
+    for i in range(4):
+        assert all(path_sum_inverse(theta.tolist(), 1, i, j) == inverse[i, j] for j in range(4) if j != i)
 
 
 # kinds of numbers
