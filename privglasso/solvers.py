@@ -94,8 +94,8 @@ def dual_gap(
 
     Notes
     -----
-    The gap of a feasible pair is nonnegative (weak duality). A computed value below zero can only be rounding,
-    of the order of p * 1e-16 times the condition number, and is returned as 0.
+    The gap of a feasible pair is nonnegative (weak duality; Banerjee et al. 2008). A computed value below zero
+    can only be rounding, of the order of p * 1e-16 times the condition number, and is returned as 0.
 
     Examples
     --------
@@ -121,6 +121,10 @@ def largest_alpha(
 ) -> float:  # in the units of S; 0 when S is diagonal
     """The smallest penalty that empties the graph: the largest |S_ij| off the diagonal.
 
+    Notes
+    -----
+    Two columns with |S_ij| <= alpha may still be joined through others; at this alpha none are (Banerjee et al. 2008).
+
     Examples
     --------
     >>> largest_alpha([[1.0, -0.3], [-0.3, 1.0]])
@@ -144,6 +148,12 @@ class FeasibleAlpha:
     certificate : (p, p) array or None
         V, positive semidefinite, entries (off-diagonal ones when the penalty does not count the diagonal)
         of absolute sum 1, with -tr(S V) = lower. Proves `lower`; None when `lower` is the trivial bound 0.
+
+    Examples
+    --------
+    >>> bounds = min_feasible_alpha([[-2.0]])
+    >>> bounds.lower, bounds.upper, bounds.witness.tolist(), bounds.certificate.tolist()
+    (2.0, 2.0, [[0.0]], [[1.0]])
     """
 
     lower: float
@@ -151,7 +161,10 @@ class FeasibleAlpha:
     witness: np.ndarray | None
     certificate: np.ndarray | None
 
-    def tighter(self, other):
+    def tighter(
+        self,
+        other,  # FeasibleAlpha for the same S
+    ):  # FeasibleAlpha
         "The better of the two lower bounds with the better of the two upper bounds."
         low = self if self.lower >= other.lower else other
         high = self if self.upper <= other.upper else other
@@ -263,7 +276,8 @@ def min_feasible_alpha(
     Notes
     -----
     With the diagonal penalised the threshold is the distance of `S` from the positive semidefinite matrices in
-    the largest-entry norm. A ConvergenceWarning tells if `rtol` was not reached; the bounds hold even then.
+    the largest-entry norm (Datta and Zou 2017). A ConvergenceWarning tells if `rtol` was not reached; the bounds
+    hold even then.
 
     Examples
     --------
@@ -290,6 +304,10 @@ def nearest_psd(
     ------
     InputError
         If `S` is not symmetric and finite, or the norm is unknown.
+
+    Notes
+    -----
+    Frobenius: the negative eigenvalues set to zero (Higham 1988). Largest entry: Datta and Zou 2017.
 
     Examples
     --------
@@ -467,6 +485,12 @@ class GraphicalLassoResult:
         Iterations of ADMM, or passes over all columns.
     penalize_diagonal : bool
         Whether the penalty counts the diagonal.
+
+    Examples
+    --------
+    >>> result = graphical_lasso([[0.5]], alpha=0.5)
+    >>> result.precision.tolist(), result.dual_covariance.tolist(), result.dual_gap
+    ([[1.0]], [[1.0]], 0.0)
     """
 
     precision: np.ndarray
@@ -595,11 +619,11 @@ def graphical_lasso_path(
     S,  # (p, p) symmetric, may be indefinite
     alphas,  # penalties > 0, in the units of S, in any order
     *,
-    solver: str = "admm",
-    penalize_diagonal: bool = True,
-    tol: float = 1e-6,
-    max_iter: int = 5000,
-    start: GraphicalLassoResult | None = None,
+    solver: str = "admm",  # "admm" or "block_descent", as for `graphical_lasso`
+    penalize_diagonal: bool = True,  # does the penalty count the diagonal?
+    tol: float = 1e-6,  # stop when the duality gap is at most tol * p
+    max_iter: int = 5000,  # iterations or passes, for each alpha
+    start: GraphicalLassoResult | None = None,  # where the largest alpha starts
 ) -> list[GraphicalLassoResult]:  # by descending alpha
     """`graphical_lasso` for every alpha, each started from the one before; results by descending alpha.
 
@@ -607,6 +631,10 @@ def graphical_lasso_path(
     ------
     InputError, InfeasibleError, ConvergenceError
         As `graphical_lasso`, before anything is solved: if the smallest alpha is too small, the error names it.
+
+    Notes
+    -----
+    Warm starts from the largest alpha down, as is usual since Friedman et al. (2008).
 
     Examples
     --------
