@@ -84,7 +84,7 @@ def publish_at_snr(table, bounds, snr_db, neighbors="record", random_state=None)
 
 # %% ../nbs/4_experiments/01_experiments.ipynb #256ebbe1
 def simultaneous_alpha(noisy, corrected, n, level=0.05):
-    """Penalty that exceeds, with probability about 1 − `level`, the error of every covariance entry at once.
+    """Penalty that exceeds, with probability about 1 − `level`, the error of every estimated correlation at once.
 
     Parameters
     ----------
@@ -100,10 +100,16 @@ def simultaneous_alpha(noisy, corrected, n, level=0.05):
     -------
     float
         On the correlation scale of `corrected`.
+
+    Notes
+    -----
+    Asymptotic, for Gaussian rows: the delta method for correlations of a covariance whose diagonal was corrected.
     """
-    A, p = noisy / np.outer(*2 * [np.sqrt(np.diag(corrected))]), len(noisy)
-    deviation = np.sqrt((np.outer(np.diag(A), np.diag(A)) + A**2) / n)
-    return -ndtri(level / (p * (p + 1))) * deviation[np.triu_indices(p, 1)].max()
+    r, spread = correlation_scale(corrected)
+    a, p = np.diag(noisy) / spread**2, len(r)
+    scale_errors = np.add.outer(a**2, a**2) / 2 + r**2 - 2 * np.add.outer(a, a)
+    variance = (np.outer(a, a) + r**2 + r**2 * scale_errors)[np.triu_indices(p, 1)] / n
+    return -ndtri(level / (p * (p - 1))) * np.sqrt(max(variance.max(initial=0.0), 0.0))
 
 # %% ../nbs/4_experiments/01_experiments.ipynb #4a0dca61
 @dataclass(frozen=True, eq=False)
