@@ -122,6 +122,26 @@ def test_threshold_against_a_linear_program():
     assert min_feasible_alpha(DEMO, False, rtol=1e-6).upper == pytest.approx(0.30, rel=1e-5)
 
 
+@given(a=st.floats(-1, 1), c=st.floats(-1, 1), off=st.floats(0.01, 2), sign=st.sampled_from([-1, 1]))
+@settings(max_examples=60, deadline=None)
+def test_threshold_of_two_columns_in_closed_form(a, c, off, sign):
+    fraction = (off * off - a * c) / (a + c + 2 * off) if min(off + a, off + c) > 1e-9 else 0.0
+    exact = max(0.0, -a, -c, fraction)
+    bounds = min_feasible_alpha([[a, sign * off], [sign * off, c]])
+    assert bounds.lower <= exact + 1e-9 and exact <= bounds.upper + 1e-9
+
+
+@given(seed=seeds, p=st.integers(2, 8), tol=st.sampled_from([1e-1, 1e-3]), factor=st.sampled_from([1.2, 3]))
+@settings(max_examples=25, deadline=None)
+def test_the_gap_encloses_the_solution_itself(seed, p, tol, factor):
+    S = gram(p, p + 2, seed, 0.4)
+    alpha = factor * (min_feasible_alpha(S).upper + 0.02)
+    rough = graphical_lasso(S, alpha, tol=tol)
+    best = graphical_lasso(S, alpha, solver="block_descent", tol=1e-13)
+    x = np.linalg.eigvals(best.precision @ rough.dual_covariance).real
+    assert (x - 1 - np.log(x)).sum() <= rough.dual_gap + 1e-8
+
+
 @pytest.mark.parametrize("penalize_diagonal", [True, False])
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
 def test_feasible_just_above_and_refused_just_below(penalize_diagonal, scale):
