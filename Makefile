@@ -57,6 +57,6 @@ refresh: $(VENV)/.dev  ## export the package, rerun and save every chapter, make
 reproduce: $(VENV)/.core  ## run the long computations, write data/results/*.csv
 	$(BIN)/privglasso reproduce
 
-grid: $(BIN)/python  ## simulate the embedded 11-bus grid again (about four minutes)
+grid: $(BIN)/python  ## simulate the embedded power grids again (about three minutes)
 	@$(call INSTALL,-e '.[grid]')
-	$(BIN)/python -c 'from privglasso.datasets import write_grid11; write_grid11()'
+	$(BIN)/python -c 'from privglasso.datasets import write_grid11, write_grid115; write_grid11(); write_grid115()'

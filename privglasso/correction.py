@@ -14,9 +14,10 @@ from tqdm.auto import tqdm
 
 from .covariance import sample_covariance
 from .experiments import publish_at_snr, recover, score_recovery
+from .metrics import support
 from .settings import resource, setting, write_whole
 from privglasso.synthetic import (
-    adjacency, chain_precision, random_sparse_precision, sample_gaussian, tridiagonal_precision,
+    chain_precision, random_sparse_precision, sample_gaussian, tridiagonal_precision,
 )
 
 # %% ../nbs/4_experiments/02_correction.ipynb #f475feab
@@ -75,7 +76,7 @@ def correction_run(
 ):  # two dictionaries
     "Scores of the naive and the corrected analyst on one release, as two rows."
     precision = correction_model(model, seed)
-    truth, n = adjacency(precision), setting("correction.n", int)
+    truth, n = support(precision), setting("correction.n", int)
     spread = 12 * np.sqrt(np.diag(np.linalg.inv(precision)))  # wide: clipping is not this chapter's subject
     table = sample_gaussian(precision, n, random_state=seed)
     release = publish_at_snr(table, (-spread, spread), snr_db, random_state=seed)

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['SACHS_17', 'CONGRESSES', 'GRID11_LINES', 'GRID11_COLUMNS', 'GRID115_HOUSES', 'GRID115_LINES', 'GRID115_COLUMNS',
-           'DataError', 'data_cache', 'load_sachs', 'log10_scale', 'load_chickenpox', 'load_soil', 'load_congress',
-           'load_ionosphere', 'ionosphere_labels', 'load_fmri', 'load_msdl', 'load_movielens', 'simulate_grid11',
-           'simulate_grid115', 'write_grid11', 'write_grid115', 'load_grid11', 'load_grid115', 'data_overview',
-           'paper_table', 'paper_epsilon', 'Dataset']
+           'DataError', 'data_cache', 'fetch_file', 'load_sachs', 'log10_scale', 'load_chickenpox', 'load_soil',
+           'load_congress', 'load_ionosphere', 'ionosphere_labels', 'load_fmri', 'load_msdl', 'load_movielens',
+           'simulate_grid11', 'simulate_grid115', 'write_grid11', 'write_grid115', 'load_grid11', 'load_grid115',
+           'data_overview', 'paper_table', 'paper_epsilon', 'Dataset']
 
 # %% ../nbs/0_ground/06_datasets.ipynb #265b399e
 import csv
@@ -28,8 +28,8 @@ import pooch
 from tqdm.auto import tqdm
 
 from .settings import resource, write_whole
-from .synthetic import Dataset, _check_integer, _generator
-from .validation import InputError, check_number, check_table
+from .synthetic import Dataset
+from .validation import InputError, check_generator, check_integer, check_number, check_table
 
 # %% ../nbs/0_ground/06_datasets.ipynb #55648cab
 _all_ = ["Dataset"]
@@ -64,8 +64,16 @@ def data_cache():
     return Path(os.environ.get("PRIVGLASSO_DATA") or pooch.os_cache("privglasso"))
 
 # %% ../nbs/0_ground/06_datasets.ipynb #5c621c71
-def _fetch(name):
-    "Path of the file of data set `name` with the registered checksum, downloaded if need be."
+def fetch_file(
+    name: str,  # a name in data/registry.json
+):  # Path of the file, its checksum as registered
+    """A registered file, downloaded once and checked every time.
+
+    Raises
+    ------
+    DataError
+        If the name is unknown, the file may not be redistributed, cannot be downloaded, or has another checksum.
+    """
     entry = _registered(name)
     if entry["file"] is None:
         raise DataError(f"{name} may not be redistributed: get it from {entry['origin']}")
@@ -155,7 +163,7 @@ def _sachs_truth(truth, columns):
     if truth == "17":
         return _adjacency_of(SACHS_17, columns)
     if truth == "18":
-        return _adjacency_of(pd.read_csv(_fetch("sachs_truth_18")).itertuples(index=False), columns)
+        return _adjacency_of(pd.read_csv(fetch_file("sachs_truth_18")).itertuples(index=False), columns)
     raise InputError("truth", truth, 'give "17" (consensus) or "18" (the list that comes with the table)')
 
 # %% ../nbs/0_ground/06_datasets.ipynb #81f74f12
@@ -187,7 +195,7 @@ def load_sachs(truth="18"):
     if truth not in ("17", "18"):
         _sachs_truth(truth, ())
     entry = _registered("sachs")
-    table = pd.read_csv(_fetch("sachs"))
+    table = pd.read_csv(fetch_file("sachs"))
     p = table.shape[1]
     return Dataset(
         name="sachs", table=table, truth=_sachs_truth(truth, table.columns), kind="continuous",
@@ -257,11 +265,11 @@ def load_chickenpox():
     -----
     Guo et al., section 5.3, use 517 of these weeks.
     """
-    table = pd.read_csv(_fetch("chickenpox"), index_col="Date")
+    table = pd.read_csv(fetch_file("chickenpox"), index_col="Date")
     table.index = pd.to_datetime(table.index, format="%d/%m/%Y")
     return _dataset(
         "chickenpox", name="chickenpox", table=table, kind="integer", bounds=None,
-        truth=_county_graph(pd.read_csv(_fetch("chickenpox_edges")), table.columns),
+        truth=_county_graph(pd.read_csv(fetch_file("chickenpox_edges")), table.columns),
         bounds_reason="none: only the number of inhabitants is public, hundreds of times larger than any count",
         description="Cases of chickenpox by week and county of Hungary, 2005 to 2014.",
         source=(_registered("chickenpox")["url"], _registered("chickenpox_edges")["url"]),
@@ -287,7 +295,7 @@ def load_soil():
     -----
     Kinds with a total count above 100. The sample 103.BB1 holds a single count: it is nearly empty.
     """
-    table = pd.read_csv(_fetch("soil"), index_col=0).astype(np.int64)
+    table = pd.read_csv(fetch_file("soil"), index_col=0).astype(np.int64)
     return _dataset(
         "soil", name="soil", table=table, truth=None, kind="integer", bounds=None,
         bounds_reason="none: how many sequences a sample yields is not fixed in advance",
@@ -347,7 +355,7 @@ def load_congress(chamber="house"):
     if chamber not in _CHAMBERS:
         raise InputError("chamber", chamber, f"choose one of {list(_CHAMBERS)}")
     key, names = _CHAMBERS[chamber]
-    rows = pd.read_csv(_fetch(key))
+    rows = pd.read_csv(fetch_file(key))
     rows = rows[rows["congress"].isin(CONGRESSES)]
     identified, size = rows.dropna(subset="icpsr"), rows.groupby("congress").size().max()
     table = _complete_members(identified).rename(columns=_labels(identified, names)).sort_index(axis=1)
@@ -366,7 +374,7 @@ def load_congress(chamber="house"):
 def _read_ionosphere():
     "The 351 rows as they are in the file: 34 attributes and a label."
     names = [f"{part} {pulse}" for pulse in range(1, 18) for part in ("re", "im")]
-    return pd.read_csv(_fetch("ionosphere"), names=[*names, "good"])
+    return pd.read_csv(fetch_file("ionosphere"), names=[*names, "good"])
 
 
 def load_ionosphere():
@@ -439,7 +447,7 @@ def load_fmri():
     The averages over white matter, ventricles and whole brain are left out: they are nuisance, not regions. Rows
     follow each other in time and are not independent.
     """
-    table = pd.read_csv(_fetch("fmri_rois")).drop(columns=["WM", "Vent", "Brain"])
+    table = pd.read_csv(fetch_file("fmri_rois")).drop(columns=["WM", "Vent", "Brain"])
     return _dataset(
         "fmri_rois", name="fmri", table=table, truth=None, kind="continuous", bounds=None,
         bounds_reason="none: the unit is the scanner's own",
@@ -599,7 +607,7 @@ def load_movielens(path=None, movies=100, choice="first"):
     -----
     Guo et al., section 5.3 and supplement 8.3: 6040 users, the first 100 films.
     """
-    movies = _check_integer(movies, "movies", 2)
+    movies = check_integer(movies, "movies", 2)
     if choice not in _CHOICES:
         raise InputError("choice", choice, f"choose one of {list(_CHOICES)}")
     path = Path(path) if path is not None else data_cache() / "movielens" / "ml-1m.zip"
@@ -708,7 +716,7 @@ def simulate_grid11(n=20_000, random_state=20260101):
     DataError
         If pandapower is not installed.
     """
-    n, rng, pandapower = _check_integer(n, "n", 1), _generator(random_state), _pandapower()
+    n, rng, pandapower = check_integer(n, "n", 1), check_generator(random_state), _pandapower()
     return _voltages(pandapower, _grid11_network(pandapower), 0.3 * rng.standard_normal((n, 11)))
 
 # %% ../nbs/0_ground/06_datasets.ipynb #9519469c
@@ -732,7 +740,7 @@ def simulate_grid115(n=5_000, random_state=20260101):
     DataError
         If pandapower is not installed.
     """
-    n, rng, pandapower = _check_integer(n, "n", 1), _generator(random_state), _pandapower()
+    n, rng, pandapower = check_integer(n, "n", 1), check_generator(random_state), _pandapower()
     return _voltages(pandapower, _grid115_network(pandapower), 0.002 * rng.standard_normal((n, 115)))
 
 # %% ../nbs/0_ground/06_datasets.ipynb #ecf45770

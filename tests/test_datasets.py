@@ -113,11 +113,11 @@ def local(tmp_path, register, monkeypatch):
 
 def test_download_lands_in_the_cache_and_is_reused(cache, server, register, capsys, monkeypatch):
     register(toy=entry(f"{server}/toy.csv"))
-    path = datasets._fetch("toy")
+    path = datasets.fetch_file("toy")
     assert path == cache / "folder" / "toy.csv" and path.read_bytes() == CONTENT
     assert "CC0" in capsys.readouterr().out
     monkeypatch.setattr(datasets.pooch, "retrieve", None)  # a second download would fail
-    assert datasets._fetch("toy") == path
+    assert datasets.fetch_file("toy") == path
 
 
 @pytest.mark.parametrize("page, content, complaint", [
@@ -127,7 +127,7 @@ def test_download_lands_in_the_cache_and_is_reused(cache, server, register, caps
 def test_failed_download_says_why_and_leaves_nothing(cache, server, register, page, content, complaint):
     register(toy=entry(f"{server}/{page}", content))
     with pytest.raises(DataError, match=f"(?s){complaint}.*fetch {server}/{page} and put it at"):
-        datasets._fetch("toy")
+        datasets.fetch_file("toy")
     assert files_in(cache) == []
 
 
@@ -140,7 +140,7 @@ def test_no_network_or_no_disk(cache, register, monkeypatch, failure):
     register(toy=entry("https://example.org/toy.csv"))
     monkeypatch.setattr(datasets.pooch, "retrieve", refuse)
     with pytest.raises(DataError, match=r"fetch https://example.org/toy.csv and put it at .*toy.csv"):
-        datasets._fetch("toy")
+        datasets.fetch_file("toy")
 
 
 ORIGIN = "n,long name,score\n0,\"Ä, b\",0.10957026481628418\n1,c,\n"
@@ -156,7 +156,7 @@ def selection(server, **changes):
 def test_columns_are_selected_from_an_origin(cache, tmp_path, server, register):
     (tmp_path / "web" / "origin.csv").write_text(ORIGIN, encoding="utf-8")
     register(toy=selection(server))
-    assert datasets._fetch("toy").read_text(encoding="utf-8") == SELECTED
+    assert datasets.fetch_file("toy").read_text(encoding="utf-8") == SELECTED
 
 
 @pytest.mark.parametrize("changes, complaint", [
@@ -167,7 +167,7 @@ def test_an_origin_that_changed_leaves_nothing(cache, tmp_path, server, register
     (tmp_path / "web" / "origin.csv").write_text(ORIGIN, encoding="utf-8")
     register(toy=selection(server, **changes))
     with pytest.raises(DataError, match=f"(?s){complaint}.*make it from {server}/origin.csv"):
-        datasets._fetch("toy")
+        datasets.fetch_file("toy")
     assert files_in(cache) == []
 
 
@@ -176,13 +176,13 @@ def test_local_folder_is_read_checked_and_never_filled(tmp_path, register, monke
     monkeypatch.setattr(datasets.pooch, "retrieve", None)
     register(toy=entry("https://example.org/toy.csv"))
     with pytest.raises(DataError, match="PRIVGLASSO_DATA is set, but there is no"):
-        datasets._fetch("toy")
+        datasets.fetch_file("toy")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "toy.csv").write_bytes(CONTENT)
-    assert datasets._fetch("toy") == data_cache() / "folder" / "toy.csv"
+    assert datasets.fetch_file("toy") == data_cache() / "folder" / "toy.csv"
     (tmp_path / "folder" / "toy.csv").write_bytes(CONTENT + b"3,4\n")
     with pytest.raises(DataError, match="not the registered file"):
-        datasets._fetch("toy")
+        datasets.fetch_file("toy")
     assert (tmp_path / "folder" / "toy.csv").read_bytes().endswith(b"3,4\n")
 
 
@@ -191,7 +191,7 @@ def test_a_folder_in_the_files_place(tmp_path, register, monkeypatch):
     register(toy=entry("https://example.org/toy.csv"))
     (tmp_path / "folder" / "toy.csv").mkdir(parents=True)
     with pytest.raises(DataError, match="cannot be read"):
-        datasets._fetch("toy")
+        datasets.fetch_file("toy")
 
 
 @pytest.mark.parametrize("name, complaint", [
@@ -201,7 +201,7 @@ def test_a_folder_in_the_files_place(tmp_path, register, monkeypatch):
 ])
 def test_what_cannot_be_downloaded(cache, name, complaint):
     with pytest.raises(DataError, match=complaint):
-        datasets._fetch(name)
+        datasets.fetch_file(name)
 
 
 def test_registry_is_complete():
@@ -227,7 +227,7 @@ def test_consensus_list():
 
 @pytest.mark.parametrize("truth", ["19", 17, None, ""])
 def test_unknown_truth_is_refused_before_anything_is_fetched(truth, monkeypatch):
-    monkeypatch.setattr(datasets, "_fetch", None)
+    monkeypatch.setattr(datasets, "fetch_file", None)
     with pytest.raises(InputError, match="truth="):
         load_sachs(truth)
 
@@ -347,7 +347,7 @@ def test_a_congress_that_makes_no_table(local, text, complaint):
 
 @pytest.mark.parametrize("chamber", ["House", "", None, 93])
 def test_unknown_chamber(chamber, monkeypatch):
-    monkeypatch.setattr(datasets, "_fetch", None)
+    monkeypatch.setattr(datasets, "fetch_file", None)
     with pytest.raises(InputError, match="chamber="):
         load_congress(chamber)
 

@@ -535,6 +535,7 @@ def consumers():
 # what else takes a random_state: nothing is added to what it makes, or it hands the state to one of the above
 ELSEWHERE = {
     "bit_source": "the stream itself, looked at word by word above",
+    "check_generator": "reads it, makes nothing; who makes data with it is looked at",
     "random_sparse_precision": "makes a matrix, not a table",
     "example_table": "hands it to sample_gaussian",
     "simulate_grid11": "needs the power flow; draws from numpy's generator as the maker numpy does",

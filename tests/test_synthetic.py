@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from privglasso.metrics import support
 from privglasso.synthetic import (
     Dataset,
-    adjacency,
     chain_precision,
     example_table,
     random_sparse_precision,
@@ -69,7 +69,7 @@ def test_weak_chain_has_the_scales_and_edges_asked_for(p, strength, data):
     relative = np.diag(np.linalg.inv(precision * np.outer(scales, scales)))
     np.testing.assert_allclose(relative, 1, rtol=1e-8)
     np.testing.assert_allclose(partial_correlations(precision)[chain_graph(p)], strength, rtol=1e-12)
-    assert np.array_equal(adjacency(precision), chain_graph(p))
+    assert np.array_equal(support(precision), chain_graph(p))
 
 
 def test_default_scales_span_a_factor_thirty():
@@ -133,7 +133,7 @@ def test_seed_generator_and_fresh_randomness():
     (lambda: sample_gaussian(np.eye(2), 2, location=[1, 2, 3]), "location="),
     (lambda: sample_gaussian(np.eye(2), 2, location=np.nan), "location="),
     (lambda: example_table(0), "n=0"),
-    (lambda: adjacency(np.ones((2, 3))), "square"),
+    (lambda: support(np.ones((2, 3))), "square"),
 ])
 def test_bad_input_is_named(call, complaint):
     with pytest.raises(InputError, match=complaint):
