@@ -38,6 +38,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'privglasso.cli._read_bounds': ('5_use/cli.html#_read_bounds', 'privglasso/cli.py'),
                                 'privglasso.cli._read_table': ('5_use/cli.html#_read_table', 'privglasso/cli.py'),
                                 'privglasso.cli.claims': ('5_use/cli.html#claims', 'privglasso/cli.py'),
+                                'privglasso.cli.data': ('5_use/cli.html#data', 'privglasso/cli.py'),
                                 'privglasso.cli.demo': ('5_use/cli.html#demo', 'privglasso/cli.py'),
                                 'privglasso.cli.friendly': ('5_use/cli.html#friendly', 'privglasso/cli.py'),
                                 'privglasso.cli.inspect': ('5_use/cli.html#inspect', 'privglasso/cli.py'),
