@@ -36,7 +36,7 @@ demo: $(VENV)/.core  ## publish, recover and compare; DATA=sachs for the real ce
 
 test: $(VENV)/.dev  ## run every chapter's proofs and every test
 	nbdev-test --n-workers $(WORKERS) --timing
-	pytest -n $(WORKERS)
+	pytest -n $(WORKERS) --dist loadgroup
 
 docs: $(VENV)/.dev  ## build the book as a site in _docs/html
 	$(BIN)/python docs/build.py
@@ -50,7 +50,7 @@ check: $(VENV)/.dev  ## lint; export, outputs and README in sync
 
 refresh: $(VENV)/.dev  ## export the package, rerun and save every chapter, make README anew
 	nbdev-export
-	nbdev-test --save --n-workers $(WORKERS)
+	TQDM_DISABLE=1 nbdev-test --save --n-workers $(WORKERS)
 	nbdev-clean
 	$(BIN)/python docs/readme.py
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Check', 'Claim', 'register', 'claims', 'paper_mu', 'implied_mu', 'covariance_attack', 'joint_distance',
-           'sample_noise', 'printed_epsilon', 'claims_table']
+           'printed_epsilon', 'claims_table']
 
 # %% ../nbs/1_publish/06_claims.ipynb #c15fae38
 from collections.abc import Callable
@@ -23,7 +23,17 @@ from .validation import InputError
 
 # %% ../nbs/1_publish/06_claims.ipynb #7a34b2a4
 class Check(NamedTuple):
-    "Both sides of a claim, computed for its counterexample."
+    """Both sides of a claim, computed for its counterexample.
+
+    Parameters
+    ----------
+    quantity : str
+        What is compared.
+    promised, true : float
+        What the paper says, and what is so.
+    refuted : bool
+        Whether the two contradict each other.
+    """
 
     quantity: str
     promised: float
@@ -63,7 +73,7 @@ class Claim:
 _REGISTRY: dict[tuple[str, str], Claim] = {}
 
 
-def register(claim: Claim) -> Claim:
+def register(claim: Claim) -> None:
     """Add a claim to the registry: later chapters add theirs when they are imported.
 
     Raises
@@ -74,7 +84,6 @@ def register(claim: Claim) -> Claim:
     key = claim.paper, claim.name
     if _REGISTRY.setdefault(key, claim) is not claim:
         raise InputError("claim", key, "this claim is registered already: give it another name")
-    return claim
 
 
 def claims() -> list[Claim]:
@@ -82,12 +91,19 @@ def claims() -> list[Claim]:
     return list(_REGISTRY.values())
 
 # %% ../nbs/1_publish/06_claims.ipynb #1babbf51
-def paper_mu(sensitivity, sigma, smallest_column):
+def paper_mu(
+    sensitivity,  # largest change Δf of X'X/n
+    sigma,  # standard deviation of the noise
+    smallest_column,  # C, the smallest column sum of squares over n²
+):  # μ
     "The μ that Theorem 4.1 promises, Δf / (σ √(2C)); `smallest_column` is C."
     return sensitivity / (sigma * np.sqrt(2 * smallest_column))
 
 
-def implied_mu(type_one, type_two):
+def implied_mu(
+    type_one,  # probability of accusing wrongly
+    type_two,  # probability of missing the change
+):  # μ
     "The μ of the Gaussian trade-off curve through a test's errors: every μ-GDP mechanism has all of them below μ."
     return float(-ndtri(type_one) - ndtri(type_two))
 
@@ -103,10 +119,14 @@ register(Claim(
     "Guo et al.", "Theorem 4.1", "Theorem 4.1, with Proposition 1 and Lemma 3",
     "Publishing X + E is Δf/(σ√(2C))-GDP, and (ε, δ(ε))-DP with it.", "FALSE",
     "±1 table, n = 1000, σ = 1, one entry flipped: the sign of the published cell tests it with μ = 2.",
-    "Publishing X + E is exactly ΔX/σ-GDP, with ΔX the largest change of the table itself.", _attack_on_table));
+    "Publishing X + E is exactly ΔX/σ-GDP, with ΔX the largest change of the table itself.", _attack_on_table))
 
 # %% ../nbs/1_publish/06_claims.ipynb #2b99c60c
-def covariance_attack(sigma, n=1000, type_one=0.01):
+def covariance_attack(
+    sigma,  # standard deviation of the noise on ±1 data
+    n=1000,  # rows
+    type_one=0.01,  # probability of accusing wrongly
+):  # probability of missing the change
     "Type II error of the χ² test along the direction in which two columns agree."
     threshold = chi2.isf(type_one, n)
     return float(ncx2.cdf(threshold, n, 2 / sigma**2))
@@ -123,7 +143,7 @@ register(Claim(
     "Publishing S̃ alone is Δf/(σ√(2C))-GDP.", "FALSE",
     "Two equal ±1 columns, n = 1000, σ = 0.1, one entry flipped: a χ² test has errors .01 and .037, μ = 4.1.",
     "S̃ inherits ΔX/σ from X + E. No smaller bound depends on column norms alone: what matters is the direction "
-    "in which the data vary least.", _attack_on_covariance));
+    "in which the data vary least.", _attack_on_covariance))
 
 # %% ../nbs/1_publish/06_claims.ipynb #8a5a760b
 def _variance_depends_on_data():
@@ -136,10 +156,13 @@ def _variance_depends_on_data():
 register(Claim(
     "Guo et al.", "Lemma 3 (a)", "Lemma 3, Eq. (13)", "M1 has the same variance under neighbouring tables.", "FALSE",
     "n = 4, p = 1, σ = 1: X = (1,1,1,1) gives N(1, 1), X' = (3,1,1,1) gives N(3, 3).",
-    "Where the two variances differ M1 is not μ-GDP for any finite μ.", _variance_depends_on_data));
+    "Where the two variances differ M1 is not μ-GDP for any finite μ.", _variance_depends_on_data))
 
 # %% ../nbs/1_publish/06_claims.ipynb #05c28301
-def joint_distance(p, n=1000):
+def joint_distance(
+    p,  # columns
+    n=1000,  # rows
+):  # distance in standard deviations
     "Mahalanobis distance between the means of M1's off-diagonal entries in the flipped column (σ = 1), ±1 data."
     rng = np.random.default_rng([p, n])
     X = np.where(rng.random((n, p)) < 0.5, -1.0, 1.0)
@@ -160,7 +183,7 @@ register(Claim(
     "Guo et al.", "Lemma 3 (b)", "Lemma 3, the step from entries to the matrix",
     "A bound on each entry of M1 is a bound on M1.", "FALSE",
     "±1 data, n = 1000, σ = 1: entrywise .0447, jointly .19 for p = 20.",
-    "Entries released together compose: the distance grows like √(p − 1).", _joint_not_entrywise));
+    "Entries released together compose: the distance grows like √(p − 1).", _joint_not_entrywise))
 
 # %% ../nbs/1_publish/06_claims.ipynb #489bf294
 def _noise_free_direction(draws=1000):
@@ -179,7 +202,7 @@ def _noise_free_direction(draws=1000):
 register(Claim(
     "Guo et al.", "Lemma 3 (c)", "Lemma 3, when X has a null vector", "M1 is Δf/(σ√(2C))-GDP also when p > n.", "FALSE",
     "n = 1, X = (1, 1), X' = (1, −1): v'M1v with v = (1, −1) is 0 with probability 1 and 0.",
-    "M1 has no finite μ when X has a null vector.", _noise_free_direction));
+    "M1 has no finite μ when X has a null vector.", _noise_free_direction))
 
 # %% ../nbs/1_publish/06_claims.ipynb #2cc76935
 def _third_cumulant(values, weights):
@@ -201,7 +224,7 @@ register(Claim(
     "Guo et al.", "Proposition 1", "Proposition 1, Eq. (10)–(11)",
     "M = Proc ∘ M1 with Proc(Y) = Y + E'E/n is post-processing of M1.", "FALSE",
     "n = p = 1, x = σ = 1: with an independent copy of E the third cumulant is 8; of M itself it is 32.",
-    "Proc uses the noise of M1. It is post-processing only of (M1, E), which has no privacy.", _not_post_processing));
+    "Proc uses the noise of M1. It is post-processing only of (M1, E), which has no privacy.", _not_post_processing))
 
 # %% ../nbs/1_publish/06_claims.ipynb #a705bf15
 def _off_the_lattice():
@@ -215,7 +238,7 @@ register(Claim(
     "Guo et al.", "Lemma 4", "Lemma 4", "A discrete Gaussian on tℤ hides every shift Δ with μ = (Δ + 2t)/σ.", "FALSE",
     "t = 1, σ = 1, Δ = 1/2: the supports are disjoint.",
     "For Δ in tℤ it holds and is loose: Δ/√(σ² − t²/6) is proved for σ² > 2t²/3, (Δ + t)/σ always.",
-    _off_the_lattice));
+    _off_the_lattice))
 
 # %% ../nbs/1_publish/06_claims.ipynb #05faa788
 def _rank_two_noise(draws=200):
@@ -223,7 +246,7 @@ def _rank_two_noise(draws=200):
     rng = np.random.default_rng(3)
     X = rng.integers(1, 6, (50, 2))
     n, smallest = 50, X.min() / 50
-    sums = sample_noise(rng, draws)
+    sums = _column_sums(rng, draws)
     M = (X.T @ X / n)[None] + smallest * (sums[:, :, None] + sums[:, None, :])
     combination = M[:, 0, 0] + M[:, 1, 1] - 2 * M[:, 0, 1]
     leaked = np.allclose(combination, ((X[:, 0] - X[:, 1]) ** 2).sum() / n, rtol=1e-12)
@@ -231,7 +254,7 @@ def _rank_two_noise(draws=200):
     return Check("μ of M1, ratings, n = 50", promised, np.inf if leaked else 0.0, bool(leaked))
 
 
-def sample_noise(rng, draws):
+def _column_sums(rng, draws):
     "Column sums of integer noise, (draws, 2); any law will do for an identity."
     return np.rint(rng.normal(0, 7, (draws, 2)))
 
@@ -240,7 +263,7 @@ register(Claim(
     "Guo et al.", "Lemma 5", "Lemma 5, Eq. (59)–(63)",
     "M1 with noise K(c_i + c_j) is (Δf + 2K)/(√(2n)Kσ)-GDP.", "FALSE",
     "M1_11 + M1_22 − 2 M1_12 = ‖X1 − X2‖²/n without noise.",
-    "M1 has no finite μ: its noise has rank two.", _rank_two_noise));
+    "M1 has no finite μ: its noise has rank two.", _rank_two_noise))
 
 # %% ../nbs/1_publish/06_claims.ipynb #87a9d018
 def _ratings():
@@ -255,10 +278,13 @@ register(Claim(
     "Guo et al.", "Theorem 4.4", "Theorem 4.4, with Proposition 4 and Lemma 5",
     "Publishing X + E with integer noise is (Δf + 2K)/(√(2n)Kσ)-GDP.", "FALSE",
     "Ratings 1..5, n = 6040, σ = 1: promised ε(1e-5) = 1.17, exact 23.9 for one published rating.",
-    "Integer tables with integer noise: the exact δ(ε) of the discrete Gaussian, or μ = Δ/√(σ² − 1/6).", _ratings));
+    "Integer tables with integer noise: the exact δ(ε) of the discrete Gaussian, or μ = Δ/√(σ² − 1/6).", _ratings))
 
 # %% ../nbs/1_publish/06_claims.ipynb #23d9beb6
-def printed_epsilon(table, snr_db):
+def printed_epsilon(
+    table,  # array or DataFrame of shape (n, p)
+    snr_db,  # signal-to-noise ratio in decibels
+):  # a number in units of the data
     "What section 5.1 computes, 2 R²/(n σ): not an ε of anything. R and σ are read from the table."
     table = np.asarray(table, dtype=float)
     sigma = table.std() * 10 ** (-snr_db / 20)
@@ -275,7 +301,7 @@ def _units():
 register(Claim(
     "Guo et al.", "ε of Table 2 (units)", "Section 5.1", "Δf/σ is a privacy parameter.", "FALSE",
     "The same table in a unit ten times smaller, at the same decibels, has ten times the ε.",
-    "μ = R/σ, a ratio of like units, and ε from it at a stated δ.", _units));
+    "μ = R/σ, a ratio of like units, and ε from it at a stated δ.", _units))
 
 # %% ../nbs/1_publish/06_claims.ipynb #63890b56
 def _published(column):
@@ -293,7 +319,7 @@ def _floor():
 register(Claim(
     "Guo et al.", "ε of Table 2 (size)", "Table 2, 20 dB rows", "At 20 dB ε is .0403 to 1340.", "FALSE",
     "Range ≥ 2 sd (Popoviciu): every table has μ ≥ 20 at 20 dB, so ε(1e-5) ≥ 284.",
-    "To have ε = 1 at δ = 1e-5 for one cell the signal-to-noise ratio must be below −17.5 dB.", _floor));
+    "To have ε = 1 at δ = 1e-5 for one cell the signal-to-noise ratio must be below −17.5 dB.", _floor))
 
 # %% ../nbs/1_publish/06_claims.ipynb #fb517e63
 def _last_row():
@@ -306,7 +332,7 @@ def _last_row():
 register(Claim(
     "Guo et al.", "ε of Table 2 (10 dB)", "Table 2, 10 dB rows", "The 10 dB row is ε at 10 dB.", "FALSE",
     "All eight entries are a tenth of the 20 dB ones; the formula gives 1/3.16.",
-    "The row is what the formula gives at 0 dB.", _last_row));
+    "The row is what the formula gives at 0 dB.", _last_row))
 
 # %% ../nbs/1_publish/06_claims.ipynb #6d8a663c
 def _sigma_tells():
@@ -322,7 +348,7 @@ register(Claim(
     "Guo et al.", "Only σ is needed", "After Theorem 4.3, with section 5.1",
     "The analyst needs no more than σ, and σ costs no privacy.", "FALSE",
     "σ = sd(X) 10^(−SNR/20): two tables that differ in one cell have different σ.",
-    "σ must be fixed without looking at the data, or released privately like anything else.", _sigma_tells));
+    "σ must be fixed without looking at the data, or released privately like anything else.", _sigma_tells))
 
 # %% ../nbs/1_publish/06_claims.ipynb #486c882a
 def claims_table() -> pd.DataFrame:
@@ -330,7 +356,7 @@ def claims_table() -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame
+    DataFrame of shape (number of claims, 8)
         Columns paper, name, verdict, source, quantity, promised, true, refuted.
     """
     rows = [{"paper": claim.paper, "name": claim.name, "verdict": claim.verdict, "source": claim.source,

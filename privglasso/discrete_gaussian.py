@@ -51,6 +51,10 @@ def normaliser(
     ------
     InputError
         If sigma is not a number between 2^-10 and 2^40.
+
+    Notes
+    -----
+    Guo et al., Definition 4, with the squares that its Eq. (7) lacks; both series by Poisson summation.
     """
     sigma = _check_sigma(sigma)
     if sigma < _MEETING_POINT:
@@ -77,6 +81,7 @@ def variance(
 
     Notes
     -----
+    Guo et al., Theorem 4.5 and Proposition 5, whose bound this replaces by the value.
     Always below sigma², and within a factor 1 - 4e-7 of it from sigma = 1 on.
 
     Examples
@@ -143,6 +148,10 @@ def pmf(
     ------
     InputError
         If x holds something that is not an integer, or sigma is not a number between 2^-10 and 2^40.
+
+    Notes
+    -----
+    Guo et al., Definition 4, with the squares that its Eq. (7) lacks.
     """
     return np.exp(-_half_square(_check_integers(x), _check_sigma(sigma))) / normaliser(sigma)
 
@@ -157,6 +166,10 @@ def cdf(
     ------
     InputError
         If x holds something that is not an integer, or sigma is not a number between 2^-10 and 2^40.
+
+    Notes
+    -----
+    Guo et al., Proposition 3 as corrected bounds it by normal distribution functions.
     """
     values, sigma = _check_integers(x), _check_sigma(sigma)
     outside = np.exp(_log_tail(np.where(values < 0, -values, values + 1), sigma))
@@ -183,6 +196,10 @@ def mu_bound(
     ------
     InputError
         If shift is not a whole number of at least 1, or sigma not between 2^-10 and 2^40.
+
+    Notes
+    -----
+    Replaces Guo et al., Lemma 4; proved in the chapter on lattice proofs.
 
     Examples
     --------
@@ -224,6 +241,10 @@ def mu_exact(
     ------
     InputError
         If shift is not a whole number of at least 1, or sigma not between 2^-10 and 2^40.
+
+    Notes
+    -----
+    The smallest value that Guo et al., Lemma 4 could claim; proved in the chapter on lattice proofs.
 
     Examples
     --------
@@ -304,6 +325,10 @@ def epsilon_exact(
     ------
     InputError
         If delta is not between 0 and 1, shift not a whole number of at least 1, or sigma out of its range.
+
+    Notes
+    -----
+    Canonne, Kamath & Steinke (2020), Theorem 7, solved for epsilon.
     """
     log_delta = math.log(check_probability(delta, "delta"))
     shift, sigma = _check_shift(shift), _check_sigma(sigma)
@@ -334,7 +359,13 @@ class SystemBits:
 
 
 class GeneratorBits:
-    "Random bits of a seeded stream: for notebooks and experiments, never for a release."
+    """Random bits of a seeded stream: for notebooks and experiments, never for a release.
+
+    Parameters
+    ----------
+    sequence : numpy.random.SeedSequence
+        Where the stream starts.
+    """
 
     secure = False
 
@@ -383,7 +414,7 @@ def bit_source(
 # %% ../nbs/1_publish/03_discrete_gaussian.ipynb #789b59ab
 def exp_bounds(
     numerator: int,  # x = numerator / denominator >= 0
-    denominator: int,
+    denominator: int,  # of x, > 0
     bits: int,  # precision
 ) -> tuple[int, int]:  # integers lo <= 2^bits exp(-x) <= hi, at most 2 apart
     "Rigorous integer bounds of an exponential."
@@ -406,12 +437,24 @@ def exp_bounds(
 # %% ../nbs/1_publish/03_discrete_gaussian.ipynb #a7f9ec26
 @dataclass(frozen=True)
 class CumulativeSums:
-    "Lower bounds of zero_weight + q + q⁴ + … + q^(m²), in units of 2^-bits, and how short they can be."
+    """Lower bounds of zero_weight + q + q⁴ + … + q^(m²), in units of 2^-bits, and how short they can be.
+
+    Parameters
+    ----------
+    bits : int
+        Precision of all sums.
+    sums : list of int
+        Entry m: the sum up to m, rounded down.
+    slack : int
+        Sum m is short by at most slack m(m+1)(m+2)/6.
+    total : int
+        Upper bound of the infinite sum.
+    """
 
     bits: int
-    sums: list  # entry m: the sum up to m, rounded down
-    slack: int  # sum m is short by at most slack m(m+1)(m+2)/6
-    total: int  # upper bound of the infinite sum
+    sums: list
+    slack: int
+    total: int
 
     def upper(self, m):
         "Upper bound of the sum up to m."
@@ -446,8 +489,8 @@ _FIRST_BITS = 128
 
 
 def threshold_words(
-    cumulative: CumulativeSums,
-):  # uint32 array, ending with the last word; None if the precision does not settle one
+    cumulative: CumulativeSums,  # sums at some precision
+):  # uint32 array of shape (number of magnitudes,), ending with the last word; None if the precision is too low
     "The words floor(2^31 C_m) that do not decide."
     bits, sums = cumulative.bits, cumulative.sums
     below = (1 << 2 * bits) // cumulative.total
@@ -465,7 +508,7 @@ def threshold_words(
 
 # %% ../nbs/1_publish/03_discrete_gaussian.ipynb #7dd3c460
 def locate(
-    cumulative: CumulativeSums,
+    cumulative: CumulativeSums,  # sums at some precision
     u: int,  # the uniform number lies in [u, u + 1) / 2^bits
 ):  # the magnitude, or None if this precision does not settle it
     "The magnitude that a uniform number belongs to, if proved."
@@ -479,7 +522,15 @@ def locate(
 
 # %% ../nbs/1_publish/03_discrete_gaussian.ipynb #46071312
 class MagnitudeTable:
-    "Magnitudes 0, 1, 2, … with weights zero_weight, q, q⁴, …: threshold words, guide, and sums for the ties."
+    """Magnitudes 0, 1, 2, … with weights zero_weight, q, q⁴, …: threshold words, guide, and sums for the ties.
+
+    Parameters
+    ----------
+    sigma : float
+        Parameter of the discrete Gaussian, in lattice steps; q = exp(-1/2 sigma²).
+    zero_weight : Fraction
+        Weight of the magnitude 0.
+    """
 
     def __init__(self, sigma, zero_weight):
         self.sigma, self.zero_weight = sigma, zero_weight
@@ -535,7 +586,13 @@ _CHUNK = 2**16  # draws at a time, so that words and values stay in the processo
 
 
 class TableSampler:
-    "Exact discrete Gaussian noise by table inversion: one 32-bit word a draw, more for the rare tie."
+    """Exact discrete Gaussian noise by table inversion: one 32-bit word a draw, more for the rare tie.
+
+    Parameters
+    ----------
+    sigma : float
+        Parameter of the noise, in lattice steps.
+    """
 
     def __init__(self, sigma):
         self.table = MagnitudeTable(sigma, Fraction(1, 2))
@@ -600,7 +657,13 @@ def exact_coin(
     x: Fraction,  # >= 0
     bits,  # source of its further bits
 ) -> bool:  # whether the uniform number is below exp(-x)
-    "A coin of probability exp(-x), exactly."
+    """A coin of probability exp(-x), exactly.
+
+    Examples
+    --------
+    >>> exact_coin(0, 4, Fraction(1, 100), bit_source(0))
+    True
+    """
     precision = 64
     while True:
         v = v << (precision - known) | bits.bits(precision - known)
@@ -685,6 +748,11 @@ def sampler(
     ------
     InputError
         If sigma is not a number between 2^-10 and 2^40.
+
+    Examples
+    --------
+    >>> sampler(2.0).draw(5, bit_source(0)).shape
+    (5,)
     """
     return _cached_sampler(_check_sigma(sigma))
 
@@ -700,6 +768,10 @@ def sample(
     ------
     InputError
         If sigma, size or random_state cannot be used.
+
+    Notes
+    -----
+    Guo et al., section 4.3; the distribution of Canonne, Kamath & Steinke (2020), by table inversion.
 
     Examples
     --------

@@ -41,53 +41,7 @@ MATHEMATICS = [
     if name in CHAPTERS
 ]
 # rule: what does not keep it yet
-PENDING = {
-    "example": [
-        "discrete_gaussian.exact_coin",
-        "discrete_gaussian.sampler",
-    ],
-    "parameters": [
-        "claims.Check(promised)",
-        "claims.Check(quantity)",
-        "claims.Check(refuted)",
-        "claims.Check(true)",
-        "claims.covariance_attack(n)",
-        "claims.covariance_attack(sigma)",
-        "claims.covariance_attack(type_one)",
-        "claims.implied_mu(type_one)",
-        "claims.implied_mu(type_two)",
-        "claims.joint_distance(n)",
-        "claims.joint_distance(p)",
-        "claims.paper_mu(sensitivity)",
-        "claims.paper_mu(sigma)",
-        "claims.printed_epsilon(snr_db)",
-        "claims.sample_noise(rng)",
-        "discrete_gaussian.CumulativeSums(slack)",
-        "discrete_gaussian.CumulativeSums(sums)",
-        "discrete_gaussian.CumulativeSums(total)",
-        "discrete_gaussian.GeneratorBits(sequence)",
-        "discrete_gaussian.MagnitudeTable(sigma)",
-        "discrete_gaussian.TableSampler(sigma)",
-        "discrete_gaussian.exp_bounds(denominator)",
-        "discrete_gaussian.locate(cumulative)",
-        "discrete_gaussian.threshold_words(cumulative)",
-    ],
-    "shapes": [
-        "claims.claims_table -> ",
-        "claims.printed_epsilon(table)",
-        "discrete_gaussian.threshold_words -> ",
-    ],
-    "source": [
-        "discrete_gaussian.cdf",
-        "discrete_gaussian.epsilon_exact",
-        "discrete_gaussian.mu_bound",
-        "discrete_gaussian.mu_exact",
-        "discrete_gaussian.normaliser",
-        "discrete_gaussian.pmf",
-        "discrete_gaussian.sample",
-        "discrete_gaussian.variance",
-    ],
-}
+PENDING = {}
 
 
 def unmet(module, rule, found):

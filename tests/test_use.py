@@ -121,7 +121,8 @@ def test_the_real_cells(tmp_path):
 # ---------------------------------------------------------------------- decibels
 
 @pytest.mark.parametrize("table, snr_db, complaint", [
-    (np.ones((4, 2)), 20, "constant"), (np.full((7, 2), 0.1), 20, "constant"), (np.eye(3), np.nan, "snr_db"), (np.eye(3), "20", "snr_db"),
+    (np.ones((4, 2)), 20, "constant"),
+    (np.full((7, 2), 0.1), 20, "constant"), (np.eye(3), np.nan, "snr_db"), (np.eye(3), "20", "snr_db"),
     ([[np.nan, 1], [1, 2]], 20, "table"),
 ])
 def test_bad_decibels(table, snr_db, complaint):
