@@ -8,7 +8,6 @@ __all__ = ['source_hash', 'cache_folder', 'kernel']
 # %% ../nbs/0_ground/02_kernels.ipynb #7bb29cba
 import hashlib
 import os
-import tempfile
 from functools import cache
 from pathlib import Path
 

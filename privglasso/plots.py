@@ -14,7 +14,6 @@ from matplotlib import pyplot as plt
 from matplotlib.collections import LineCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.lines import Line2D
-from matplotlib_inline.backend_inline import set_matplotlib_formats
 from scipy.sparse.csgraph import shortest_path
 from scipy.special import ndtr
 
@@ -57,6 +56,8 @@ def use_theme():
         "svg.hashsalt": "privglasso", "svg.fonttype": "none",
     })
     if _in_ipython():
+        from matplotlib_inline.backend_inline import set_matplotlib_formats  # comes with IPython
+
         set_matplotlib_formats("svg", metadata={"Date": None})
 
 
