@@ -428,7 +428,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'privglasso.plots._draw_edges': ('0_ground/plots.html#_draw_edges', 'privglasso/plots.py'),
                                   'privglasso.plots._draw_nodes': ('0_ground/plots.html#_draw_nodes', 'privglasso/plots.py'),
                                   'privglasso.plots._edges': ('0_ground/plots.html#_edges', 'privglasso/plots.py'),
-                                  'privglasso.plots._in_ipython': ('0_ground/plots.html#_in_ipython', 'privglasso/plots.py'),
+                                  'privglasso.plots._ipython': ('0_ground/plots.html#_ipython', 'privglasso/plots.py'),
                                   'privglasso.plots._tradeoff_points': ('0_ground/plots.html#_tradeoff_points', 'privglasso/plots.py'),
                                   'privglasso.plots._turned': ('0_ground/plots.html#_turned', 'privglasso/plots.py'),
                                   'privglasso.plots._unit_square': ('0_ground/plots.html#_unit_square', 'privglasso/plots.py'),

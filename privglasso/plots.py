@@ -55,19 +55,23 @@ def use_theme():
         "font.sans-serif": ["Arial", "DejaVu Sans", "sans-serif"],
         "svg.hashsalt": "privglasso", "svg.fonttype": "none",
     })
-    if _in_ipython():
+    shell = _ipython()
+    if shell is not None:
         from matplotlib_inline.backend_inline import set_matplotlib_formats  # comes with IPython
 
         set_matplotlib_formats("svg", metadata={"Date": None})
+        formatter = shell.display_formatter.formatters["image/svg+xml"]
+        draw = formatter.lookup_by_type(plt.Figure)
+        formatter.for_type(plt.Figure, lambda figure: draw(figure).replace("\n", " "))  # a notebook quotes every line
 
 
-def _in_ipython():
-    "Whether a notebook or an IPython shell is running."
+def _ipython():
+    "The running notebook or IPython shell, or None."
     try:
         from IPython import get_ipython
     except ImportError:
-        return False
-    return get_ipython() is not None
+        return None
+    return get_ipython()
 
 # %% ../nbs/0_ground/03_plots.ipynb #906412ed
 _DIVERGING = LinearSegmentedColormap.from_list(
