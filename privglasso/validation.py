@@ -125,8 +125,8 @@ def _as_float(X, name, columns):
     if text:
         raise InputError(name, text, "these columns are not numeric: encode or drop them")
     if hasattr(X, "columns"):
-        return X.to_numpy(dtype=np.float64, na_value=np.nan)
-    return X.astype(np.float64)
+        X = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.array(X, dtype=np.float64, order="C")  # one order, so that equal tables give equal sums
 
 # %% ../nbs/0_ground/01_validation.ipynb #42788574
 def check_symmetric(
