@@ -69,7 +69,7 @@ class Claim:
     corrected: str
     check: Callable[[], Check]
 
-
+# %% ../nbs/1_publish/06_claims.ipynb #8112c0c8
 _REGISTRY: dict[tuple[str, str], Claim] = {}
 
 
