@@ -118,7 +118,7 @@ def inspect(release: Path):
                           "high": lattice.high * lattice.step}, index=published.columns)
     typer.echo(noise.to_string(float_format="{:.6g}".format))
     delta = published.n**-2.0
-    typer.echo(f"\nε = {published.guarantee.epsilon(delta):.4g} at δ = 1/n² = {delta:.2g}")
+    typer.echo(f"\nε = {published.guarantee.epsilon_text(delta)} at δ = 1/n² = {delta:.2g}")
 
 
 @app.command()

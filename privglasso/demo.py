@@ -128,11 +128,10 @@ def promise(
     n,  # number of rows
 ):  # two strings
     "A guarantee as two table cells: in words, and as ε at δ = 1/n²."
-    delta = n**-2.0
-    if isinstance(guarantee, NoGuarantee):
-        return "none: σ read from the data", f"∞ ({guarantee.hypothetical.epsilon(delta):.4g} if fixed beforehand)"
-    words = f"a changed {guarantee.neighbors} is noticed in at most {guarantee.power():.0%}"
-    return words, f"{guarantee.epsilon(delta):.3g}"
+    words = "none: σ read from the data"
+    if not isinstance(guarantee, NoGuarantee):
+        words = f"a changed {guarantee.neighbors} is noticed in at most {guarantee.power_text()}"
+    return words, guarantee.epsilon_text(n**-2.0)
 
 # %% ../nbs/4_experiments/03_demo.ipynb #2f698508
 def demo_study(data, folder):

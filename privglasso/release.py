@@ -89,12 +89,28 @@ class Guarantee:
         changed = {"cell": "one cell were changed", "record": "one record were replaced"}[self.neighbors]
         return (f"if {changed}, however cleverly, somebody who knows all the rest of the table and guesses wrongly "
                 f"in 5 % of the unchanged cases would notice the change in at most {_percent(self.power())} "
-                f"of cases (5 % is blind guessing); μ = {self.mu:.4g}")
+                f"of cases (5 % is blind guessing); μ = {_upward(self.mu)}")
+
+    def epsilon_text(self, delta: float) -> str:
+        "ε at `delta` in four digits, rounded upward."
+        return _upward(self.epsilon(delta))
+
+    def power_text(self, alpha: float = 0.05) -> str:
+        "`power` at type I error `alpha`, in per cent, rounded upward."
+        return _percent(self.power(alpha))
 
 
 def _percent(share):
     "A share as text, rounded upward: a promise is never printed smaller than it is."
     return f"{math.ceil(share * 1000) / 10:g} %"
+
+
+def _upward(value, digits=4):
+    "A positive number in so many digits, rounded upward (but for a floating-point error of 1e-9)."
+    if value <= 0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return f"{math.ceil(value / unit * (1 - 1e-9)) * unit:.{digits}g}"
 
 # %% ../nbs/1_publish/05_release.ipynb #0abd2250
 @dataclass(frozen=True)
@@ -128,6 +144,10 @@ class NoGuarantee:
         "Infinity: nothing is promised at any `delta` below 1."
         check_probability(delta, "delta")
         return math.inf
+
+    def epsilon_text(self, delta: float) -> str:
+        "Infinity, and beside it the ε that the same noise would have had, rounded upward."
+        return f"∞ ({self.hypothetical.epsilon_text(delta)} if fixed beforehand)"
 
     def delta(self, epsilon: float) -> float:
         "One: nothing is promised at any `epsilon`."
