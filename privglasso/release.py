@@ -146,7 +146,7 @@ class NoGuarantee:
         return math.inf
 
     def epsilon_text(self, delta: float) -> str:
-        "Infinity, and beside it the ε that the same noise would have had, rounded upward."
+        "Infinity, and beside it the ε at `delta` that the same noise would have had, rounded upward."
         return f"∞ ({self.hypothetical.epsilon_text(delta)} if fixed beforehand)"
 
     def delta(self, epsilon: float) -> float:
