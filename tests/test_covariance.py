@@ -12,6 +12,7 @@ from sklearn.covariance import empirical_covariance
 
 from privglasso.covariance import (
     CovarianceError,
+    SamplingError,
     correlation_scale,
     noise_corrected_covariance,
     sample_covariance,
@@ -108,3 +109,76 @@ def test_correlation_scale():
             correlation_scale(bad)
     with pytest.raises(InputError):
         correlation_scale([[1, 2]])
+
+
+# sampling errors
+
+A = np.array([[2.0, 0.5], [0.5, 1.0]])
+
+
+def test_one_variance_is_textbook():
+    "Var of a variance is 2 s^4 / n, of its inverse 2 theta^2 / n, of a correlation (1 - r^2)^2 / n (Fisher)."
+    error = SamplingError(((A, 50),))
+    np.testing.assert_allclose(np.diag(error.covariance_variance()), 2 * np.diag(A) ** 2 / 50)
+    r = A[0, 1] / np.sqrt(2)
+    np.testing.assert_allclose(error.correlation_variance(A), (1 - r**2) ** 2 / 50 * (1 - np.eye(2)), rtol=1e-12)
+    Theta = np.linalg.inv(A)
+    np.testing.assert_allclose(np.diag(error.precision_variance(Theta)), 2 * np.diag(Theta) ** 2 / 50)
+
+
+def test_parts_add_and_independent_entries_lose_a_term():
+    Theta, V = np.linalg.inv(A), np.full((2, 2), 0.3)
+    both = SamplingError(((A, 50), (2 * A, 10)))
+    np.testing.assert_allclose(both.covariance_variance(), (1 / 50 + 4 / 10) * (np.outer(np.diag(A), np.diag(A)) + A**2))
+    error = SamplingError(((A, 50),), V)
+    square, alone = Theta @ Theta, SamplingError(((A, 50),)).precision_variance(Theta)
+    bracket = np.outer(np.diag(square), np.diag(square)) + square**2 - (Theta**2) @ (Theta**2).T
+    np.testing.assert_allclose(error.precision_variance(Theta) - alone, 0.3 * bracket, rtol=1e-10)
+
+
+@given(st.integers(0, 1000), st.lists(st.integers(-10, 10), min_size=4, max_size=4))
+@settings(max_examples=25, deadline=None)
+def test_variances_have_the_units_they_should(seed, powers):
+    rng, units = np.random.default_rng(seed), 2.0 ** np.array(powers)
+    root, V, scale = rng.normal(size=(4, 9)), rng.uniform(size=(4, 4)), np.outer(units, units)
+    S, V = root @ root.T, V + V.T
+    here = SamplingError(((S + np.eye(4), 30),), V)
+    there = SamplingError((((S + np.eye(4)) * scale, 30),), V * scale**2)
+    np.testing.assert_allclose(there.covariance_variance(), here.covariance_variance() * scale**2, rtol=1e-9)
+    np.testing.assert_allclose(there.correlation_variance(S * scale), here.correlation_variance(S), rtol=1e-7, atol=1e-12)
+    Theta = np.linalg.inv(S)
+    np.testing.assert_allclose(there.precision_variance(Theta / scale), here.precision_variance(Theta) / scale**2, rtol=1e-6)
+
+
+def test_negative_eigenvalues_count_as_zero():
+    error = SamplingError((([[1.0, 2.0], [2.0, 1.0]], 10),))
+    np.testing.assert_allclose(error.parts[0][0], [[1.5, 1.5], [1.5, 1.5]])
+    for variance in (error.correlation_variance(A), error.precision_variance(np.linalg.inv(A))):
+        assert (variance >= 0).all()
+
+
+def test_inputs_are_left_alone_and_one_variable_will_do():
+    parts, V = np.array(A), np.zeros((2, 2))
+    parts.flags.writeable = V.flags.writeable = False
+    SamplingError(((parts, 5),), V).correlation_variance(parts)
+    one = SamplingError((([[2.0]], 4),), 0.5)
+    assert one.covariance_variance().tolist() == [[2.5]] and one.correlation_variance([[1.0]]).tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize("parts, noise, named", [
+    ((), 0.0, "parts, noise="), (((A, 0),), 0.0, "parts=0"), (((A, 2.5),), 0.0, "parts=2.5"),
+    ((([[1.0, 2.0]], 3),), 0.0, "parts="), (((A, 3), ([[1.0]], 3)), 0.0, "one shape"),
+    (((A, 3),), np.zeros((3, 3)), "one shape"), (((A, 3),), -1.0, "noise=-1"),
+    (((A, 3),), [[0.0, 1.0], [2.0, 0.0]], "noise="), (((A * np.nan, 3),), 0.0, "parts="),
+])
+def test_bad_sampling_errors_are_named(parts, noise, named):
+    with pytest.raises(InputError, match=named):
+        SamplingError(parts, noise)
+
+
+def test_bad_covariances_of_a_sampling_error_are_named():
+    error = SamplingError(((A, 5),))
+    with pytest.raises(CovarianceError):
+        error.correlation_variance(-A)
+    with pytest.raises(InputError, match="precision="):
+        error.precision_variance(A[0])
