@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+PROFILE ?= full
 export SOURCE_DATE_EPOCH = 0
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
@@ -54,8 +55,8 @@ refresh: $(VENV)/.dev  ## export the package, rerun and save every chapter, make
 	nbdev-clean
 	$(BIN)/python docs/readme.py
 
-reproduce: $(VENV)/.core  ## run the long computations, write data/results/*.csv
-	$(BIN)/privglasso reproduce
+reproduce: $(VENV)/.core  ## run the long computations, write data/results/*.csv; ONLY=name for one, PROFILE=quick
+	$(BIN)/privglasso reproduce --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
 
 grid: $(BIN)/python  ## simulate the embedded power grids again (about three minutes)
 	@$(call INSTALL,-e '.[grid]')
