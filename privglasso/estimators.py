@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from privglasso.covariance import (
-    CovarianceError, _check_noise_variance, correlation_scale, noise_corrected_covariance, sample_covariance,
+    CovarianceError, SamplingError, _check_noise_variance, correlation_scale, noise_corrected_covariance,
+    sample_covariance,
 )
 from .metrics import partial_correlations
 from privglasso.solvers import (
@@ -28,19 +29,38 @@ from privglasso.solvers import (
 from .validation import InputError, check_positive, check_table
 
 # %% ../nbs/2_recover/08_estimators.ipynb #c540158e
-def _alpha_scale(table, noise_variance, scale):
-    "Corrected covariance, the matrix on which alpha acts, and the standard deviations that lead back."
-    corrected = noise_corrected_covariance(table, noise_variance)
-    if not scale:
-        return corrected, corrected, np.ones(len(corrected))
-    return corrected, *correlation_scale(corrected)
+def _alpha_scale(corrected, scale):
+    "The matrix on which alpha acts, and the standard deviations that lead back to the data's units."
+    return correlation_scale(corrected) if scale else (corrected, np.ones(len(corrected)))
 
 # %% ../nbs/2_recover/08_estimators.ipynb #48fb4c4c
+class _Evidence(NamedTuple):
+    "What the data say of the covariance, and the rows if they are independent."
+
+    corrected: np.ndarray
+    error: SamplingError
+    n: int
+    rows: pd.DataFrame | None
+
+
 def _is_release(X):
     "Whether `X` brings its own noise variance."
-    return hasattr(X, "table") and hasattr(X, "noise_variance")
+    return hasattr(X, "noise_variance") and not hasattr(X, "shape")
 
 
+def _table_evidence(table, noise_variance):
+    "What a table with noise of known variance says."
+    error = SamplingError(((sample_covariance(table), len(table)),))
+    return _Evidence(noise_corrected_covariance(table, noise_variance), error, len(table), table)
+
+
+def _release_evidence(release, rows):
+    "What a release says of itself; its rows count as a sample only if nothing else is in the error."
+    error = release.sampling_error()
+    sample = len(error.parts) == 1 and not error.noise.any()
+    return _Evidence(release.corrected_covariance(), error, release.n, rows if sample else None)
+
+# %% ../nbs/2_recover/08_estimators.ipynb #a5829581
 def _agreed_noise(given, X, p):
     "The release's noise variance, unless the caller said something else; the given one for a plain table."
     stated = _check_noise_variance(given, p).copy()
@@ -55,12 +75,28 @@ def _agreed_noise(given, X, p):
 class _ReadsReleases(BaseEstimator):
     "What the estimators share: reading a release, and keeping a result in the data's units."
 
+    def __init__(self, *, noise_variance, scale, penalize_diagonal, solver, tol, max_iter):
+        self.noise_variance = noise_variance
+        self.scale = scale
+        self.penalize_diagonal = penalize_diagonal
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+
     def _read(self, X):
-        "Check the data, set what is known before anything is solved; the table with its column names."
-        table = X.table if _is_release(X) else X
+        "Check the data, set what is known before anything is solved, and return what they say."
+        table = X if not _is_release(X) else getattr(X, "table", None)
+        if table is None:
+            self._remember(pd.DataFrame([X.location], columns=X.columns), X, 1)
+            return _release_evidence(X, None)
+        rows = self._remember(table, X, 2)
+        return _release_evidence(X, rows) if hasattr(X, "sampling_error") else _table_evidence(rows, self.noise_variance_)
+
+    def _remember(self, table, X, min_rows):
+        "Names, means and noise variances; the table under its names."
         if hasattr(table, "columns"):
-            check_table(table)  # names the bad columns; scikit-learn's own complaint does not
-        values = validate_data(self, table, dtype=np.float64, ensure_min_samples=2)
+            check_table(table, min_rows=min_rows)  # names the bad columns; scikit-learn's own complaint does not
+        values = validate_data(self, table, dtype=np.float64, ensure_min_samples=min_rows)
         self.noise_variance_ = _agreed_noise(self.noise_variance, X, values.shape[1])
         self.location_ = values.mean(axis=0)
         return pd.DataFrame(values, columns=self._names())
@@ -68,6 +104,13 @@ class _ReadsReleases(BaseEstimator):
     def _names(self):
         "Column names: those of the fitted DataFrame, otherwise x0, x1, …"
         return list(getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)]))
+
+    def _matrix(self, corrected):
+        "The matrix on which alpha acts and the standard deviations; columns without a variance by their names."
+        try:
+            return _alpha_scale(corrected, self.scale)
+        except CovarianceError as error:
+            raise CovarianceError([self._names()[j] for j in error.columns], error.reason) from error
 
     def _solver_options(self):
         "What is handed on to the solver."
@@ -99,7 +142,7 @@ class _GraphModel(_ReadsReleases):
 
         Parameters
         ----------
-        X : TableRelease, or (n, p) array or DataFrame
+        X : a release with a table, or (n, p) array or DataFrame
             Held-out rows. A release brings its own noise variance; that of a table is `noise_variance_`.
         y : ignored
 
@@ -107,8 +150,15 @@ class _GraphModel(_ReadsReleases):
         -------
         float
             An unbiased estimate, given the model, in nats.
+
+        Raises
+        ------
+        InputError
+            If a release has no rows.
         """
         check_is_fitted(self)
+        if _is_release(X) and not hasattr(X, "table"):
+            raise InputError("X", type(X).__name__, "has no rows to score: give a table, or a release of one")
         table, noise = (X.table, X.noise_variance) if _is_release(X) else (X, self.noise_variance_)
         values = validate_data(self, table, reset=False, dtype=np.float64)
         noise = _check_noise_variance(noise, values.shape[1])
@@ -170,19 +220,15 @@ class PrivateGraphicalLasso(_GraphModel):
     def __init__(self, alpha=0.1, *, noise_variance=0.0, scale=True, penalize_diagonal=True, solver="admm",
                  tol=1e-6, max_iter=5000):
         self.alpha = alpha
-        self.noise_variance = noise_variance
-        self.scale = scale
-        self.penalize_diagonal = penalize_diagonal
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
+        super().__init__(noise_variance=noise_variance, scale=scale, penalize_diagonal=penalize_diagonal,
+                         solver=solver, tol=tol, max_iter=max_iter)
 
     def fit(self, X, y=None):
         """Fit a release, or a table with noise of variance `noise_variance`; `y` is ignored.
 
         Parameters
         ----------
-        X : TableRelease, or (n, p) array or DataFrame
+        X : a release of any kind, or (n, p) array or DataFrame
 
         Raises
         ------
@@ -190,7 +236,8 @@ class PrivateGraphicalLasso(_GraphModel):
             If an argument is bad, a column has no usable variance, or `alpha` no solution (then one is named that has).
         """
         check_positive(self.alpha, "alpha")
-        corrected, matrix, deviations = _alpha_scale(self._read(X), self.noise_variance_, self.scale)
+        corrected = self._read(X).corrected
+        matrix, deviations = self._matrix(corrected)
         return self._keep(corrected, graphical_lasso(matrix, self.alpha, **self._solver_options()), deviations)
 
 # %% ../nbs/2_recover/08_estimators.ipynb #e09a4279
@@ -249,11 +296,22 @@ def _folds(table, cv, noise_variance, scale):
     for k, (train, held_out) in enumerate(check_cv(cv).split(table)):
         rows = table.iloc[train]
         try:
-            _, matrix, deviations = _alpha_scale(rows, noise_variance, scale)
+            matrix, deviations = _alpha_scale(noise_corrected_covariance(rows, noise_variance), scale)
         except CovarianceError as error:
             raise CovarianceError(error.columns, f"in fold {k} of cv={cv!r}, {error.reason}") from error
         folds.append(_Fold(matrix, deviations, rows.mean().to_numpy(), table.iloc[held_out]))
     return folds
+
+# %% ../nbs/2_recover/08_estimators.ipynb #ea198a78
+_WITHOUT_ROWS = "PrivateGraphicalLassoEBIC, PrivateGraphicalLassoSimultaneous, or PrivateGraphicalLasso"
+
+
+def _independent_rows(data, X):
+    "The rows, where they are a sample."
+    if data.rows is None:
+        raise InputError("X", type(X).__name__, "no independent rows, so there is nothing to hold out or to leave out: "
+                         f"use {_WITHOUT_ROWS} with an alpha of your own")
+    return data.rows
 
 # %% ../nbs/2_recover/08_estimators.ipynb #b3e24b11
 def _fold_scores(fold, alphas, noise_variance, options):
@@ -321,28 +379,25 @@ class PrivateGraphicalLassoCV(_GraphModel):
                  tol=1e-6, max_iter=5000):
         self.alphas = alphas
         self.cv = cv
-        self.noise_variance = noise_variance
-        self.scale = scale
-        self.penalize_diagonal = penalize_diagonal
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
+        super().__init__(noise_variance=noise_variance, scale=scale, penalize_diagonal=penalize_diagonal,
+                         solver=solver, tol=tol, max_iter=max_iter)
 
     def fit(self, X, y=None):
-        """Fit a release, or a table with noise of variance `noise_variance`; `y` is ignored.
+        """Fit a release of a table, or a table with noise of variance `noise_variance`; `y` is ignored.
 
         Parameters
         ----------
-        X : TableRelease, or (n, p) array or DataFrame
+        X : a release with independent rows, or (n, p) array or DataFrame
 
         Raises
         ------
         InputError, CovarianceError
-            If an argument is bad or no alpha has a solution in every fold, or if a column has no usable variance.
+            If an argument is bad, the release has no rows that could be held out, no alpha has a solution in every
+            fold, or a column has no usable variance.
         """
-        alphas, table, options = _check_alphas(self.alphas), self._read(X), self._solver_options()
-        corrected, matrix, deviations = _alpha_scale(table, self.noise_variance_, self.scale)
-        folds = _folds(table, self.cv, self.noise_variance_, self.scale)
+        alphas, options, data = _check_alphas(self.alphas), self._solver_options(), self._read(X)
+        matrix, deviations = self._matrix(data.corrected)
+        folds = _folds(_independent_rows(data, X), self.cv, self.noise_variance_, self.scale)
         lowest = _surely_solvable([matrix, *(fold.matrix for fold in folds)], self.penalize_diagonal)
         alphas = _grid(alphas, matrix, lowest) if isinstance(alphas, numbers.Integral) else alphas
         scores = [_fold_scores(fold, alphas, self.noise_variance_, options)
@@ -352,4 +407,4 @@ class PrivateGraphicalLassoCV(_GraphModel):
         if self.cv_results_.mean_test_score.isna().all():
             raise InputError("alphas", self.alphas, f"none has a solution in every fold; {lowest:.4g} has")
         self.alpha_ = _best_alpha(self.cv_results_)
-        return self._keep(corrected, path[self.alpha_], deviations)
+        return self._keep(data.corrected, path[self.alpha_], deviations)

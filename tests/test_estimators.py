@@ -16,7 +16,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, ShuffleSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from privglasso.covariance import CovarianceError, correlation_scale, noise_corrected_covariance
+from privglasso.covariance import (
+    CovarianceError,
+    SamplingError,
+    correlation_scale,
+    noise_corrected_covariance,
+    sample_covariance,
+)
 from privglasso.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
 from privglasso.metrics import partial_correlations, support
 from privglasso.release import GaussianMechanism
@@ -133,6 +139,52 @@ def test_a_release_as_it_is_published(estimator):
     np.testing.assert_allclose(np.diag(model.corrected_covariance_), table.var(), rtol=0.25)
     assert list(model.graph_.nodes) == table.columns.tolist()
     assert {("col0", "col1"), ("col3", "col4")} <= set(zip(model.edges_.source, model.edges_.target, strict=True))
+
+
+def released_covariance(S, n=300, noise=0.0, **more):
+    "What a release without rows shows of itself."
+    S, p = np.asarray(S), len(S)
+    columns = [f"col{j}" for j in range(p)]
+    return SimpleNamespace(corrected_covariance=lambda: S, sampling_error=lambda: SamplingError(((S, n),), noise),
+                           n=n, columns=columns, location=np.arange(p) + 0.5, noise_variance=np.zeros(p), **more)
+
+
+def test_a_covariance_without_rows():
+    table, noise = noisy_table(n=1000, ratio=0.3)
+    S = noise_corrected_covariance(table, noise)
+    release = released_covariance(S, noise=0.01)
+    model, same = PrivateGraphicalLasso().fit(release), PrivateGraphicalLasso(noise_variance=noise).fit(table)
+    np.testing.assert_array_equal(model.precision_, same.precision_)
+    pd.testing.assert_frame_equal(model.edges_, same.edges_)
+    np.testing.assert_array_equal(model.location_, release.location)
+    assert np.isfinite(model.score(table))
+    with pytest.raises(InputError, match="SimpleNamespace.*PrivateGraphicalLassoEBIC"):
+        PrivateGraphicalLassoCV().fit(release)
+    with pytest.raises(InputError, match="no rows to score"):
+        model.score(release)
+    with pytest.raises(InputError, match="the release says"):
+        PrivateGraphicalLasso(noise_variance=1.0).fit(release)
+    with pytest.raises(CovarianceError, match="col0"):
+        PrivateGraphicalLasso().fit(released_covariance(S - np.eye(5) * S[0, 0]))
+    with pytest.raises(InputError, match="distinct"):
+        PrivateGraphicalLasso().fit(SimpleNamespace(**vars(release) | {"columns": ["a"] * 5}))
+
+
+@pytest.mark.parametrize("parts, noise", [(2, 0.0), (1, 0.01)])
+def test_rows_that_share_an_error_are_not_held_out(parts, noise):
+    "The covariance and its error are the release's own; its rows are not a sample of the population."
+    table, _ = noisy_table(n=200, ratio=0.0)
+    S = np.diag(np.diag(sample_covariance(table)))
+    error = SamplingError(((S, 200),) * parts, noise)
+    release = released_covariance(S, table=table)
+    release.sampling_error = lambda: error
+    model = PrivateGraphicalLasso(0.01).fit(release)
+    assert len(model.edges_) == 0 < len(PrivateGraphicalLasso(0.01).fit(table).edges_)
+    np.testing.assert_allclose(model.location_, table.mean())
+    with pytest.raises(InputError, match="no independent rows"):
+        PrivateGraphicalLassoCV().fit(release)
+    release.sampling_error = lambda: SamplingError(((S, 200),))
+    PrivateGraphicalLassoCV(cv=3).fit(release)
 
 
 def test_score_takes_out_the_noise():
