@@ -12,11 +12,13 @@ import configparser
 import hashlib
 import importlib
 import json
+import os
 import re
 import time
 import traceback
 import warnings
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
@@ -111,11 +113,25 @@ def _attempt(run, job, path):
     return outcome
 
 # %% ../nbs/0_ground/08_runner.ipynb #13eae0f3
+@contextmanager
+def _quiet_workers():
+    "Processes started inside draw no progress bars of their own; this one's tqdm has read its environment before."
+    users_own = os.environ.get("TQDM_DISABLE")
+    os.environ["TQDM_DISABLE"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["TQDM_DISABLE"]
+        if users_own is not None:
+            os.environ["TQDM_DISABLE"] = users_own
+
+
 def _outcomes(study, todo, workers, done=0):
     "Outcomes of the jobs in `todo`, (job, file) pairs, in their order, under a progress bar."
     workers = check_integer(workers, "workers", 1)
-    results = Parallel(workers, return_as="generator")(delayed(_attempt)(study.run, *pair) for pair in todo)
-    return list(tqdm(results, study.name, total=done + len(todo), initial=done, delay=1))
+    with _quiet_workers():
+        results = Parallel(workers, return_as="generator")(delayed(_attempt)(study.run, *pair) for pair in todo)
+        return list(tqdm(results, study.name, total=done + len(todo), initial=done, delay=1))
 
 
 def _raise_failures(name, outcomes):
@@ -278,7 +294,7 @@ class ResultsFolder:
                           StaleResults, stacklevel=3)
         return pd.read_csv(path)
 
-    def write(self, name, table, module, profile, seconds) -> bool:
+    def write(self, name, table, **record) -> bool:
         """Write a table with its entry in the manifest; say whether the file is another than before.
 
         Parameters
@@ -286,20 +302,16 @@ class ResultsFolder:
         name : str
             Names the file.
         table : DataFrame of shape (rows, columns)
-        module : str
-            Name of the module that made it.
-        profile : {"quick", "full"}
-        seconds : float
-            Of computing.
+        **record
+            What the manifest shall say of it: ``module`` and ``version`` of the code that ran, and more.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"{name}.csv"
         text = table.to_csv(index=False, float_format="%.6g").encode()
         changed = not path.exists() or path.read_bytes() != text
         write_whole(path, lambda file: file.write(text))
-        record = {"profile": profile, "module": module, "version": code_version(module), "rows": len(table),
-                  "seconds": round(seconds, 1)}
-        manifest = json.dumps(dict(sorted((self.manifest() | {name: record}).items())), indent=1) + "\n"
+        entries = self.manifest() | {name: record | {"rows": len(table)}}
+        manifest = json.dumps(dict(sorted(entries.items())), indent=1) + "\n"
         write_whole(self.folder / "manifest.json", lambda file: file.write(manifest.encode()))
         return changed
 
@@ -337,7 +349,8 @@ def run_study(
     known = kept | {path: outcome for (_, path), outcome in zip(todo, fresh, strict=True)}
     table = pd.DataFrame([row for path in paths for row in known[path]["rows"]])
     seconds = sum(known[path]["seconds"] for path in paths)
-    changed = results.write(study.name, table, module, profile, seconds)
+    changed = results.write(study.name, table, profile=profile, module=module, version=version,
+                            seconds=round(seconds, 1))
     echo(f"{study.name}: {len(table)} rows, {seconds:.0f} s of computing, {'new' if changed else 'same as before'}")
     return table
 
@@ -445,7 +458,8 @@ def reproduce(
         If experiments failed. All others were run and kept, and the results files of the failed studies are as they
         were.
     """
-    for module in setting("reproduce.modules", [str], profile):
+    modules = [path.stem for path in Path(privglasso.__file__).parent.glob("[!_]*.py")]
+    for module in choices("reproduce.modules", modules, profile):
         importlib.import_module(f"privglasso.{module}")
     if only is not None and only not in _STUDIES:
         raise InputError("only", only, f"give one of the studies {sorted(_STUDIES)}")
