@@ -31,7 +31,9 @@ from .validation import InputError, check_integer, check_number, check_positive,
 def _best_order(rho, epsilon):
     "The Rényi order, less 1, at which the conversion gives the smallest delta."
     slope = lambda t: (1 + 2 * math.exp(t)) * rho - epsilon - math.log1p(math.exp(-t))
-    return math.exp(brentq(slope, -700.0, 350.0, xtol=1e-13))
+    if slope(-700.0) >= 0:
+        return math.exp(-700.0)  # delta is 1 to all digits
+    return math.exp(350.0 if slope(350.0) <= 0 else brentq(slope, -700.0, 350.0, xtol=1e-13))
 
 
 def _log_delta_zcdp(epsilon, rho):
