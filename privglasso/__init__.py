@@ -26,6 +26,7 @@ _PUBLIC = {
     "release": ["DiscreteGaussianMechanism", "GaussianMechanism", "Guarantee", "NoGuarantee", "ReleaseError",
                 "TableRelease", "read_release"],
     "claims": ["Claim", "claims_table"],
+    "covariance_release": ["CovarianceMechanism", "CovarianceRelease"],
     "densification": ["noisy_precision"],
     "solvers": ["ConvergenceError", "InfeasibleError", "graphical_lasso", "graphical_lasso_path",
                 "min_feasible_alpha", "nearest_psd"],
