@@ -61,29 +61,34 @@ def _rank(values, floor, name):
     "How many of the falling `values` are positive; an error where rounding leaves that open."
     zero = 16 * len(values) * np.finfo(float).eps * values[0]
     doubtful = values[(values > zero) & (values < floor * values[0])]
-    if values[0] == 0 or len(doubtful):
-        raise InputError(name, f"a law of condition {values[0] / max(doubtful, default=0):.1g}" if len(doubtful) else 0,
+    if values[0] == 0:
+        raise InputError(name, 0, "there is no noise at all, and nothing is hidden: give noise some variance")
+    if len(doubtful):
+        raise InputError(name, f"law of condition {values[0] / doubtful.min():.1g}",
                          "cannot be told from a singular one: give one of full rank or one that is exactly singular")
     return int((values > zero).sum())
 
 
-def _same_plane(basis, vectors, what):
-    "Refuse vectors, as columns, that leave the plane spanned by `basis`."
+def _same_plane(basis, vectors, scale, what):
+    "Refuse vectors, as columns, that leave the plane spanned by `basis` by more than rounding at this scale."
     outside = vectors - basis @ (basis.T @ vectors)
-    if np.linalg.norm(outside) > 1e-9 * np.linalg.norm(vectors):
+    if np.linalg.norm(outside) > 1e-9 * np.linalg.norm(vectors) + 64 * np.finfo(float).eps * scale:
         raise SupportError(f"the {what} of the two laws differ in a direction without noise: one draw decides "
                            "between them; add noise in that direction, or publish the projection on the common range")
 
 # %% ../nbs/3_neighbours/04_filter_divergence.ipynb #494885b4
-def _pair_of_factors(factor, other, shift, floor=1e-9):
-    "`GaussianPair` of covariances FF' and F'F'' from their factors (d, r), and the (d, T) shifts of T signals."
+def _pair_of_factors(factor, other, means, other_means, floor=1e-9):
+    "`GaussianPair` of covariances FF' and F'F'' from their factors (d, r), and of the (d, T) means of T signals."
+    scale, shift = np.linalg.norm(means) + np.linalg.norm(other_means), other_means - means
+    if np.linalg.norm(shift) <= 64 * np.finfo(float).eps * scale:
+        shift = np.zeros_like(shift)  # nothing but rounding
     Q, s, _ = np.linalg.svd(factor)
     rank = _rank(s, floor, "covariance")
     if rank < _rank(np.linalg.svd(other, compute_uv=False), floor, "other_covariance"):
         raise SupportError("the second law has noise in more directions than the first: one draw decides")
     basis = Q[:, :rank]
-    _same_plane(basis, other, "ranges")
-    _same_plane(basis, shift, "means")
+    _same_plane(basis, other, 0.0, "ranges")
+    _same_plane(basis, shift, scale, "means")
     U, b, _ = np.linalg.svd((basis / s[:rank]).T @ other, full_matrices=False)
     if b[-1] < floor * b[0]:
         raise SupportError("the first law has noise in more directions than the second: one draw decides")
@@ -136,11 +141,13 @@ def gaussian_pair(
     ([1.0, 4.0], [1.0, 0.0])
     """
     one, two = _factor(covariance, "covariance"), _factor(other_covariance, "other_covariance")
-    shift = np.asarray(other_mean, dtype=float) - np.asarray(mean, dtype=float)
-    if shift.shape != (len(one),) or len(one) != len(two) or not np.isfinite(shift).all():
-        raise InputError("other_mean", f"shift of shape {shift.shape}", f"give finite means of shape ({len(one)},) "
-                         "and two covariances of that size")
-    return _pair_of_factors(one, two, shift[:, None], floor=1e-7)
+    means = [np.asarray(m, dtype=float) for m in (mean, other_mean)]
+    for name, m in zip(("mean", "other_mean"), means, strict=True):
+        if m.shape != (len(one),) or not np.isfinite(m).all():
+            raise InputError(name, f"array of shape {m.shape}", f"give {len(one)} finite numbers, as the covariance has rows")
+    if len(one) != len(two):
+        raise InputError("other_covariance", f"{len(two)} rows", f"give {len(one)}, as the covariance has")
+    return _pair_of_factors(one, two, *(m[:, None] for m in means), floor=1e-7)
 
 # %% ../nbs/3_neighbours/04_filter_divergence.ipynb #4b6f52f9
 def _transform(pair, s):
@@ -314,16 +321,16 @@ def _left_out(pair, s, term, power, h):
     return abs(term) * (1 + tau / (h * rate)) if rate > 0 else math.inf, turned + power
 
 
-def _oscillating(pair, x, s, terms, power, h, fall):
+def _oscillating(pair, x, s, terms, rounding, power, h, fall):
     "The rest of the sum from its next two terms, by summing by parts twice, and the error of that."
     v, tau, z = pair.variance_ratio, s.imag, np.exp(1j * h * (_limit_loss(pair) - x))
-    if (pair.squared_shift[v == 1] > 0).any() or abs(1 - z) < 1e-3:
+    if (pair.squared_shift[v == 1] > 0).any() or abs(1 - z) < 1e-6:
         return 0.0, math.inf
     other = v != 1
     bend = pair.squared_shift[other] * v[other] / np.abs(v[other] - 1) ** 3
     B = pair.multiplicity.sum() / 2 + power + bend.sum() / (2 * tau)
-    error = abs(terms[0]) * B * (B + 2) * h / tau * (h / tau + 1 / (fall + 1)) / abs(1 - z) ** 2
-    return (terms[0] / (1 - z) + (terms[1] - z * terms[0]) / (1 - z) ** 2).real, error
+    error = abs(terms[0]) * B * (B + 2) * h / tau * (h / tau + 1 / (fall + 1)) + 2 * rounding
+    return (terms[0] / (1 - z) + (terms[1] - z * terms[0]) / (1 - z) ** 2).real, error / abs(1 - z) ** 2
 
 # %% ../nbs/3_neighbours/04_filter_divergence.ipynb #3acc0013
 def _nodes(pair, x, power, c, h, top, first, count):
@@ -343,12 +350,12 @@ def _invert(pair, x, power, rtol):
         s, terms, errors = _nodes(pair, x, power, c, h, top, first, count)
         total, rounding = total + terms[:-2].real.sum(), rounding + errors.sum()
         error, fall = _left_out(pair, s[-2], terms[-2], power, h)
-        rest, smaller = _oscillating(pair, x, s[-2], terms[-2:], power, h, fall)
+        rest, smaller = _oscillating(pair, x, s[-2], terms[-2:], errors[-2:].sum(), power, h, fall)
         rest, error = (rest, smaller) if smaller < error else (0.0, error)
         if error <= rtol / 4 * (total + rest):
             scale, error = math.exp(top) * h / math.pi, error + rounding
             low, high = scale * (total + rest - error) - math.exp(top) * aliases, scale * (total + rest + error)
-            return Enclosure(*(min(max(end, 0.0), 1.0) for end in (low, high)))
+            return Enclosure(max(float(low), 0.0), min(np.nextafter(high, 1).item(), 1.0))
         first, count = first + count - 2, min(2 * count, 2**16)
     raise InputError("rtol", rtol, "the law of L has too few coordinates for so many digits: ask for a larger one")
 
