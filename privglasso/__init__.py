@@ -28,8 +28,10 @@ _PUBLIC = {
     "claims": ["Claim", "claims_table"],
     "covariance_release": ["CovarianceMechanism", "CovarianceRelease"],
     "densification": ["noisy_precision"],
-    "solvers": ["ConvergenceError", "InfeasibleError", "graphical_lasso", "graphical_lasso_path",
-                "min_feasible_alpha", "nearest_psd"],
+    "feasibility": ["ConvergenceError", "InfeasibleError", "min_feasible_alpha", "nearest_psd"],
+    "textbook": [],
+    "descent": [],
+    "solvers": ["GraphicalLassoResult", "dual_gap", "graphical_lasso", "graphical_lasso_path"],
     "estimators": ["PrivateGraphicalLasso", "PrivateGraphicalLassoCV"],
     "experiments": ["snr_to_sigma"],
 }
