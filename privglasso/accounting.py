@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
@@ -21,6 +21,7 @@ import pandas as pd
 from filelock import FileLock, Timeout
 from scipy.optimize import brentq
 
+from .covariance_release import CovarianceMechanism
 from .discrete_gaussian import mu_bound, pmf
 from .gdp import compose_gdp, delta_gdp, epsilon_gdp
 from .release import GaussianMechanism, Guarantee, TableRelease
@@ -201,7 +202,7 @@ class PrivacyLoss:
     --------
     >>> twice = PrivacyLoss(((1, 2.0), (1, 2.0)))
     >>> round(twice.delta(1.0), 5), round(twice.mu, 4), twice.rho
-    (0.03531, 0.7223, 0.25)
+    (0.03797, 0.7223, 0.25)
     """
 
     pairs: tuple = ()
@@ -454,13 +455,15 @@ def _locked(path):
 
 def _now():
     "Date and time in UTC, to the second."
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 # %% ../nbs/1_publish/10_accounting.ipynb #7e0d8382
 def _promises(mechanism, n, p):
-    "All that is known about what a mechanism promises: of a table of independent columns, both relations."
+    "All that is known about what a mechanism promises: its lattice, if it has one, knows both relations."
     if isinstance(mechanism, GaussianMechanism):
         return tuple(mechanism.lattice(p).guarantee(relation) for relation in _RELATIONS)
+    if isinstance(mechanism, CovarianceMechanism):
+        return tuple(mechanism.lattice(n, p).guarantee(relation) for relation in _RELATIONS)
     return (mechanism.guarantee(n, p),)
 
 
@@ -510,7 +513,7 @@ class Budget:
         ----------
         path : str or Path
             Where no file is yet.
-        *limits : Guarantee
+        limits : Guarantee
             What all releases together shall promise, about a record, about a cell, or one of each.
 
         Returns
@@ -575,7 +578,7 @@ class Budget:
 
         Parameters
         ----------
-        *promises : Guarantee
+        promises : Guarantee
             What is known about the release; of several promises about the same relation the smallest counts.
         label : str
             What is published.
