@@ -42,6 +42,17 @@ class GaussianPair:
     multiplicity: np.ndarray
     squared_shift: np.ndarray
 
+    def __post_init__(self):
+        sizes = set()
+        for name, least in (("variance_ratio", 1e-300), ("multiplicity", 1), ("squared_shift", 0)):
+            value = np.asarray(getattr(self, name), dtype=float)
+            if value.ndim != 1 or not (np.isfinite(value) & (value >= least)).all():
+                raise InputError(name, value.tolist(), f"give a list of finite numbers of at least {least:g}")
+            sizes.add(len(value))
+            object.__setattr__(self, name, value)
+        if len(sizes) > 1:
+            raise InputError("squared_shift", f"{len(self.squared_shift)} values", "give three lists of one length")
+
     def reverse(self):
         "The same two laws with their roles exchanged."
         return GaussianPair(1 / self.variance_ratio, self.multiplicity, self.squared_shift / self.variance_ratio)
