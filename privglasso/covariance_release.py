@@ -15,7 +15,7 @@ import pandas as pd
 from .covariance import CovarianceError, SamplingError
 from .discrete_gaussian import LARGEST_SIGMA, bit_source, sampler, variance
 from .gdp import compose_gdp
-from .release import Guarantee, check_bounds, check_budget, check_neighbors, per_column
+from .release import Guarantee, check_bounds, check_budget, check_neighbors, per_column, write_release
 from privglasso.validation import (
     InputError, check_integer, check_number, check_positive, check_symmetric, check_table,
 )
@@ -164,6 +164,11 @@ def _moments(values, lattice):
         total += counts.sum(axis=0)
     return second.astype(np.int64), total.astype(np.int64)
 
+# %% ../nbs/1_publish/07_covariance_release.ipynb #7f7a7678
+def _default_share(p):
+    "The mean's part of mu² that is best for means a quarter of the half-range from the centre."
+    return 1 / (1 + math.sqrt(2 * p))
+
 # %% ../nbs/1_publish/07_covariance_release.ipynb #dfdd4f39
 @dataclass(frozen=True, eq=False)
 class CovarianceRelease:
@@ -188,7 +193,7 @@ class CovarianceRelease:
 
     Notes
     -----
-    What Su et al., Algorithm 1, and Wang & Xu, section 3, perturb; here with the mean released beside it.
+    What Su et al., Algorithm 1, and Wang & Xu, section 4.1, perturb; here with the mean released beside it.
     """
 
     second_moment: np.ndarray
@@ -253,6 +258,28 @@ class CovarianceRelease:
         "How far the matrix may be from the population's: rows and noise, the mean's noise taken as independent too."
         return SamplingError(((self.matrix, self.n),), self.matrix_noise_variance)
 
+    def settings(self) -> dict:
+        "How the release was made, JSON-able: the lattice and, as it belongs to no row of the matrix, the total."
+        names = ("ball", "noise", "radius")
+        arrays = {name: getattr(self.lattice, name).tolist() for name in ("center", "half_range", "sigma")}
+        return {"lattice": arrays | {name: getattr(self.lattice, name) for name in names},
+                "total": None if self.total is None else self.total.tolist()}
+
+    def to_parquet(self, path) -> None:
+        """Write one Parquet file that carries its own metadata; whole, or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written. Nothing is left behind, and a file that was there is untouched.
+        """
+        table = pd.DataFrame(self.second_moment, columns=self.columns)
+        write_release(path, "covariance", self, table, **self.settings())
+
     def __str__(self):
         matrix, mean = self.lattice.squared_mus(self.guarantee.neighbors)
         about = f"{mean / (matrix + mean):.3g} of μ² went to the mean" if mean else "no mean: about the public centre"
@@ -288,8 +315,9 @@ class CovarianceMechanism:
         Target of Gaussian differential privacy.
     epsilon, delta : float, optional
         Target of (ε, δ)-differential privacy; calibrated exactly.
-    mean_share : float
-        Part of μ² that is spent on the mean; at 0 none is released, and the matrix is about the public centre.
+    mean_share : float, optional
+        Part of μ² that is spent on the mean; at 0 none is released, and the matrix is about the public centre. When
+        None, 1/(1 + √2p): best if the means are a quarter of the half-range from the centre.
     noise : {"symmetric", "upper"}
         Symmetric noise with the diagonal that suits the clipping, or the neighbouring papers' independent upper
         triangle of one variance, for comparison: it is never better.
@@ -302,7 +330,7 @@ class CovarianceMechanism:
 
     Notes
     -----
-    Su et al., Algorithm 1, and Wang & Xu, section 3, with half their noise variance off the diagonal.
+    Su et al., Algorithm 1, and Wang & Xu, section 4.1, with half their noise variance off the diagonal.
 
     Examples
     --------
@@ -312,13 +340,11 @@ class CovarianceMechanism:
     """
 
     def __init__(self, bounds=None, *, norm_bound=None, center=0.0, neighbors="record", mu=None, epsilon=None,
-                 delta=None, mean_share=0.1, noise="symmetric"):
+                 delta=None, mean_share=None, noise="symmetric"):
         self.bounds, self.norm_bound, self.center = _check_clipping(bounds, norm_bound, center)
         self.neighbors = check_neighbors(neighbors)
         self.budget = check_budget(mu, epsilon, delta)
-        self.mean_share = check_number(mean_share, "mean_share", "give a number of at least 0 and below 1")
-        if not 0 <= self.mean_share < 1:
-            raise InputError("mean_share", mean_share, "give a number of at least 0 and below 1")
+        self.mean_share = _check_share(mean_share)
         if noise not in ("symmetric", "upper"):
             raise InputError("noise", noise, 'give "symmetric", or "upper" for the papers\' variant')
         self.noise = noise
@@ -333,8 +359,8 @@ class CovarianceMechanism:
             low, high = (per_column(half, "bounds", p) for half in self.bounds)
             half_range = high / 2 - low / 2
             center = low + half_range
-        return _moment_lattice(n, center, half_range, ball, self.noise, self.neighbors, self.budget["mu"],
-                               self.mean_share)
+        share = _default_share(p) if self.mean_share is None else self.mean_share
+        return _moment_lattice(n, center, half_range, ball, self.noise, self.neighbors, self.budget["mu"], share)
 
     def guarantee(self, n: int, p: int) -> Guarantee:
         "What publishing the covariance of `n` rows and `p` columns promises; the same for every such table."
@@ -374,7 +400,7 @@ class CovarianceMechanism:
         lattice = self.lattice(n, len(covariance))
         location = lattice.center if location is None else per_column(location, "location", len(covariance))
         offset = location - lattice.center
-        if not self.mean_share:
+        if self.mean_share == 0:
             covariance = covariance + np.outer(offset, offset)
         return SamplingError(((covariance, n),), _matrix_noise_variance(lattice, offset**2))
 
@@ -404,13 +430,23 @@ class CovarianceMechanism:
         bits = bit_source(random_state)
         second, total = _moments(values, lattice)
         second += _symmetric_noise(len(total), lattice.sigma, bits)
-        total = total + sampler(lattice.sigma[2]).draw(len(total), bits) if self.mean_share else None
+        total = total + sampler(lattice.sigma[2]).draw(len(total), bits) if lattice.sigma[2] else None
         guarantee = lattice.guarantee(self.neighbors)
         return CovarianceRelease(second, total, columns, lattice, guarantee, bits.secure, type(self).__name__)
 
     def __repr__(self):
         clipping = f"bounds={self.bounds}" if self.norm_bound is None else f"norm_bound={self.norm_bound}"
         return f"CovarianceMechanism({clipping}, neighbors={self.neighbors!r}, noise={self.noise!r}, {self.budget})"
+
+
+def _check_share(mean_share):
+    "A share of mu² that leaves some for the matrix, or None."
+    if mean_share is None:
+        return None
+    share = check_number(mean_share, "mean_share", "give a number of at least 0 and below 1")
+    if not 0 <= share < 1:
+        raise InputError("mean_share", share, "give a number of at least 0 and below 1")
+    return share
 
 
 def _check_clipping(bounds, norm_bound, center):

@@ -20,9 +20,10 @@ from tqdm.auto import tqdm
 from .covariance import CovarianceError, sample_covariance
 from .datasets import load_grid11, load_sachs, log10_scale
 from .experiments import publish_at_snr, recover, score_recovery
+from .files import read_release
 from .metrics import partial_correlations
 from .plots import COLORS, EDGE_STYLES, plot_graph, use_theme
-from .release import GaussianMechanism, NoGuarantee, read_release
+from .release import GaussianMechanism, NoGuarantee
 from .settings import setting, write_whole
 from .solvers import InfeasibleError
 from .synthetic import chain_precision, example_table

@@ -30,7 +30,8 @@ from privglasso.accounting import (
 )
 from privglasso.discrete_gaussian import delta_exact, mu_bound
 from privglasso.gdp import delta_gdp
-from privglasso.release import DiscreteGaussianMechanism, GaussianMechanism, Guarantee, NoGuarantee, read_release
+from privglasso.files import read_release
+from privglasso.release import DiscreteGaussianMechanism, GaussianMechanism, Guarantee, NoGuarantee
 from privglasso.validation import InputError
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -236,7 +236,7 @@ SOURCE = re.compile(
 # what has no formula of somebody else behind it
 STEP = "a step of the exact sampler, proved in its chapter"
 OWN = {
-    "release.read_release": "reads a file",
+    "files.read_release": "reads a file",
     "covariance.sample_covariance": "the definition",
     "covariance.correlation_scale": "the definition",
     "solvers.FeasibleAlpha": "holds what min_feasible_alpha proves",
