@@ -94,15 +94,14 @@ def _pair_of_factors(factor, other, means, other_means, floor=1e-9):
     if np.linalg.norm(shift) <= 64 * np.finfo(float).eps * scale:
         shift = np.zeros_like(shift)  # nothing but rounding
     Q, s, _ = np.linalg.svd(factor)
-    rank = _rank(s, floor, "covariance")
-    if rank < _rank(np.linalg.svd(other, compute_uv=False), floor, "other_covariance"):
-        raise SupportError("the second law has noise in more directions than the first: one draw decides")
+    rank, other_rank = _rank(s, floor, "covariance"), _rank(np.linalg.svd(other, compute_uv=False), floor, "other_covariance")
+    if rank != other_rank:
+        more = "second" if rank < other_rank else "first"
+        raise SupportError(f"the {more} law has noise in more directions than the other: one draw tells them apart")
     basis = Q[:, :rank]
     _same_plane(basis, other, 0.0, "ranges")
     _same_plane(basis, shift, scale, "means")
     U, b, _ = np.linalg.svd((basis / s[:rank]).T @ other, full_matrices=False)
-    if b[-1] < floor * b[0]:
-        raise SupportError("the first law has noise in more directions than the second: one draw decides")
     ratio, squares = b**2, (U.T @ ((basis / s[:rank]).T @ shift)) ** 2
     return _merged(ratio, np.full(len(b), shift.shape[1]), squares.sum(axis=1))
 
