@@ -23,7 +23,7 @@ from privglasso.covariance import (
     noise_corrected_covariance,
     sample_covariance,
 )
-from privglasso.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
+from privglasso.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV, adaptive_weights
 from privglasso.metrics import partial_correlations, support
 from privglasso.release import GaussianMechanism
 from privglasso.solvers import InfeasibleError, graphical_lasso, min_feasible_alpha
@@ -52,7 +52,7 @@ def test_scikit_learn_conventions(estimator, check):
 
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize("penalize_diagonal", [True, False])
-@pytest.mark.parametrize("solver", ["admm", "block_descent"])
+@pytest.mark.parametrize("solver", ["descent", "admm", "block_descent"])
 def test_is_the_graphical_lasso_of_the_corrected_matrix(scale, penalize_diagonal, solver):
     table, noise = noisy_table(ratio=0.3)
     S = noise_corrected_covariance(table, noise)
@@ -237,6 +237,35 @@ def test_unfitted_clone_and_pickle():
     table, noise = noisy_table()
     fitted = PrivateGraphicalLasso(noise_variance=noise).fit(table)
     assert pickle.loads(pickle.dumps(fitted)).edges_.equals(fitted.edges_)
+
+
+# weights
+
+def test_weights_act_on_the_scale_of_alpha():
+    table, noise = noisy_table(n=2000)
+    weights = np.full((5, 5), 1e6)
+    weights[:2, :2] = weights[3:, 3:] = 1.0
+    np.fill_diagonal(weights, 1.0)
+    model = PrivateGraphicalLasso(0.1, weights=weights, noise_variance=noise).fit(table)
+    assert set(zip(model.edges_.source, model.edges_.target, strict=True)) == {("col0", "col1"), ("col3", "col4")}
+    ones = PrivateGraphicalLasso(0.1, weights=np.ones((5, 5)), noise_variance=noise).fit(table)
+    np.testing.assert_array_equal(ones.precision_, PrivateGraphicalLasso(0.1, noise_variance=noise).fit(table).precision_)
+    for bad in (np.ones((4, 4)), -np.ones((5, 5)), np.full((5, 5), np.nan)):
+        with pytest.raises(InputError, match="weights="):
+            PrivateGraphicalLasso(0.1, weights=bad).fit(table)
+
+
+def test_adaptive_weights():
+    precision = chain_precision(p=5, partial_correlation=0.4)
+    weights = adaptive_weights(precision, power=1)
+    np.testing.assert_allclose(weights[support(precision)], 1)
+    np.testing.assert_allclose(weights[~support(precision) & ~np.eye(5, dtype=bool)], 400)
+    np.testing.assert_array_equal(np.diag(weights), 1)
+    np.testing.assert_array_equal(adaptive_weights(precision, power=0), 1)
+    np.testing.assert_array_equal(adaptive_weights(np.eye(3)), 1)
+    np.testing.assert_array_equal(adaptive_weights([[2.0]]), 1)
+    with pytest.raises(InputError, match="power=-1"):
+        adaptive_weights(precision, -1)
 
 
 # cross-validation
