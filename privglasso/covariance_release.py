@@ -118,7 +118,7 @@ def _radius(n, p, ball, smallest, mu):
     matrix, mean = (limit / LARGEST_SIGMA * 1.0001 for limit in smallest)
     if max(matrix * fewest**2, mean * fewest) > 1:
         works = mu * max(matrix * fewest**2, mean * fewest)
-        raise InputError("mu", mu, f"no lattice carries so much noise: use mu >= {works:.3g}")
+        raise InputError("mu", mu, f"no lattice carries so much noise: use mu >= {works * 1.006:.3g}")
     largest = min(_MOST_STEPS, math.sqrt(_LARGEST_SUM / n), matrix**-0.5, 1 / mean if mean else math.inf)
     return 2 ** math.floor(math.log2(largest))
 
@@ -134,7 +134,7 @@ def _moment_lattice(n, center, half_range, ball, noise, neighbors, mu, mean_shar
     least = t[t > 0].min()
     if least < _SMALLEST_T:
         works = mu * math.sqrt(least / _SMALLEST_T)
-        raise InputError("mu", mu, f"hardly any noise, less than the lattice's steps: use mu <= {works * 0.999:.3g}")
+        raise InputError("mu", mu, f"hardly any noise, less than the lattice's steps: use mu <= {works * 0.994:.3g}")
     sigma = np.where(t > 0, np.sqrt(t + 1 / 6), 0.0) * (1 + 2e-15)  # rounding must not push mu above its target
     return MomentLattice(n, center, half_range, ball, noise, radius, sigma)
 

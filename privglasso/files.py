@@ -11,9 +11,11 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from .covariance_release import CovarianceRelease, MomentLattice
 from .release import FORMAT, LATTICE_FIELDS, METADATA_KEY, Lattice, TableRelease
+from .synthetic_data import SyntheticRelease
 from .validation import check_integer
 
 # %% ../nbs/1_publish/09_files.ipynb #089d5441
@@ -90,6 +92,7 @@ def _check_moment_lattice(lattice, p, total):
     _require(np.isfinite(lattice.center).all() and (lattice.unit > 0).all() and np.isfinite(lattice.unit).all(),
              "the lattice has an empty clipping set")
     _require(not lattice.ball or np.ptp(lattice.half_range) == 0, "the lattice has a ball that is not round")
+    _require(lattice.n * lattice.radius**2 <= 2**52, f"the lattice is too fine for {lattice.n} rows")
     _require((lattice.sigma[:2] ** 2 > 2 / 3).all(), "the lattice has no noise")
     _require((total is None) == (lattice.sigma[2] == 0) and (total is None or lattice.sigma[2] ** 2 > 2 / 3),
              "the lattice's noise on the total does not fit the total")
@@ -106,8 +109,31 @@ def _check_moments(second, total, lattice):
     _require(total is None or np.abs(total.astype(float)).max() <= lattice.n * lattice.radius
              + _NOISE_REACH * lattice.sigma[2], f"the total is larger than {lattice.n} rows can make it")
 
+# %% ../nbs/1_publish/09_files.ipynb #e22436d2
+_IMPROBABLE = 50  # e^-50
+
+
+def _synthetic_release(metadata, table):
+    "The `SyntheticRelease` that a file holds."
+    moments = metadata["moments"]
+    second = np.array(moments["second_moment"], dtype=np.int64)
+    private = _covariance_release(metadata | moments, pd.DataFrame(second, columns=table.columns))
+    release = SyntheticRelease(table, private, metadata["mechanism"])
+    _require(_drawn_with(table, private.location, release.drawn_covariance), "the rows were not drawn with its moments")
+    return release
+
+
+def _drawn_with(table, location, covariance):
+    "Whether Gaussian rows may have this mean and covariance."
+    if any(dtype.kind != "f" for dtype in table.dtypes) or not np.isfinite(table.to_numpy()).all():
+        return False
+    away = (table.to_numpy() - location) / np.sqrt(np.diag(covariance))
+    scale = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    distance, cells = (away.T * np.linalg.solve(covariance / scale, away.T)).sum(), away.size
+    return bool(abs(distance - cells) <= 2 * math.sqrt(cells * _IMPROBABLE) + 2 * _IMPROBABLE)
+
 # %% ../nbs/1_publish/09_files.ipynb #ba9278c8
-_KINDS = {"table": _table_release, "covariance": _covariance_release}
+_KINDS = {"table": _table_release, "covariance": _covariance_release, "synthetic": _synthetic_release}
 _COMMON = {"mechanism", "n", "columns", "secure", "neighbors", "mu", "no_guarantee", "noise_variance"}
 
 
@@ -120,7 +146,7 @@ def read_release(path):
 
     Returns
     -------
-    TableRelease or CovarianceRelease
+    TableRelease, CovarianceRelease or SyntheticRelease
 
     Raises
     ------
@@ -177,4 +203,5 @@ def _checked_release(metadata, table):
     _require(_agree(metadata["noise_variance"], release.noise_variance),
              "noise_variance is not that of the lattice's noise")
     reason = metadata["no_guarantee"]
+    _require(reason is None or metadata["kind"] == "table", "only tables are made without a guarantee")
     return release if reason is None else release.without_guarantee(reason)

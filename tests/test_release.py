@@ -1,12 +1,9 @@
-"""The release: promises, bad input, damaged files, and what the exact noise must satisfy."""
+"""The release: promises, bad input, and what the exact noise must satisfy."""
 
-import json
 import math
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,8 +15,6 @@ from privglasso.release import (
     GaussianMechanism,
     Guarantee,
     NoGuarantee,
-    ReleaseError,
-    read_release,
 )
 from privglasso.validation import InputError
 
@@ -169,106 +164,68 @@ def test_narrow_data_survive_wide_noise():
     assert np.corrcoef(rounded.T)[0, 1] == pytest.approx(np.corrcoef(data.T)[0, 1], abs=0.03)
 
 
-# ---------------------------------------------------------------------- files
+# ---------------------------------------------------------------------- what is planned, and how noise is shared
 
-@pytest.fixture
-def release():
-    return GaussianMechanism(BOUNDS, neighbors="record", epsilon=2, delta=1e-6).publish(TABLE, random_state=4)
-
-
-def test_a_file_carries_everything(release, tmp_path):
-    release.to_parquet(tmp_path / "r.parquet")
-    back = read_release(tmp_path / "r.parquet")
-    assert back.table.equals(release.table) and back.guarantee == release.guarantee
-    assert np.array_equal(back.noise_variance, release.noise_variance)
-    assert (back.secure, back.mechanism, back.columns, back.n) == (False, "GaussianMechanism", ["a", "b"], 4)
+def test_the_default_weights_are_one_over_the_squared_range():
+    low, high = np.array([0.0, -1.0, 5.0]), np.array([2.0, 7.0, 5.5])
+    plain = GaussianMechanism((low, high), mu=0.5)
+    weighted = GaussianMechanism((low, high), mu=0.5, weights=(high - low) ** -2.0)
+    assert weighted.noise_std(10, 3) == pytest.approx(plain.noise_std(10, 3), rel=1e-9)
 
 
-def test_integer_and_unguaranteed_releases_survive_too(tmp_path):
-    integer = DiscreteGaussianMechanism((0, 9), neighbors="cell", sigma=1.5).publish([[1, 2], [3, 4]], random_state=1)
-    integer.without_guarantee("for a test").to_parquet(tmp_path / "r.parquet")
-    back = read_release(tmp_path / "r.parquet")
-    assert back.table.equals(integer.table) and isinstance(back.guarantee, NoGuarantee)
-    assert back.guarantee.hypothetical == integer.guarantee and "for a test" in str(back)
+@given(p=st.integers(1, 8), mu=st.floats(1e-2, 1e2), seed=st.integers(0, 2**32 - 1))
+@settings(deadline=None, max_examples=60)
+def test_weighted_noise_keeps_the_promise_and_the_formula(p, mu, seed):
+    generator = np.random.default_rng(seed)
+    width, weights = 10 ** generator.uniform(-2, 2, (2, p))
+    mechanism = GaussianMechanism((np.zeros(p), width), mu=mu, weights=weights)
+    assert mu * (1 - 1e-9) < mechanism.guarantee(10, p).mu <= mu * (1 + 1e-14)
+    variance = width / np.sqrt(weights) * (width * np.sqrt(weights)).sum() / mu**2
+    assert mechanism.noise_std(10, p) ** 2 == pytest.approx(variance, rel=0.08)  # bounds move inward by a step
 
 
-def rewrite(path, change, table=None):
-    "The release at `path` with its metadata changed by `change`."
-    stored = pq.read_table(path) if table is None else table
-    metadata = json.loads(pq.read_table(path).schema.metadata[b"privglasso"])
-    change(metadata)
-    pq.write_table(stored.replace_schema_metadata({b"privglasso": json.dumps(metadata)}), path)
+def test_weights_of_the_ledgers_example():
+    width = np.array([1.0, 2, 4, 8, 16, 32])
+    optimal = GaussianMechanism((-width / 2, width / 2), mu=1.0, weights=1.0).noise_std(1, 6) ** 2
+    isotropic = (width**2).sum()
+    assert optimal.sum() == pytest.approx(width.sum() ** 2, rel=0.05) and optimal.sum() < 6 * isotropic
 
 
-@pytest.mark.parametrize("change, complaint", [
-    (lambda m: m.update(mu=0.001), "mu="),
-    (lambda m: m.update(mu=None), "mu"),
-    (lambda m: m.update(n=5), "n=5"),
-    (lambda m: m.update(columns=["a", "c"]), "columns"),
-    (lambda m: m.update(neighbors="household"), "household"),
-    (lambda m: m.update(noise_variance=[1.0, 1.0]), "noise_variance"),
-    (lambda m: m.update(noise_variance=[1.0]), "noise_variance"),
-    (lambda m: m["lattice"].update(step=[0.3, 0.3]), "contradicts"),
-    (lambda m: m["lattice"].update(sigma=[1.0]), "lattice"),
-    (lambda m: m["lattice"].update(sigma=[-1.0, 1.0]), "lattice"),
-    (lambda m: m.pop("lattice"), "damaged"),
-    (lambda m: m.pop("secure"), "incomplete"),
-    (lambda m: m.update(format=99), "format 99"),
-])
-def test_contradictory_metadata_are_refused(release, tmp_path, change, complaint):
-    path = tmp_path / "r.parquet"
-    release.to_parquet(path)
-    rewrite(path, change)
-    with pytest.raises(ReleaseError, match=complaint):
-        read_release(path)
+@pytest.mark.parametrize("weights", [0, -1, np.nan, [1, 0], "a", [1, None]])
+def test_bad_weights(weights):
+    with pytest.raises(InputError, match="weights"):
+        GaussianMechanism((0, 1), mu=1.0, weights=weights)
 
 
-def test_cells_that_were_tampered_with_are_refused(release, tmp_path):
-    path = tmp_path / "r.parquet"
-    release.to_parquet(path)
-    for value in (0.123456789, np.nan, np.inf):
-        cells = release.table.copy()
-        cells.iloc[0, 0] = value
-        rewrite(path, lambda m: None, pa.Table.from_pandas(cells, preserve_index=False))
-        with pytest.raises(ReleaseError, match="off the lattice"):
-            read_release(path)
+@pytest.mark.parametrize("other", [{"neighbors": "cell", "mu": 1.0}, {"sigma": 1.0}])
+def test_weights_where_there_is_nothing_to_weigh(other):
+    with pytest.raises(InputError, match="weights.*only with"):
+        GaussianMechanism((0, 1), weights=2.0, **other)
+    with pytest.raises(InputError, match="weights"):
+        GaussianMechanism((0, 1), mu=1.0, weights=[1.0, 2.0, 3.0]).guarantee(5, 2)
 
 
-def test_other_files_are_refused(tmp_path):
-    foreign, text = tmp_path / "foreign.parquet", tmp_path / "text.parquet"
-    TABLE.to_parquet(foreign)
-    text.write_text("not parquet")
-    with pytest.raises(ReleaseError, match="no privglasso metadata"):
-        read_release(foreign)
-    with pytest.raises(ReleaseError, match="not a whole Parquet file"):
-        read_release(text)
-    with pytest.raises(FileNotFoundError):
-        read_release(tmp_path / "nowhere.parquet")
+def test_weights_reach_integer_noise_too():
+    mechanism = DiscreteGaussianMechanism(([0, 0], [1, 100]), mu=1.0, weights=1.0)
+    assert 0.999 < mechanism.guarantee(5, 2).mu <= 1
+    assert mechanism.noise_std(5, 2)[1] / mechanism.noise_std(5, 2)[0] == pytest.approx(10, rel=0.02)
 
 
-def test_a_truncated_file_is_refused(release, tmp_path):
-    path = tmp_path / "r.parquet"
-    release.to_parquet(path)
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ReleaseError, match="not a whole"):
-        read_release(path)
-
-
-def test_a_write_that_fails_leaves_no_file_and_keeps_the_old_one(release, tmp_path, monkeypatch):
-    path = tmp_path / "r.parquet"
-    release.to_parquet(path)
-    before = path.read_bytes()
-
-    def full_disk(table, file, **options):
-        file.write(b"PAR1 half")
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(pq, "write_table", full_disk)
-    with pytest.raises(OSError, match="No space"):
-        release.to_parquet(path)
-    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
-    with pytest.raises(OSError):
-        release.to_parquet(tmp_path / "no such folder" / "r.parquet")
+def test_sampling_error_before_and_after():
+    generator = np.random.default_rng(2)
+    truth = np.array([[1.0, 0.4], [0.4, 2.0]])
+    mechanism = GaussianMechanism((-8, 8), sigma=[0.5, 1.5])
+    planned = mechanism.sampling_error(truth, 400).covariance_variance()
+    A = truth + np.diag(mechanism.noise_std(400, 2) ** 2)
+    assert planned == pytest.approx((np.outer(np.diag(A), np.diag(A)) + A**2) / 400)
+    errors, stated = [], []
+    for seed in range(400):
+        release = mechanism.publish(generator.multivariate_normal([0, 0], truth, 400), random_state=seed)
+        errors.append(release.corrected_covariance() - truth)
+        stated.append(release.sampling_error().covariance_variance())
+    # 400 squared errors: their mean has standard deviation sqrt(2/400), and 5.5 of them are never exceeded
+    assert np.mean(np.square(errors), axis=0) == pytest.approx(planned, rel=5.5 * np.sqrt(2 / 400))
+    assert np.mean(stated, axis=0) == pytest.approx(planned, rel=0.05)
 
 
 # ---------------------------------------------------------------------- bad input
