@@ -82,7 +82,7 @@ class MomentLattice:
         return self.half_range / (self.radius - _room(len(self.center), self.ball))
 
     def squared_mus(self, neighbors: str) -> tuple:
-        "Squares of the proved μ of the matrix and of the mean, for `neighbors` of either kind."
+        "Squares of the proved μ of second moments and mean, for `neighbors` of either kind."
         p = len(self.center)
         matrix, mean = _squared_sensitivities(p, self.ball, self.noise, neighbors)
         off_diagonal, diagonal, total = self.sigma**2 - 1 / 6
@@ -316,8 +316,8 @@ class CovarianceMechanism:
     epsilon, delta : float, optional
         Target of (ε, δ)-differential privacy; calibrated exactly.
     mean_share : float, optional
-        Part of μ² that is spent on the mean; at 0 none is released, and the matrix is about the public centre. When
-        None, 1/(1 + √2p): best if the means are a quarter of the half-range from the centre.
+        Part of μ² that is spent on the mean; at 0 none is released, and all is about the public centre. When None,
+        1/(1 + √2p): best if the means are a quarter of the half-range from the centre.
     noise : {"symmetric", "upper"}
         Symmetric noise with the diagonal that suits the clipping, or the neighbouring papers' independent upper
         triangle of one variance, for comparison: it is never better.

@@ -431,6 +431,11 @@ def check_neighbors(
     Notes
     -----
     Guo et al., Definition 1, means one entry; Su et al., section 2, one replaced row.
+
+    Examples
+    --------
+    >>> check_neighbors("cell")
+    'cell'
     """
     if neighbors not in ("cell", "record"):
         raise InputError("neighbors", neighbors, 'give "cell" (one entry) or "record" (one row replaced)')
@@ -650,7 +655,7 @@ def write_release(
     table,  # DataFrame of shape (rows, p): the numbers
     **settings,  # JSON-able: how they were made
 ) -> None:
-    """Write one Parquet file that carries its own metadata; whole, or not at all.
+    """Write one Parquet file that carries its own metadata, `settings` among them; whole, or not at all.
 
     Raises
     ------

@@ -309,8 +309,8 @@ def test_bad_random_state(random_state):
         CovarianceMechanism((0, 1), mu=1.0).publish(np.ones((5, 2)), random_state)
 
 
-@pytest.mark.parametrize("covariance, n, location", [([[1, 2]], 5, None), (np.eye(2), 1, None), (np.eye(2), 5, [1, 2, 3]),
-                                                     (np.eye(2), 5, np.nan)])
+@pytest.mark.parametrize("covariance, n, location", [([[1, 2]], 5, None), (np.eye(2), 1, None),
+                                                     (np.eye(2), 5, [1, 2, 3]), (np.eye(2), 5, np.nan)])
 def test_bad_plans(covariance, n, location):
     with pytest.raises(InputError):
         CovarianceMechanism((0, 1), mu=1.0).sampling_error(covariance, n, location)
