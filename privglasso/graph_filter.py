@@ -17,7 +17,7 @@ from scipy.linalg import solve_triangular, toeplitz
 
 from .claims import Check, Claim, register
 from privglasso.filter_divergence import (
-    _factor, _lowest, _pair_of_factors, epsilon_between, renyi_divergence, renyi_to_epsilon,
+    best_epsilon, covariance_root, epsilon_between, factored_pair, renyi_divergence,
 )
 from .gdp import epsilon_gdp
 from privglasso.validation import (
@@ -141,7 +141,7 @@ def diffusion_filter(
     S, rate = check_symmetric(shift, "shift"), check_positive(rate, "rate")
     radius = np.abs(np.linalg.eigvalsh(S)).max()
     if rate * radius >= 1 - 1e-9:
-        raise InputError("rate", rate, f"the filter is singular or diverges from {1 / radius:.6g} on: give a smaller rate")
+        raise InputError("rate", rate, f"the filter is singular or diverges from {1 / radius:.6g} on: give less")
     return np.linalg.inv(np.eye(len(S)) - rate * S)
 
 
@@ -236,10 +236,10 @@ class Excitation:
                  "spatial": np.eye(n) if self.spatial is None else check_symmetric(self.spatial, "spatial")}
         for name, size in (("temporal", T), ("spatial", n)):
             if len(given[name]) != size:
-                raise InputError(name, given[name].shape, f"give shape ({size}, {size}) for a mean of shape {mean.shape}")
+                raise InputError(name, given[name].shape, f"give shape ({size}, {size}), to fit the mean's {mean.shape}")
         if np.linalg.eigvalsh(given["temporal"])[0] <= 1e-12 * np.abs(given["temporal"]).max():
             raise InputError("temporal", "singular or indefinite matrix",
-                             "give a positive definite covariance: a combination of samplings without noise hides nothing")
+                             "give a positive definite covariance: samplings without noise hide nothing")
         for name, value in given.items():
             object.__setattr__(self, name, value)
 
@@ -266,13 +266,12 @@ def gso_pair(
     -----
     Campbell et al., Corollary 1, Equation (20) and Corollary 2, for covariances that are Kronecker products.
     """
-    n = len(excitation.mean)
-    for name, value in (("filter", filter), ("other", other)):
-        if np.shape(value) != (n, n) or not np.isfinite(value).all():
-            raise InputError(name, f"array of shape {np.shape(value)}", f"give a finite ({n}, {n}) array, one row a node")
-    H, H_other, root = np.asarray(filter), np.asarray(other), _factor(excitation.spatial, "spatial")
-    M = excitation.whitened_mean()
-    return _pair_of_factors(H @ root, H_other @ root, H @ M, H_other @ M)
+    H, H_other, n = np.asarray(filter, dtype=float), np.asarray(other, dtype=float), len(excitation.mean)
+    for name, value in (("filter", H), ("other", H_other)):
+        if value.shape != (n, n) or not np.isfinite(value).all():
+            raise InputError(name, f"array of shape {value.shape}", f"give a finite ({n}, {n}) array, one row a node")
+    root, M = covariance_root(excitation.spatial, "spatial"), excitation.whitened_mean()
+    return factored_pair(H @ root, H_other @ root, H @ M, H_other @ M)
 
 
 def gso_renyi(
@@ -352,7 +351,8 @@ def spectral_renyi_bound(
         end = r / (r - 1) if r > 1 else math.inf
         raise InputError("alpha", alpha, f"this bound holds for 1 < alpha < {end:.6g}: choose an order in between")
     shift = check_number(shift, "shift")
-    return N * (-(alpha - 1) * math.log(r) - math.log(room)) / (2 * (alpha - 1)) + alpha * shift**2 / (2 * smallest * room)
+    variances = -(alpha - 1) * math.log(r) - math.log(room)
+    return N * variances / (2 * (alpha - 1)) + alpha * shift**2 / (2 * smallest * room)
 
 # %% ../nbs/3_neighbours/05_graph_filter.ipynb #ffa93862
 def _printed_theorem2(alpha, smallest, largest, coordinates, shift=0.0):
@@ -367,7 +367,8 @@ def _printed_theorem2(alpha, smallest, largest, coordinates, shift=0.0):
 def _equal_filters():
     "The divergence of order 2 of two equal laws, H = H' = 1/2 and noise of variance 1, as printed and true."
     promised, H = float(_printed_theorem2(2.0, 0.25, 0.25, 1)), np.array([[0.5]])
-    return Check("Rényi divergence of order 2", promised, gso_renyi(H, H, Excitation([[0.0]], [[1.0]]), 2), promised < 0)
+    true = gso_renyi(H, H, Excitation([[0.0]], [[1.0]]), 2)
+    return Check("Rényi divergence of order 2", promised, true, true > promised)
 
 
 register(Claim(
@@ -444,11 +445,8 @@ def gso_epsilon_bound(
     gso_renyi_bound(1.0 + 1e-9, min(eta, 0.5), coordinates, signal)  # refuses the other arguments before the search
     if eta == 0:
         return 0.0
-
-    def epsilon(b):
-        return renyi_to_epsilon(gso_renyi_bound(1 + b, eta, coordinates, signal), 1 + b, delta)
-
-    return float(epsilon(_lowest(epsilon, (1 / (eta * (2 - eta)) - 1) * (1 - 1e-9))))
+    end = 1 + (1 / (eta * (2 - eta)) - 1) * (1 - 1e-9)
+    return best_epsilon(lambda alpha: gso_renyi_bound(alpha, eta, coordinates, signal), end, delta)
 
 # %% ../nbs/3_neighbours/05_graph_filter.ipynb #446c2cdc
 def relative_change(
@@ -474,7 +472,7 @@ def relative_change(
     """
     H, H_other = np.asarray(filter, dtype=float), np.asarray(other, dtype=float)
     spatial = np.eye(len(H)) if spatial is None else check_symmetric(spatial, "spatial")
-    root = _factor(spatial, "spatial")
+    root = covariance_root(spatial, "spatial")
     for name, value in (("filter", H), ("spatial", root)):
         if value.shape != (len(H), len(H)) or np.linalg.cond(value) > 1e9:
             raise InputError(name, "singular matrix",
