@@ -236,9 +236,8 @@ class PrivacyLoss:
         coarse, fine = [], [self.gaussian]
         for slope, pairs in _groups(self.pairs):
             wide = math.hypot(*(sigma for _, sigma in pairs)) > _WIDE
-            dominated = [pair for pair in pairs if wide or pair[1] >= _FINE]
-            fine += [mu_bound(*pair) for pair in dominated]
-            if kept := [pair for pair in pairs if pair not in dominated]:
+            fine += [mu_bound(*pair) for pair in pairs if wide or pair[1] >= _FINE]
+            if kept := [pair for pair in pairs if not wide and pair[1] < _FINE]:
                 coarse.append(_group_loss(slope, kept))
         return self._sum(coarse), float(compose_gdp(*fine))
 
@@ -296,7 +295,7 @@ def privacy_losses(
 
     Notes
     -----
-    Composition of dominating pairs: Dong, Roth & Su, Theorem 3.2 and Proposition 3.4 in their terms.
+    Dong, Roth & Su, Theorem 3.2; the worst pair of every column at once, as for one release.
     """
     promises = [release.guarantee for release in releases]
     if not promises or not all(math.isfinite(promise.mu) for promise in promises):
@@ -380,7 +379,7 @@ _KIND = {"file": "privglasso privacy budget", "format": 1}
 
 def _is_mu(value):
     "Whether a value of the file is a finite number of at least 0."
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return isinstance(value, float) and math.isfinite(value) and value >= 0
 
 
 def _faults(state):
@@ -407,10 +406,18 @@ def _is_spending(entry, limits):
     return isinstance(charges, dict) and set(charges) == set(limits) and all(map(_is_mu, charges.values()))
 
 # %% ../nbs/1_publish/10_accounting.ipynb #f9650b57
+def _once_each(pairs):
+    "A JSON object, or an error where a key stands twice: one of the two would be forgotten."
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) < len(keys):
+        raise ValueError(f"a key stands twice in {keys}")
+    return dict(pairs)
+
+
 def _load(path):
     "The contents of a budget file, or `BudgetFileError`."
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
+        state = json.loads(path.read_text(encoding="utf-8"), parse_int=float, object_pairs_hook=_once_each)
     except FileNotFoundError as error:
         raise BudgetFileError(f"{path.name}: there is no such file. Begin a budget with Budget.create, or, if one was "
                               "begun, fetch it back: it counts what is already published") from error
@@ -441,7 +448,7 @@ _PATIENCE = 60.0  # seconds
 @contextmanager
 def _locked(path):
     "Alone with a budget file: other processes and threads wait."
-    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=_PATIENCE)
+    lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=_PATIENCE, mode=0o664)
     try:
         lock.acquire()
     except Timeout as error:
@@ -459,12 +466,12 @@ def _now():
 
 # %% ../nbs/1_publish/10_accounting.ipynb #7e0d8382
 def _promises(mechanism, n, p):
-    "All that is known about what a mechanism promises: its lattice, if it has one, knows both relations."
-    if isinstance(mechanism, GaussianMechanism):
-        return tuple(mechanism.lattice(p).guarantee(relation) for relation in _RELATIONS)
-    if isinstance(mechanism, CovarianceMechanism):
-        return tuple(mechanism.lattice(n, p).guarantee(relation) for relation in _RELATIONS)
-    return (mechanism.guarantee(n, p),)
+    "All that is known about what a mechanism promises: its lattice, if it has one, knows the other relation too."
+    own = mechanism.guarantee(n, p)
+    shape = {GaussianMechanism: (p,), CovarianceMechanism: (n, p)}
+    lattices = [mechanism.lattice(*arguments) for kind, arguments in shape.items() if isinstance(mechanism, kind)]
+    others = [relation for relation in _RELATIONS if relation != own.neighbors]
+    return (own, *(lattice.guarantee(relation) for lattice in lattices for relation in others))
 
 
 def _check_promises(promises):

@@ -405,6 +405,8 @@ DAMAGED = {
     "a spending in words": with_changes(spent=[ENTRY | {"mu": {"record": "0.5"}}]),
     "a spending about something else": with_changes(spent=[ENTRY | {"mu": {"cell": 0.5}}]),
     "nested too deeply": "[" * 100_000,
+    "a limit beyond all numbers": with_changes().replace("1.0", "9" * 400),
+    "two lists of spendings": with_changes()[:-1] + ', "spent": []}',
 }
 
 
