@@ -43,6 +43,11 @@ _LARGEST_SUM = 2.0**52
 _SMALLEST_T = 0.5  # sigma² - 1/6: the bound on mu is proved above
 
 
+def _room(p, ball):
+    "Steps that rounding to the nearest integers may add to a row's length."
+    return math.ceil(math.sqrt(p) / 2) + 1 if ball else 0
+
+# %% ../nbs/1_publish/07_covariance_release.ipynb #4969a522
 @dataclass(frozen=True, eq=False)
 class MomentLattice:
     """How rows become integers, and what noise their moments get: all of it public.
@@ -104,12 +109,7 @@ class MomentLattice:
         "(p,) variance of the noise on the mean, in squared data units; zeros if none is released."
         return (variance(self.sigma[2]) if self.sigma[2] else 0.0) * (self.unit / self.n) ** 2
 
-
-def _room(p, ball):
-    "Steps that rounding to the nearest integers may add to a row's length."
-    return math.ceil(math.sqrt(p) / 2) + 1 if ball else 0
-
-# %% ../nbs/1_publish/07_covariance_release.ipynb #4969a522
+# %% ../nbs/1_publish/07_covariance_release.ipynb #84670e2c
 def _radius(n, p, ball, smallest, mu):
     "The largest power of two within the limits, where `smallest` are the sigmas at radius 1."
     fewest = max(_FEWEST_STEPS, 1 << (4 * _room(p, ball)).bit_length())
@@ -122,7 +122,7 @@ def _radius(n, p, ball, smallest, mu):
     largest = min(_MOST_STEPS, math.sqrt(_LARGEST_SUM / n), matrix**-0.5, 1 / mean if mean else math.inf)
     return 2 ** math.floor(math.log2(largest))
 
-
+# %% ../nbs/1_publish/07_covariance_release.ipynb #b7bcc04e
 def _moment_lattice(n, center, half_range, ball, noise, neighbors, mu, mean_share):
     "The lattice on which the release is `mu`-GDP, `mean_share` of mu² being the mean's."
     p = len(center)
@@ -168,6 +168,14 @@ def _moments(values, lattice):
 def _default_share(p):
     "The mean's part of mu² that is best for means a quarter of the half-range from the centre."
     return 1 / (1 + math.sqrt(2 * p))
+
+# %% ../nbs/1_publish/07_covariance_release.ipynb #a1476484
+def _matrix_noise_variance(lattice, squared_offset):
+    "(p, p) variances of the noise on the covariance about a private mean so far from the centre."
+    v, square = lattice.mean_noise(), np.maximum(squared_offset, 0.0)
+    cross = np.outer(square, v)
+    mean_part = cross + cross.T + np.outer(v, v)
+    return lattice.second_moment_noise() + mean_part + np.diag(np.diag(mean_part))
 
 # %% ../nbs/1_publish/07_covariance_release.ipynb #dfdd4f39
 @dataclass(frozen=True, eq=False)
@@ -287,15 +295,49 @@ class CovarianceRelease:
         return (f"a covariance of {len(self.columns)} columns from {self.n} rows by {self.mechanism} ({about}): "
                 f"{self.guarantee}.{source}")
 
-
-def _matrix_noise_variance(lattice, squared_offset):
-    "(p, p) variances of the noise on the covariance about a private mean so far from the centre."
-    v, square = lattice.mean_noise(), np.maximum(squared_offset, 0.0)
-    cross = np.outer(square, v)
-    mean_part = cross + cross.T + np.outer(v, v)
-    return lattice.second_moment_noise() + mean_part + np.diag(np.diag(mean_part))
-
 # %% ../nbs/1_publish/07_covariance_release.ipynb #c722ea2a
+def _symmetric_noise(p, sigma, bits):
+    "Independent integer noise on and above the diagonal, mirrored below it."
+    noise = np.zeros((p, p), dtype=np.int64)
+    above = np.triu_indices(p, 1)
+    noise[above] = sampler(sigma[0]).draw(len(above[0]), bits)
+    noise += noise.T
+    noise[np.diag_indices(p)] = sampler(sigma[1]).draw(p, bits)
+    return noise
+
+# %% ../nbs/1_publish/07_covariance_release.ipynb #6318a9f7
+def _check_clipping(bounds, norm_bound, center):
+    "Exactly one kind of clipping, with a centre for the ball."
+    if (bounds is None) == (norm_bound is None):
+        raise InputError("bounds, norm_bound", (bounds, norm_bound), "give exactly one, chosen without looking at the "
+                         "data: (low, high) for every column, or the largest distance of a row from the centre")
+    if bounds is None:
+        norm_bound = _check_size(check_positive(norm_bound, "norm_bound"), "norm_bound", norm_bound)
+        return None, norm_bound, per_column(center, "center", np.size(center))
+    if np.any(center):
+        raise InputError("center", center, "belongs to norm_bound: bounds are centred at their midpoint")
+    low, high = check_bounds(bounds)
+    _check_size(high / 2 - low / 2, "bounds", bounds)
+    return (low, high), None, None
+
+
+def _check_size(half_range, name, given):
+    "Half-ranges whose fourth powers are floating-point numbers, or `InputError`."
+    if np.min(half_range) < 1e-60 or np.max(half_range) > 1e60:
+        raise InputError(name, given, "too small or too large for fourth powers: choose other units")
+    return half_range
+
+
+def _check_share(mean_share):
+    "A share of mu² that leaves some for the matrix, or None."
+    if mean_share is None:
+        return None
+    share = check_number(mean_share, "mean_share", "give a number of at least 0 and below 1")
+    if not 0 <= share < 1:
+        raise InputError("mean_share", share, "give a number of at least 0 and below 1")
+    return share
+
+# %% ../nbs/1_publish/07_covariance_release.ipynb #10bebf64
 class CovarianceMechanism:
     """Publish a covariance matrix and a mean with Gaussian noise, exactly: in integers.
 
@@ -436,46 +478,4 @@ class CovarianceMechanism:
 
     def __repr__(self):
         clipping = f"bounds={self.bounds}" if self.norm_bound is None else f"norm_bound={self.norm_bound}"
-        return f"CovarianceMechanism({clipping}, neighbors={self.neighbors!r}, noise={self.noise!r}, {self.budget})"
-
-
-def _check_share(mean_share):
-    "A share of mu² that leaves some for the matrix, or None."
-    if mean_share is None:
-        return None
-    share = check_number(mean_share, "mean_share", "give a number of at least 0 and below 1")
-    if not 0 <= share < 1:
-        raise InputError("mean_share", share, "give a number of at least 0 and below 1")
-    return share
-
-
-def _check_clipping(bounds, norm_bound, center):
-    "Exactly one kind of clipping, with a centre for the ball."
-    if (bounds is None) == (norm_bound is None):
-        raise InputError("bounds, norm_bound", (bounds, norm_bound), "give exactly one, chosen without looking at the "
-                         "data: (low, high) for every column, or the largest distance of a row from the centre")
-    if bounds is None:
-        norm_bound = _check_size(check_positive(norm_bound, "norm_bound"), "norm_bound", norm_bound)
-        return None, norm_bound, per_column(center, "center", np.size(center))
-    if np.any(center):
-        raise InputError("center", center, "belongs to norm_bound: bounds are centred at their midpoint")
-    low, high = check_bounds(bounds)
-    _check_size(high / 2 - low / 2, "bounds", bounds)
-    return (low, high), None, None
-
-
-def _check_size(half_range, name, given):
-    "Half-ranges whose fourth powers are floating-point numbers, or `InputError`."
-    if np.min(half_range) < 1e-60 or np.max(half_range) > 1e60:
-        raise InputError(name, given, "too small or too large for fourth powers: choose other units")
-    return half_range
-
-
-def _symmetric_noise(p, sigma, bits):
-    "Independent integer noise on and above the diagonal, mirrored below it."
-    noise = np.zeros((p, p), dtype=np.int64)
-    above = np.triu_indices(p, 1)
-    noise[above] = sampler(sigma[0]).draw(len(above[0]), bits)
-    noise += noise.T
-    noise[np.diag_indices(p)] = sampler(sigma[1]).draw(p, bits)
-    return noise
+        return f"{type(self).__name__}({clipping}, neighbors={self.neighbors!r}, noise={self.noise!r}, {self.budget})"
