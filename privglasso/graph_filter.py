@@ -236,7 +236,7 @@ class Excitation:
                  "spatial": np.eye(n) if self.spatial is None else check_symmetric(self.spatial, "spatial")}
         for name, size in (("temporal", T), ("spatial", n)):
             if len(given[name]) != size:
-                raise InputError(name, given[name].shape, f"give shape ({size}, {size}), to fit the mean's {mean.shape}")
+                raise InputError(name, given[name].shape, f"give shape ({size}, {size}), as the mean has {mean.shape}")
         if np.linalg.eigvalsh(given["temporal"])[0] <= 1e-12 * np.abs(given["temporal"]).max():
             raise InputError("temporal", "singular or indefinite matrix",
                              "give a positive definite covariance: samplings without noise hide nothing")

@@ -429,7 +429,7 @@ def test_an_edge_changes_few_variances():
 # bounds
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(2, 6), st.floats(0.01, 0.14), st.integers(1, 4), st.floats(-0.8, 0.8), st.integers(0, 2**32 - 1))
 def test_no_pair_of_graphs_exceeds_the_relative_bound(n, rate, T, rho, seed):
     rng = np.random.default_rng(seed)
