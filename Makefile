@@ -12,7 +12,7 @@ INSTALL = if command -v uv >/dev/null 2>&1; then uv pip install -q --python $(BI
           else $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs lab check refresh reproduce grid
+.PHONY: help demo test docs lab check refresh reproduce bench grid
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
@@ -57,6 +57,9 @@ refresh: $(VENV)/.dev  ## export the package, rerun and save every chapter, make
 
 reproduce: $(VENV)/.core  ## run the long computations, write data/results/*.csv; ONLY=name for one, PROFILE=quick
 	$(BIN)/privglasso reproduce --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
+
+bench: $(VENV)/.dev  ## measure against the peers that are here, write data/results/benchmark_*.csv; ONLY=noise for a part
+	$(BIN)/python -c 'from privglasso.benchmarks import bench; bench($(if $(ONLY),only="$(ONLY)"))'
 
 grid: $(BIN)/python  ## simulate the embedded power grids again (about three minutes)
 	@$(call INSTALL,-e '.[grid]')

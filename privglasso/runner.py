@@ -294,7 +294,7 @@ class ResultsFolder:
                           StaleResults, stacklevel=3)
         return pd.read_csv(path)
 
-    def write(self, name, table, **record) -> bool:
+    def write(self, name, table, record) -> bool:
         """Write a table with its entry in the manifest; say whether the file is another than before.
 
         Parameters
@@ -302,7 +302,7 @@ class ResultsFolder:
         name : str
             Names the file.
         table : DataFrame of shape (rows, columns)
-        **record
+        record : dict
             What the manifest shall say of it: ``module`` and ``version`` of the code that ran, and more.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -349,8 +349,8 @@ def run_study(
     known = kept | {path: outcome for (_, path), outcome in zip(todo, fresh, strict=True)}
     table = pd.DataFrame([row for path in paths for row in known[path]["rows"]])
     seconds = sum(known[path]["seconds"] for path in paths)
-    changed = results.write(study.name, table, profile=profile, module=module, version=version,
-                            seconds=round(seconds, 1))
+    record = {"profile": profile, "module": module, "version": version, "seconds": round(seconds, 1)}
+    changed = results.write(study.name, table, record)
     echo(f"{study.name}: {len(table)} rows, {seconds:.0f} s of computing, {'new' if changed else 'same as before'}")
     return table
 

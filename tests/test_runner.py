@@ -118,7 +118,7 @@ def test_another_profile_runs_only_what_it_adds(toy, results, tmp_path):
 
 
 def test_other_entries_of_the_manifest_stay(toy, results):
-    results.write("older", pd.DataFrame({"x": [1]}), module="gone", version="0")
+    results.write("older", pd.DataFrame({"x": [1]}), {"module": "gone", "version": "0"})
     run(toy.STUDY, results)
     assert list(results.manifest()) == ["older", "toy"]
 
@@ -307,7 +307,7 @@ def test_results_of_other_code_are_read_with_a_warning_and_made_anew(toy, result
 
 
 def test_results_whose_module_is_gone_or_unknown_are_not_current(results):
-    results.write("orphan", pd.DataFrame({"x": [1]}), module="no_such_module", version="0")
+    results.write("orphan", pd.DataFrame({"x": [1]}), {"module": "no_such_module", "version": "0"})
     assert not results.is_current("orphan") and not results.is_current("never made")
     with pytest.raises(InputError, match=r"give one of \['orphan'\]"):
         results.read("never made")
