@@ -432,7 +432,7 @@ def _store(path, state):
     "Write the file whole, and see to it that its name is on the disk too."
     for stale in path.parent.glob(f".{path.name}.*.part"):  # of a process that died: whoever writes holds the lock
         stale.unlink(missing_ok=True)
-    text = json.dumps(state, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(state | _KIND, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     write_whole(path, lambda file: file.write(text.encode()))
     if os.name == "posix":
         folder = os.open(path.parent, os.O_RDONLY)

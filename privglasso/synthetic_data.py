@@ -138,7 +138,7 @@ class SyntheticRelease:
         source = "" if self.secure else " Noise from a seed: for study, not for publication."
         return (f"{self.n} synthetic rows, {len(self.columns)} columns by {self.mechanism}: only their mean and covariance are "
                 f"real, known from {self.covariance_release.n} records with noise. All else is a Gaussian's: no third moments, no "
-                f"tails, and no row is anybody. {_projection_text(self)} {self.guarantee}.{source}")
+                f"tails, and no row is anybody. {_projection_text(self)} What is promised: {self.guarantee}.{source}")
 
 
 def _projection_text(release):
@@ -191,7 +191,7 @@ class SyntheticDataMechanism(CovarianceMechanism):
         self.rows = None if rows is None else check_integer(rows, "rows", 2)
 
     def sampling_error(self, covariance, n: int, location=None) -> SamplingError:
-        """How well a covariance will be known from such rows, before there are any data.
+        """How well a covariance will be known from such rows, before there are any data, if they are enough to need no lift.
 
         Parameters
         ----------
