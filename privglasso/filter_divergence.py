@@ -304,7 +304,8 @@ def renyi_to_epsilon(
     if not (alpha > 1).all():
         raise InputError("alpha", float(alpha[~(alpha > 1)].flat[0]), "give orders above 1")
     epsilon = divergence + np.log1p(-1 / alpha) - np.log(delta * alpha) / (alpha - 1)
-    return np.maximum(epsilon, 0.0)[()]
+    epsilon = np.maximum(epsilon, 0.0)
+    return epsilon.item() if np.ndim(epsilon) == 0 else epsilon
 
 
 def _lowest(f, end):
@@ -335,7 +336,7 @@ def best_epsilon(
     Examples
     --------
     >>> round(best_epsilon(lambda alpha: alpha / 2, math.inf, 1e-3), 4)
-    3.6305
+    3.5366
     """
     delta = check_probability(delta, "delta")
     if not largest_order > 1:

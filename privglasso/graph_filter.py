@@ -407,7 +407,7 @@ def gso_renyi_bound(
     Examples
     --------
     >>> gso_renyi_bound(2.0, 0.0, 140), round(gso_renyi_bound(2.0, 0.01, 80), 6)
-    (0.0, 0.016639)
+    (0.0, 0.016494)
     """
     eta, N = _check_change(change), check_integer(coordinates, "coordinates", 1)
     alpha, signal = check_number(alpha, "alpha", "give a finite order above 1"), check_number(signal, "signal")
@@ -527,7 +527,7 @@ def excitation_epsilon(
     Examples
     --------
     >>> round(excitation_epsilon(1e-3, ar1_covariance(20, 10.0), 1.0), 3)
-    0.194
+    0.198
     """
     least = np.linalg.eigvalsh(check_symmetric(temporal, "temporal"))[0]
     if least <= 0:
