@@ -45,32 +45,90 @@ def _gram(W, support):
     return G
 
 # %% ../nbs/2_recover/06_descent.ipynb #79b47833
-_COORDINATE_ROUNDS = 1000  # through a column's coordinates before the next column is taken anyway
+@kernel
+def _gradient(G, s, b):
+    "s - G b."
+    gradient = s.copy()
+    for a in range(len(b)):
+        if b[a] != 0.0:
+            for c in range(len(b)):
+                gradient[c] -= b[a] * G[a, c]
+    return gradient
+
+
+@kernel
+def _coordinate_round(G, gradient, limit, b):
+    "Every coordinate to its best value, the others fixed, in place; the worth of the largest step."
+    largest = 0.0
+    for a in range(len(b)):
+        target = gradient[a] + G[a, a] * b[a]
+        new = math.copysign(max(abs(target) - limit[a], 0.0), target) / G[a, a]
+        step = new - b[a]
+        if step != 0.0:
+            b[a] = new
+            row = G[a]
+            for c in range(len(b)):
+                gradient[c] -= step * row[c]
+            largest = max(largest, step * step * G[a, a])
+    return largest
+
+# %% ../nbs/2_recover/06_descent.ipynb #d4637c26
+@kernel
+def _cholesky(M):
+    "Lower Cholesky factor of M, empty when M is not positive definite."
+    try:
+        return np.linalg.cholesky(M)
+    except Exception:
+        return np.empty((0, 0))
+
+
+@kernel
+def _solve_definite(G, x):
+    "The solution of G y = x, written over x; False, and x spoilt, if G is not positive definite."
+    L = _cholesky(G)
+    for a in range(len(L)):
+        for c in range(a):
+            x[a] -= L[a, c] * x[c]
+        x[a] /= L[a, a]
+    for a in range(len(L) - 1, -1, -1):
+        x[a] /= L[a, a]
+        for c in range(a):
+            x[c] -= L[a, c] * x[a]
+    return len(L) == len(x)
+
+# %% ../nbs/2_recover/06_descent.ipynb #a1100283
+@kernel
+def _jump(G, s, limit, b):
+    "Move towards the solution for the present signs, as far as these hold: an exact step where coordinates creep."
+    active = np.flatnonzero(b)
+    goal = np.empty(len(active))
+    for a in range(len(active)):
+        goal[a] = s[active[a]] - math.copysign(limit[active[a]], b[active[a]])
+    if not _solve_definite(_gram(G, active), goal):
+        return
+    share, blocking = 1.0, -1
+    for a in range(len(active)):
+        now = b[active[a]]
+        if limit[active[a]] > 0.0 and goal[a] * now < 0.0 and now / (now - goal[a]) < share:
+            share, blocking = now / (now - goal[a]), active[a]
+    for a in range(len(active)):
+        b[active[a]] += share * (goal[a] - b[active[a]])
+    if blocking >= 0:
+        b[blocking] = 0.0
+
+# %% ../nbs/2_recover/06_descent.ipynb #5b5f829f
+_ROUNDS_BEFORE_JUMP, _JUMPS = 8, 100  # easy columns take 2 to 6 rounds of coordinates
 
 
 @kernel
 def _lasso(G, s, limit, b, tol):
     "min b'Gb/2 - s'b + sum limit |b| in place, by coordinates, until no step is worth more than `tol`."
-    k = len(b)
-    gradient = s.copy()
-    for a in range(k):
-        if b[a] != 0.0:
-            for c in range(k):
-                gradient[c] -= b[a] * G[a, c]
-    for _ in range(_COORDINATE_ROUNDS):
-        largest = 0.0
-        for a in range(k):
-            target = gradient[a] + G[a, a] * b[a]
-            new = math.copysign(max(abs(target) - limit[a], 0.0), target) / G[a, a]
-            step = new - b[a]
-            if step != 0.0:
-                b[a] = new
-                row = G[a]
-                for c in range(k):
-                    gradient[c] -= step * row[c]
-                largest = max(largest, step * step * G[a, a])
-        if largest <= tol:
-            break
+    for _ in range(_JUMPS):
+        gradient = _gradient(G, s, b)
+        for _ in range(_ROUNDS_BEFORE_JUMP):
+            if _coordinate_round(G, gradient, limit, b) <= tol:
+                return
+        _jump(G, s, limit, b)
 
 # %% ../nbs/2_recover/06_descent.ipynb #b0093402
 _SLACK = 1e-9  # a condition violated by less, relative to its limit, is left to the clip
@@ -86,7 +144,12 @@ def _extend(support, b, w, s, limit):
     for a in range(k):
         violated[support[a]] = False
     new = np.flatnonzero(violated)
-    return np.concatenate((support, new)), np.concatenate((b, np.zeros(len(new))))
+    larger, values = np.empty(k + len(new), np.int64), np.zeros(k + len(new))
+    for a in range(k):
+        larger[a], values[a] = support[a], b[a]
+    for a in range(len(new)):
+        larger[k + a] = new[a]
+    return larger, values
 
 # %% ../nbs/2_recover/06_descent.ipynb #afc88994
 @kernel
@@ -176,14 +239,11 @@ def _write_precision(W, B, Z):
 @kernel
 def _log_det(M):
     "log det of M, minus infinity when M is not positive definite."
-    try:
-        factor = np.linalg.cholesky(M)
-        total = 0.0
-        for i in range(len(M)):
-            total += math.log(factor[i, i])
-        return 2 * total
-    except Exception:
-        return -np.inf
+    factor = _cholesky(M)
+    total = 0.0 if len(factor) == len(M) else -np.inf
+    for i in range(len(factor)):
+        total += 2 * math.log(factor[i, i])
+    return total
 
 # %% ../nbs/2_recover/06_descent.ipynb #4f5de13f
 @kernel
@@ -246,6 +306,7 @@ def _descend_one(S, diagonal, weights, alpha, W, B, theta, Z, tol, max_sweeps, r
             _weigh(S, diagonal, weights, alpha, W, Z, report)
             if report[1] <= max(tol * len(S), 2 * report[3]):
                 break
+            column_tol = max(column_tol / 100, 1e-28)
     _shrink_until_definite(S, diagonal, weights, alpha, W, Z, report)
     return np.isfinite(report[1])
 
@@ -280,12 +341,16 @@ def descend(S, shift, weights, alphas, B, duals, precisions, tol, max_sweeps, ro
     int
         How many alphas were solved: fewer than m if a column had no positive Schur complement.
     """
-    theta, base = 1 / np.diag(duals[0]).copy(), np.diag(S).copy()
+    theta, diagonal = np.empty(len(S)), np.empty(len(S))
+    for j in range(len(S)):
+        theta[j] = 1 / duals[0, j, j]
     for m in range(len(alphas)):
         alpha = alphas[m]
+        for j in range(len(S)):
+            diagonal[j] = S[j, j] + alpha * shift[j]
         if m > 0:
             duals[m] = duals[m - 1]
-        if not _descend_one(S, base + alpha * shift, weights, alpha, duals[m], B, theta, precisions[m],
+        if not _descend_one(S, diagonal, weights, alpha, duals[m], B, theta, precisions[m],
                             tol, max_sweeps, rounds, reports[m]):
             return m
     return len(alphas)

@@ -141,6 +141,8 @@ def _witnessed(S, W, weights):
 def _certified(S, V, weights):
     "The lower bound that a positive semidefinite V proves."
     norm = np.vdot(weights, np.abs(V))
+    if norm == 0 and np.vdot(S, V) < 0:
+        return FeasibleAlpha(np.inf, np.inf, None, V)
     bound = -np.vdot(S, V) / norm if norm > 0 else 0.0
     return FeasibleAlpha(float(bound), np.inf, None, V / norm) if bound > 0 else FeasibleAlpha(0.0, np.inf, None, None)
 
@@ -167,7 +169,7 @@ def step_factor(
     >>> float(step_factor(one, one, one, one)), float(step_factor(16 * one, one, one, one))
     (1.0, 2.0)
     """
-    sizes = [max(np.linalg.norm(M), 1e-300) for M in (primal_residual, primal, dual_residual, dual)]
+    sizes = [max(np.linalg.norm(M), 1e-100) for M in (primal_residual, primal, dual_residual, dual)]
     factor = np.clip(np.sqrt(sizes[0] / sizes[1] * sizes[3] / sizes[2]), 0.5, 2)
     return 1.0 if 0.8 < factor < 1.25 else factor
 
@@ -288,7 +290,8 @@ class InfeasibleError(ValueError):
     def __init__(self, alpha, works, lower_bound, certificate):
         self.alpha, self.works, self.lower_bound, self.certificate = alpha, works, lower_bound, certificate
         if np.isinf(lower_bound):
-            remedy = "no alpha has a solution, because S has a diagonal entry <= 0: penalise the diagonal"
+            remedy = ("no alpha has a solution, because S is not positive definite where nothing is penalised, "
+                      "such as a diagonal entry <= 0: penalise the diagonal")
         else:
             remedy = f"no solution exists for alpha <= {lower_bound:.6g} (proved); {_known_to_work(works)}"
         super().__init__(f"alpha={alpha:.6g}: {remedy}")

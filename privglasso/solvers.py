@@ -138,7 +138,9 @@ def _run(block, alphas, W, B, tol, max_sweeps, rounds=_ROUNDS):
 # %% ../nbs/2_recover/07_solvers.ipynb #ab4bdb62
 def _approach(block, alpha):
     "A start for `alpha` by way of larger ones, by geometric means; None if it cannot be reached in a few steps."
-    above = max(largest_alpha(block.S), 2 * alpha)
+    weights = block.full_weights()
+    above = largest_alpha(block.S * (weights > 0), weights + (weights == 0))
+    above = max(above, 2 * alpha)
     state = _cold(block, above)
     target = np.sqrt(above * alpha)
     for _ in range(_STEPS if state else 0):
@@ -161,6 +163,12 @@ def _starts(block, alpha, smallest):
     yield (W, np.zeros_like(W)), _CAREFUL
 
 # %% ../nbs/2_recover/07_solvers.ipynb #946d5df5
+def _undecided(block, alpha):
+    "The error for a problem that has a solution too near to singular to be computed, or perhaps none."
+    bounds = min_feasible_alpha(block.S, weights=block.full_weights())
+    return ConvergenceError(alpha, max(1.1 * bounds.upper, 1.1 * alpha), bounds.lower)
+
+# %% ../nbs/2_recover/07_solvers.ipynb #5377d33b
 _CHUNK = 2e8  # alphas times p^3 solved in one call of compiled code: a fraction of a second
 
 
@@ -177,13 +185,15 @@ def _solve_block(block, alphas, start, tol, max_iter, stop, progress):
         take = alphas[len(block.solved):][:chunk]
         if state is not None:
             done, precisions, duals, reports = _run(block, take, *state, tol, max_iter, rounds)
-            block.solved += zip(precisions[:done], duals[:done], reports[:done])
+            block.solved += zip(precisions[:done], duals[:done], reports[:done], strict=True)
             progress.advance(done * len(block.S))
         if done == len(take):
             state, rounds, others = (duals[-1], state[1]), _ROUNDS, None
         else:
             others = others if others and not done else _starts(block, take[done], alphas[-1])
-            state, rounds = next(others)
+            state, rounds = next(others, (None, None))
+            if rounds is None:
+                raise _undecided(block, take[done])
 
 
 def _isolated(block, alphas):
@@ -192,7 +202,7 @@ def _isolated(block, alphas):
         feasible_start(block.S, alphas[-1], block.full_weights())
     diagonal = np.diag(block.S) + alphas * block.shift
     reports = np.stack([1 + np.log(diagonal), *np.zeros((3, len(alphas)))], axis=1)
-    return list(zip(1 / diagonal[:, None, None], diagonal[:, None, None], reports))
+    return list(zip(1 / diagonal[:, None, None], diagonal[:, None, None], reports, strict=True))
 
 
 def _restricted(start, columns):

@@ -1,15 +1,16 @@
-"""Solvers: scikit-learn's answers, optimality conditions, certificates checked by plain numpy, bad input."""
+"""Solvers: the answers of scikit-learn and R, optimality conditions, weights, blocks, interruptions, bad input."""
 
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 from sklearn.covariance import graphical_lasso as sklearn_graphical_lasso
 from sklearn.exceptions import ConvergenceWarning
 
+from privglasso import solvers
 from privglasso.solvers import (
     ConvergenceError,
     GraphicalLassoResult,
@@ -19,13 +20,13 @@ from privglasso.solvers import (
     graphical_lasso_path,
     largest_alpha,
     min_feasible_alpha,
-    nearest_psd,
+    kkt_residual,
     objective,
 )
 from privglasso.validation import InputError
 
 DEMO = np.array([[0.5, 0.8], [0.8, 0.5]])
-SOLVERS = ("admm", "block_descent")
+SOLVERS = ("descent", "admm", "block_descent")
 solver_names, flags, seeds = st.sampled_from(SOLVERS), st.booleans(), st.integers(0, 10**6)
 
 
@@ -39,11 +40,7 @@ def gram(p, n, seed, minus=0.0):
 
 def residual(S, result):
     "Largest violation of the first-order conditions."
-    T = S + result.alpha * np.eye(len(S)) * result.penalize_diagonal
-    limits = result.alpha * (1 - np.eye(len(S)))
-    difference = np.linalg.inv(result.precision) - T
-    active = np.abs(difference - limits * np.sign(result.precision))
-    return np.where(result.precision != 0, active, np.maximum(np.abs(difference) - limits, 0)).max()
+    return kkt_residual(S, result.alpha, result.precision, result.penalize_diagonal)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -91,46 +88,6 @@ def test_gap_is_true_when_stopped_early(seed, iterations, solver):
     assert early.dual_gap >= 0 and np.linalg.eigvalsh(early.precision)[0] > 0
 
 
-@given(p=st.integers(1, 12), seed=seeds, minus=st.sampled_from([0.1, 0.5, 1.3]), penalize_diagonal=flags)
-@settings(max_examples=60, deadline=None)
-def test_threshold_certificates(p, seed, minus, penalize_diagonal):
-    S = gram(p, p + 1, seed, minus)
-    bounds = min_feasible_alpha(S, penalize_diagonal)
-    if not penalize_diagonal and np.diag(S).min() <= 0:
-        assert np.isinf(bounds.lower) and bounds.witness is None and np.trace(S @ bounds.certificate) <= 0
-        return
-    W, V, zero = bounds.witness, bounds.certificate, 1e-12 * np.abs(S).sum()
-    assert np.linalg.eigvalsh(W)[0] >= -zero and np.abs(W - S).max() <= bounds.upper
-    assert penalize_diagonal or np.allclose(np.diag(W), np.diag(S), rtol=1e-13)
-    assert bounds.upper - bounds.lower <= 0.05 * bounds.upper
-    if V is None:
-        assert bounds.lower == 0
-        return
-    counted = np.abs(V) if penalize_diagonal else np.abs(V) * (1 - np.eye(p))
-    assert counted.sum() == pytest.approx(1) and np.linalg.eigvalsh(V)[0] >= -1e-13
-    assert -np.trace(S @ V) == pytest.approx(bounds.lower)
-
-
-def test_threshold_against_a_linear_program():
-    "p = 2, diagonal penalised: min t over W with W_11 = s + t and |W_12| <= W_11, solved exactly."
-    for off in (0.6, 0.8, 2.0):
-        S = np.array([[0.5, off], [off, 0.5]])
-        exact = linprog([0, 1], A_ub=[[1, -1], [-1, -1]], b_ub=[0.5, -off], bounds=[(None, None), (0, None)]).fun
-        bounds = min_feasible_alpha(S, rtol=1e-5)
-        assert bounds.lower <= exact + 1e-12 and exact <= bounds.upper + 1e-12
-    assert min_feasible_alpha(DEMO, rtol=1e-6).upper == pytest.approx(0.15, rel=1e-5)
-    assert min_feasible_alpha(DEMO, False, rtol=1e-6).upper == pytest.approx(0.30, rel=1e-5)
-
-
-@given(a=st.floats(-1, 1), c=st.floats(-1, 1), off=st.floats(0.01, 2), sign=st.sampled_from([-1, 1]))
-@settings(max_examples=60, deadline=None)
-def test_threshold_of_two_columns_in_closed_form(a, c, off, sign):
-    fraction = (off * off - a * c) / (a + c + 2 * off) if min(off + a, off + c) > 1e-9 else 0.0
-    exact = max(0.0, -a, -c, fraction)
-    bounds = min_feasible_alpha([[a, sign * off], [sign * off, c]])
-    assert bounds.lower <= exact + 1e-9 and exact <= bounds.upper + 1e-9
-
-
 @given(seed=seeds, p=st.integers(2, 8), tol=st.sampled_from([1e-1, 1e-3]), factor=st.sampled_from([1.2, 3]))
 @settings(max_examples=25, deadline=None)
 def test_the_gap_encloses_the_solution_itself(seed, p, tol, factor):
@@ -170,8 +127,8 @@ def test_no_alpha_works_for_a_free_diagonal_that_is_not_positive():
 
 def test_solved_where_the_printed_start_is_indefinite():
     S = np.array([[0.5, 0.8, 0.1], [0.8, 0.5, 0.1], [0.1, 0.1, 1.0]])
-    one, other = (graphical_lasso(S, 0.2, solver=solver, tol=1e-13) for solver in SOLVERS)
-    assert np.abs(one.precision - other.precision).max() < 1e-4
+    one, *others = (graphical_lasso(S, 0.2, solver=solver, tol=1e-13) for solver in SOLVERS)
+    assert all(np.abs(one.precision - other.precision).max() < 1e-4 for other in others)
     assert residual(S, one) < 1e-5
 
 
@@ -225,18 +182,6 @@ def test_a_start_changes_the_work_not_the_answer():
     assert again.n_iter <= 2
 
 
-def test_nearest_psd():
-    S = gram(10, 8, 11, 0.4)
-    for norm in ("max", "frobenius"):
-        assert np.linalg.eigvalsh(nearest_psd(S, norm))[0] > -1e-13
-    values, Q = np.linalg.eigh(S)
-    assert np.allclose(nearest_psd(S), (Q * np.maximum(values, 0)) @ Q.T, atol=1e-13)
-    assert np.abs(nearest_psd(S, "max") - S).max() <= min_feasible_alpha(S).upper
-    assert np.array_equal(nearest_psd(np.eye(3), "max"), np.eye(3))
-    with pytest.raises(InputError, match="norm="):
-        nearest_psd(S, "nuclear")
-
-
 def test_stopping_early_warns_with_the_gap():
     with pytest.warns(ConvergenceWarning, match="duality gap is"):
         result = graphical_lasso(gram(8, 40, 12), 0.01, max_iter=1, tol=1e-10)
@@ -253,6 +198,9 @@ RESULT = graphical_lasso(np.eye(3), 0.1)
     (dict(S=[["a"]]), "S="), (dict(S=np.empty((0, 0))), "S="), (dict(S=1.0), "S="),
     (dict(solver="newton"), "solver="), (dict(tol=0), "tol="), (dict(tol=-1), "tol="), (dict(tol="x"), "tol="),
     (dict(max_iter=0), "max_iter="), (dict(max_iter=1.5), "max_iter="), (dict(max_iter=None), "max_iter="),
+    (dict(weights=np.ones(2)), "weights="), (dict(weights=np.eye(3)), "weights="), (dict(weights=1), "weights="),
+    (dict(weights=[[1, -1], [-1, 1]]), "weights="), (dict(weights=[[1, np.nan], [np.nan, 1]]), "weights="),
+    (dict(weights=[[1, 2], [3, 4]]), "weights="), (dict(max_iter=True), "max_iter="),
     (dict(start=np.eye(2)), "start="), (dict(start=RESULT), "start="), (dict(solver=["admm"]), "solver="),
 ])
 def test_bad_input_is_named(options, named):
@@ -283,3 +231,172 @@ def test_one_variable_and_extreme_matrices():
         graphical_lasso([[-1.0]], 0.9)
     assert np.allclose(graphical_lasso(np.zeros((3, 3)), 0.5).precision, 2 * np.eye(3))
     assert isinstance(graphical_lasso(-np.ones((3, 3)), 1.5), GraphicalLassoResult)
+
+
+# what R's glasso 1.11 prints for the example of its manual, thr=1e-14: four columns, two pairs without an edge
+WHITTAKER = np.array([[10.0, 1, 5, 4], [1, 10, 2, 6], [5, 2, 10, 3], [4, 6, 3, 10]])
+R_ZEROS = [[0.11965744736285, -0.00785895745509, 0, -0.0471788790434],
+           [-0.00785895745509, 0.10477013535693, -0.0199211980571, 0],
+           [0, -0.0199211980571, 0.1136967192486, -0.0323749321239],
+           [-0.0471788790434, 0, -0.0323749321239, 0.1285840312545]]
+R_PENALISED = [[0.0993504012228, 0, -0.02789453572793, -0.01795949560566], [0, 0.1026785714286, 0, -0.04017857142857],
+               [-0.02789453572793, 0, 0.09629346580053, -0.00649598777226],
+               [-0.01795949560566, -0.04017857142857, -0.00649598777226, 0.10743011235662]]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_equals_r_glasso(solver):
+    forbidden = np.zeros((4, 4))
+    forbidden[[0, 2, 1, 3], [2, 0, 3, 1]] = 1
+    options = dict(solver=solver, tol=1e-14)
+    zeros = graphical_lasso(WHITTAKER, 100.0, weights=forbidden, penalize_diagonal=False, **options)
+    assert np.abs(zeros.precision - R_ZEROS).max() < 1e-6
+    assert np.abs(graphical_lasso(WHITTAKER, 1.5, **options).precision - R_PENALISED).max() < 1e-6
+
+
+@given(seed=seeds, p=st.integers(2, 8), penalize_diagonal=flags, zeros=st.floats(0, 0.5), solver=solver_names)
+@settings(max_examples=40, deadline=None)
+def test_weights(seed, p, penalize_diagonal, zeros, solver):
+    "Optimality for every pattern of weights, zeros among them, on a definite S."
+    S, rng = gram(p, 3 * p, seed), np.random.default_rng(seed)
+    weights = np.triu(rng.uniform(0.2, 2, (p, p)) * (rng.random((p, p)) >= zeros))
+    weights = weights + np.triu(weights, 1).T
+    common = dict(penalize_diagonal=penalize_diagonal, weights=weights)
+    result = graphical_lasso(S, 0.1, solver=solver, tol=1e-11, max_iter=20000, **common)
+    assert kkt_residual(S, 0.1, result.precision, **common) < 1e-3 * np.abs(S).max()
+    again = dual_gap(S, 0.1, result.precision, result.dual_covariance, **common)
+    assert again == pytest.approx(result.dual_gap, abs=1e-9)
+    assert objective(S, 0.1, result.precision, **common) == pytest.approx(result.objective)
+
+
+def test_equal_weights_are_an_alpha():
+    S = gram(9, 12, 4, 0.3)
+    alpha = 1.5 * min_feasible_alpha(S).upper
+    plain = graphical_lasso(S, alpha, tol=1e-14)
+    weighted = graphical_lasso(S, alpha / 2, weights=np.full((9, 9), 2.0), tol=1e-14)
+    assert np.allclose(plain.precision, weighted.precision, rtol=1e-6)
+
+
+def test_two_stages_are_weights():
+    S = gram(9, 40, 4)
+    weights = 1 / (np.abs(graphical_lasso(S, 0.1).precision) + 0.1)
+    second = graphical_lasso(S, 0.1, weights=weights, penalize_diagonal=False, tol=1e-12)
+    assert kkt_residual(S, 0.1, second.precision, False, weights) < 1e-4
+
+
+def test_no_weight_at_all_is_the_inverse():
+    S = 0.9 * np.ones((12, 12)) + 0.1 * np.eye(12)  # the diagonal start fails here: a Schur complement is negative
+    result = graphical_lasso(S, 1.0, weights=np.zeros((12, 12)), tol=1e-12)
+    assert np.allclose(result.precision, np.linalg.inv(S), rtol=1e-6)
+
+
+def test_infeasible_weights_are_refused_with_a_certificate():
+    S, weights = np.array([[1.0, 2.0, 0], [2.0, 1.0, 0], [0, 0, 1]]), np.ones((3, 3))
+    weights[:2, :2] = 0  # nothing is penalised where S is indefinite
+    for alpha in (0.1, 10.0):
+        with pytest.raises(InfeasibleError) as caught:
+            graphical_lasso(S, alpha, weights=weights)
+        V = caught.value.certificate
+        assert np.linalg.eigvalsh(V)[0] > -1e-9 * np.abs(V).max()
+        assert np.vdot(S, V) + alpha * np.vdot(weights, np.abs(V)) <= 0
+
+
+def blocks_of(sizes, seed, minus=0.0):
+    "A matrix with blocks, and the columns in random order."
+    p = sum(sizes)
+    S, at = np.zeros((p, p)), np.cumsum([0, *sizes])
+    for k, (low, high) in enumerate(zip(at[:-1], at[1:], strict=True)):
+        S[low:high, low:high] = gram(high - low, 3 * (high - low), seed + k, minus)
+    order = np.random.default_rng(seed).permutation(p)
+    return S[np.ix_(order, order)]
+
+
+@pytest.mark.parametrize("penalize_diagonal", [True, False])
+def test_blocks_are_solved_by_themselves_and_fit_together(penalize_diagonal, monkeypatch):
+    S = blocks_of([1, 1, 7, 12, 30], 3, 0.1)
+    options = dict(penalize_diagonal=penalize_diagonal, tol=1e-13)
+    alphas = np.geomspace(0.1, 1, 5)
+    apart = graphical_lasso_path(S, alphas, **options)
+    monkeypatch.setattr(solvers, "_CHUNK", 1.0)  # every block counts as large: in threads, an alpha at a time
+    threads = graphical_lasso_path(S, alphas, **options)
+    monkeypatch.setattr(solvers, "connected_columns", lambda S, weights, alpha: np.zeros(len(S), int))
+    together = graphical_lasso_path(S, alphas, **options)
+    for one, two, three in zip(apart, threads, together, strict=True):
+        assert np.allclose(one.precision, three.precision, atol=1e-5)
+        assert np.allclose(one.precision, two.precision, atol=1e-5)
+        assert residual(S, one) < 1e-4
+        assert dual_gap(S, one.alpha, one.precision, one.dual_covariance, penalize_diagonal) <= one.dual_gap + 1e-11
+        assert one.objective == pytest.approx(three.objective)
+
+
+def test_a_block_without_a_solution_refuses_for_all():
+    S = blocks_of([3, 8, 9], 5, 0.6)
+    alpha = 0.5 * min_feasible_alpha(S).lower
+    with pytest.raises(InfeasibleError) as caught:
+        graphical_lasso(S, alpha)
+    V = caught.value.certificate
+    assert V.shape == S.shape and np.vdot(S, V) + alpha * np.abs(V).sum() <= 0 and np.linalg.eigvalsh(V)[0] > -1e-12
+    assert graphical_lasso(S, caught.value.works).dual_gap < 1e-4
+    with pytest.raises(InfeasibleError, match="penalise the diagonal"):
+        graphical_lasso(np.diag([1.0, -1.0, 2.0]), 0.5, penalize_diagonal=False)
+
+
+@pytest.mark.parametrize("sizes", [[20], [20, 12]])
+def test_an_interrupted_path_returns_what_is_done(sizes, monkeypatch):
+    S, run, calls = blocks_of(sizes, 6), solvers._run, []
+
+    def interrupted(*args, **kwargs):
+        calls.append(1)
+        if len(calls) > 7:
+            raise KeyboardInterrupt
+        return run(*args, **kwargs)
+
+    alphas = np.geomspace(0.1, 1, 12)
+    whole = graphical_lasso_path(S, alphas)
+    monkeypatch.setattr(solvers, "_run", interrupted)
+    monkeypatch.setattr(solvers, "_CHUNK", 20.0**3)  # an alpha at a time
+    part = graphical_lasso_path(S, alphas) if len(sizes) == 1 else graphical_lasso_path(blocks_of([20], 6), alphas)
+    assert 0 < len(part) < 12
+    assert [result.alpha for result in part] == [result.alpha for result in whole[:len(part)]]
+    calls += [1] * 10
+    with pytest.raises(KeyboardInterrupt):
+        graphical_lasso_path(S, alphas)
+
+
+def test_one_pass_is_already_feasible():
+    for seed in range(10):
+        S = gram(12, 8, seed, 0.3)
+        alpha = 2 * min_feasible_alpha(S).upper
+        with pytest.warns(ConvergenceWarning, match="duality gap is"):
+            result = graphical_lasso(S, alpha, max_iter=1, tol=1e-15)
+        assert np.linalg.eigvalsh(result.precision)[0] > 0
+        assert dual_gap(S, alpha, result.precision, result.dual_covariance) <= result.dual_gap + 1e-12
+
+
+def test_what_comes_in_is_left_alone():
+    S = gram(6, 20, 1)
+    frozen = S.copy()
+    frozen.flags.writeable = False
+    twice = np.zeros((12, 12))
+    twice[::2, ::2] = S
+    best = graphical_lasso(S, 0.1).precision
+    for other in (frozen, np.asfortranarray(S), twice[::2, ::2], pd.DataFrame(S), S.tolist()):
+        assert np.array_equal(graphical_lasso(other, 0.1).precision, best)
+    assert np.array_equal(frozen, S)
+    ints = graphical_lasso(np.array([[4, 1], [1, 4]]), 1)
+    assert ints.precision[0, 1] == 0 and ints.alpha == 1.0
+
+
+def test_a_start_from_elsewhere_does_no_harm():
+    S, other = gram(10, 8, 2, 0.3), gram(10, 60, 3) * 100
+    start = graphical_lasso(other, 1.0)
+    alpha = 1.2 * min_feasible_alpha(S).upper
+    cold, warm = (graphical_lasso(S, alpha, tol=1e-12, start=s) for s in (None, start))
+    assert np.allclose(cold.precision, warm.precision, atol=1e-3)
+    assert warm.dual_gap <= 1e-11
+
+
+def test_the_covariance_is_made_when_asked_for():
+    result = graphical_lasso(gram(5, 20, 0), 0.1)
+    assert "covariance" not in vars(result)
+    assert np.allclose(result.covariance @ result.precision, np.eye(5)) and result.covariance is result.covariance
