@@ -340,6 +340,10 @@ def descend(S, shift, weights, alphas, B, duals, precisions, tol, max_sweeps, ro
     -------
     int
         How many alphas were solved: fewer than m if a column had no positive Schur complement.
+
+    Notes
+    -----
+    The columns' problem is that of Friedman et al. (2008); the start and the test are proved in the chapter.
     """
     theta, diagonal = np.empty(len(S)), np.empty(len(S))
     for j in range(len(S)):
@@ -358,9 +362,25 @@ def descend(S, shift, weights, alphas, B, duals, precisions, tol, max_sweeps, ro
 # %% ../nbs/2_recover/06_descent.ipynb #f72fa059
 @kernel
 def connected_columns(S, weights, alpha):
-    """Component of each column in the graph that joins i and j where |S_ij| > alpha * weights_ij: (p,) labels.
+    """Component of each column in the graph that joins i and j where |S_ij| > alpha * weights_ij.
 
-    Witten, Friedman & Simon (2011); Mazumder & Hastie (2012): the precision has no entry between components.
+    Parameters
+    ----------
+    S : (p, p) array
+        Symmetric.
+    weights : (p, p) or (1, 1) array
+        What alpha is multiplied by, entry by entry or everywhere.
+    alpha : float
+        Penalty, in the units of S.
+
+    Returns
+    -------
+    (p,) array
+        Labels, from 0 in the order of the first columns.
+
+    Notes
+    -----
+    Witten, Friedman & Simon (2011): the precision has no entry between components.
 
     Examples
     --------

@@ -69,6 +69,10 @@ class FeasibleAlpha:
         V, positive semidefinite, its weighted entries of absolute sum 1, with -tr(S V) = lower. Proves `lower`;
         None when `lower` is the trivial bound 0.
 
+    Notes
+    -----
+    With equal weights `upper` bounds the distance of Datta and Zou (2017).
+
     Examples
     --------
     >>> bounds = min_feasible_alpha([[-2.0]])

@@ -400,3 +400,46 @@ def test_the_covariance_is_made_when_asked_for():
     result = graphical_lasso(gram(5, 20, 0), 0.1)
     assert "covariance" not in vars(result)
     assert np.allclose(result.covariance @ result.precision, np.eye(5)) and result.covariance is result.covariance
+
+
+def hard_problem(seed):
+    "A corrected covariance of a noisy table, how far from its threshold to look, and whether the diagonal counts."
+    rng = np.random.default_rng(seed)
+    p, db = int(rng.integers(5, 60)), rng.uniform(-5, 20)
+    n, variance = int(p * np.exp(rng.uniform(np.log(0.5), np.log(5)))) + 2, 10 ** (-db / 10)
+    A = np.triu((rng.random((p, p)) < 3 / p) * rng.uniform(-0.8, 0.8, (p, p)), 1)
+    L = np.linalg.cholesky(np.linalg.inv(A + A.T + np.diag(np.abs(A + A.T).sum(axis=1) + rng.uniform(0.1, 1))))
+    X = rng.standard_normal((n, p)) @ (L / np.sqrt((L**2).sum(axis=1))[:, None]).T
+    Y = X + np.sqrt(variance) * rng.standard_normal((n, p))
+    return Y.T @ Y / n - variance * np.eye(p), np.exp(rng.uniform(np.log(0.3), np.log(30))), bool(rng.integers(2))
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_no_wrong_answer(block):
+    "Solved ones are verified from S alone, infeasible ones by their certificate, undecided only near the threshold."
+    endings = []
+    for seed in range(30 * block, 30 * block + 30):
+        S, factor, penalize_diagonal = hard_problem(seed)
+        bounds, p = min_feasible_alpha(S, penalize_diagonal), len(S)
+        if bounds.upper in (0, np.inf):
+            continue
+        alpha, eye = factor * bounds.upper, np.eye(p)
+        T, limits = S + alpha * penalize_diagonal * eye, alpha * (1 - eye)
+        try:
+            result = graphical_lasso(S, alpha, penalize_diagonal=penalize_diagonal)
+            Z, W = result.precision, result.dual_covariance
+            value = np.vdot(T, Z) + np.vdot(limits, np.abs(Z)) - np.linalg.slogdet(Z)[1]
+            assert np.linalg.eigvalsh(Z)[0] > 0 and np.linalg.eigvalsh(W)[0] > 0
+            assert (np.abs(W - T) <= limits + 1e-14 * (alpha + np.abs(S).max())).all()
+            assert value - np.linalg.slogdet(W)[1] - p <= 1e-6 * p * 1.001
+            endings.append("solved")
+        except InfeasibleError as refusal:
+            V = refusal.certificate
+            assert np.vdot(S, V) + alpha * np.vdot(np.abs(V), 1 - eye + penalize_diagonal * eye) <= 0
+            assert np.linalg.eigvalsh(V)[0] >= -1e-12 * np.abs(V).max()
+            endings.append("infeasible")
+        except ConvergenceError:
+            endings.append("undecided")
+        assert alpha <= 1.1 * bounds.upper or endings[-1] == "solved"
+        assert alpha >= 0.9 * bounds.lower or endings[-1] == "infeasible"
+    assert {"solved", "infeasible"} <= set(endings)
