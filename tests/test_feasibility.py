@@ -104,7 +104,8 @@ def test_weighted_threshold(p, seed, penalize_diagonal):
     assert doubled.lower <= bounds.upper / 2 * (1 + 1e-12) and bounds.lower / 2 <= doubled.upper * (1 + 1e-12)
 
 
-@given(p=st.integers(2, 9), seed=seeds, penalize_diagonal=flags, weighted=flags, factor=st.sampled_from([1.001, 1.3, 9]))
+@given(p=st.integers(2, 9), seed=seeds, penalize_diagonal=flags, weighted=flags,
+       factor=st.sampled_from([1.001, 1.3, 9]))
 @settings(max_examples=40, deadline=None)
 def test_a_start_is_definite_and_in_the_box(p, seed, penalize_diagonal, weighted, factor):
     S = gram(p, p + 2, seed, 0.3)
