@@ -383,6 +383,12 @@ def direction_statistic(
     Notes
     -----
     The attack on what Guo et al., Theorem 4.1, says of the covariance alone; section 1a of the ledger.
+
+    Examples
+    --------
+    >>> statistic = direction_statistic([[1.0, 1], [1, 1]], [[1.0, 1], [1, -1]], 0.01)
+    >>> bool(statistic(np.eye(2)) > 0)
+    True
     """
     noise = np.broadcast_to(noise_variance, np.shape(X)[1:])
     if not (noise > 0).all():

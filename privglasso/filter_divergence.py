@@ -108,7 +108,14 @@ def factored_pair(
     Notes
     -----
     Campbell et al., Corollary 1 and Equation (20), with the condition on the means that the latter lacks.
+
+    Examples
+    --------
+    >>> pair = factored_pair([[1.0]], [[1.0]], [[0.0]], [[1.0]])
+    >>> renyi_divergence(pair, 3)
+    1.5
     """
+    means, other_means = np.asarray(means, dtype=float), np.asarray(other_means, dtype=float)
     Q, s, _ = np.linalg.svd(factor)
     rank = _rank(s, floor, "covariance")
     _same_rank(rank, _rank(np.linalg.svd(other_factor, compute_uv=False), floor, "other_covariance"))
@@ -367,7 +374,7 @@ def renyi_epsilon(
 
 # %% ../nbs/3_neighbours/04_filter_divergence.ipynb #579c3325
 class Enclosure(NamedTuple):
-    """Two numbers with the true one between them.
+    """Two numbers with the true one between them, as Davies (1973) bounds the error of an inversion.
 
     Parameters
     ----------

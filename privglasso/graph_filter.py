@@ -292,6 +292,12 @@ def gso_renyi(
     Notes
     -----
     Campbell et al., Corollary 1, corrected.
+
+    Examples
+    --------
+    >>> signal = Excitation(mean=[[1.0]], temporal=[[1.0]])
+    >>> round(gso_renyi(np.array([[1.0]]), np.array([[2.0]]), signal, 2), 4)
+    0.5562
     """
     return renyi_divergence(gso_pair(filter, other, excitation), alpha)
 

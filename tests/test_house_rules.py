@@ -37,7 +37,9 @@ CHAPTERS = {
 # the modules that carry the papers' mathematics
 MATHEMATICS = [
     name
-    for name in ("gdp", "discrete_gaussian", "release", "densification", "covariance", "solvers", "estimators")
+    for name in ("gdp", "discrete_gaussian", "release", "covariance_release", "synthetic_data", "accounting", "audit",
+                 "densification", "covariance", "feasibility", "textbook", "descent", "solvers", "estimators",
+                 "filter_divergence", "graph_filter")
     if name in CHAPTERS
 ]
 # rule: what does not keep it yet
@@ -239,7 +241,6 @@ OWN = {
     "files.read_release": "reads a file",
     "covariance.sample_covariance": "the definition",
     "covariance.correlation_scale": "the definition",
-    "solvers.FeasibleAlpha": "holds what min_feasible_alpha proves",
     "solvers.GraphicalLassoResult": "holds what graphical_lasso proves",
     "discrete_gaussian.SystemBits": "the operating system's bits",
     "discrete_gaussian.GeneratorBits": "bits of a seed",
@@ -494,6 +495,9 @@ ELSEWHERE = {
     "example_table": "hands it to sample_gaussian",
     "simulate_grid11": "needs the power flow; draws from numpy's generator as the maker numpy does",
     "simulate_grid115": "the same",
+    "audit": "hands it to the mechanism it runs",
+    "audit_draws": "hands it on to independent batches, each with a stream of its own",
+    "PrivateGraphicalLassoStable": "draws halves of the rows, and adds nothing to them",
 }
 
 
