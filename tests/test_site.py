@@ -250,7 +250,7 @@ async function colours(address) {
 </script></body>"""
 
 # a term, and the module whose chapter must be among what the search finds
-TERMS = {"Neyman": "gdp", "Poisson": "discrete_gaussian", "clipped": "release", "witness": "solvers"}
+TERMS = {"Neyman": "gdp", "Poisson": "discrete_gaussian", "clipped": "release", "witness": "feasibility"}
 
 
 class Server(ThreadingHTTPServer):
