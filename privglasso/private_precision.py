@@ -179,7 +179,7 @@ def ridge_change_bound(
     alpha,  # λ > 0 of both estimates
     estimate,  # (..., p, p) array, ridge estimate without E
     perturbed,  # (..., p, p) array, ridge estimate with E
-):  # (...) array
+):  # array of shape (...,)
     """Bound on the Frobenius distance of two ridge estimates, sharper than the paper's.
 
     Raises
