@@ -70,7 +70,7 @@ frontier = register_study(Study("frontier", frontier_jobs, frontier_run))
 
 # %% ../nbs/4_experiments/04_frontier.ipynb #84aa1f7c
 def frontier_figure(
-    results,  # DataFrame of the study's rows
+    results,  # (rows, columns) DataFrame of the study
 ):  # a matplotlib figure
     "AUC against ε: one column of panels for each number of records, one row for what is hidden."
     ns, hidden = sorted(results.n.unique()), ["record", "cell"]
@@ -114,7 +114,7 @@ def _frontier_handles():
 
 # %% ../nbs/4_experiments/04_frontier.ipynb #0791ffb4
 def epsilon_reaching(
-    results,  # DataFrame of the study's rows
+    results,  # (rows, columns) DataFrame of the study
     auc=0.95,  # mean over seeds to be reached
 ):  # DataFrame of shape (neighbours × numbers of records, mechanisms)
     "Least ε of the grid from which on the mean AUC is at least `auc`; infinity where none is."

@@ -192,8 +192,8 @@ def epsilon_needed(make, n, p, partial_correlation, **assumptions):
         Numbers of records and of columns.
     partial_correlation : float
         Size of the smallest edge to be found, between 0 and 1.
-    **assumptions
-        `covariance`, `spread`, `delta`, `level` and `power` as for `plan`.
+    assumptions : optional
+        Named `covariance`, `spread`, `delta`, `level` and `power` as for `plan`.
 
     Returns
     -------
@@ -222,7 +222,7 @@ def records_needed(make, p, partial_correlation, epsilon, **assumptions):
 
     Parameters
     ----------
-    make, p, partial_correlation, **assumptions
+    make, p, partial_correlation, assumptions
         As for `epsilon_needed`; δ is 1/n² unless it is given.
     epsilon : float
         The budget.
@@ -272,8 +272,8 @@ def plan_over(kinds, ns, p, epsilons=(1.0, 8.0), **assumptions):
         Number of columns.
     epsilons : sequence of float
         Budgets.
-    **assumptions
-        `covariance`, `spread`, `level` and `power` as for `plan`.
+    assumptions : optional
+        Named `covariance`, `spread`, `level` and `power` as for `plan`.
 
     Returns
     -------
@@ -298,7 +298,7 @@ def _numbered(table, n):
 
 # %% ../nbs/1_publish/12_planning.ipynb #2ad95ab1
 def plot_plan(
-    plans,  # DataFrame of `plan_over`
+    plans,  # (rows, columns) DataFrame of `plan_over`
     p,  # number of columns
     level=0.05,  # of the test
     power=0.8,  # of the test
