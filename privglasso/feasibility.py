@@ -119,7 +119,7 @@ def _project_l1(v, weights, radius):
     order = np.argsort(-np.abs(v) / weights)
     size, w = np.abs(v)[order], weights[order]
     excess = (np.cumsum(w * size) - radius) / np.cumsum(w * w)
-    threshold = excess[np.flatnonzero(size > excess * w)[-1]]
+    threshold = excess[np.flatnonzero(size > excess * w).max(initial=0)]  # the first stays, though rounding deny it
     return np.sign(v) * np.maximum(np.abs(v) - threshold * weights, 0)
 
 # %% ../nbs/2_recover/04_feasibility.ipynb #714536fd
@@ -142,11 +142,19 @@ def _witnessed(S, W, weights):
     return FeasibleAlpha(0.0, float((np.abs(W - S)[~free] / weights[~free]).max(initial=0)), W, None)
 
 # %% ../nbs/2_recover/04_feasibility.ipynb #8574180b
+def _refuses_all(S, V, weights):
+    "V made zero where something is penalised, and semidefinite again; None unless it proves that no alpha works."
+    own = np.diag(weights) == 0
+    V = np.where((weights == 0) & np.outer(own, own), V, 0)
+    V = V + max(0, -np.linalg.eigvalsh(V)[0]) * np.diag(own)
+    return V if np.vdot(S, V) < -len(S) * np.finfo(float).eps * np.vdot(np.abs(S), np.abs(V)) else None
+
+
 def _certified(S, V, weights):
     "The lower bound that a positive semidefinite V proves."
-    norm = np.vdot(weights, np.abs(V))
-    if norm == 0 and np.vdot(S, V) < 0:
-        return FeasibleAlpha(np.inf, np.inf, None, V)
+    norm, free = np.vdot(weights, np.abs(V)), weights == 0
+    if free.sum() > np.trace(free) and (everywhere := _refuses_all(S, V, weights)) is not None:
+        return FeasibleAlpha(np.inf, np.inf, None, everywhere)
     bound = -np.vdot(S, V) / norm if norm > 0 else 0.0
     return FeasibleAlpha(float(bound), np.inf, None, V / norm) if bound > 0 else FeasibleAlpha(0.0, np.inf, None, None)
 
@@ -174,7 +182,7 @@ def step_factor(
     (1.0, 2.0)
     """
     sizes = [max(np.linalg.norm(M), 1e-100) for M in (primal_residual, primal, dual_residual, dual)]
-    factor = np.clip(np.sqrt(sizes[0] / sizes[1] * sizes[3] / sizes[2]), 0.5, 2)
+    factor = np.clip(np.sqrt(sizes[0] / sizes[1]) * np.sqrt(sizes[3] / sizes[2]), 0.5, 2)
     return 1.0 if 0.8 < factor < 1.25 else factor
 
 # %% ../nbs/2_recover/04_feasibility.ipynb #65dbf80f
@@ -248,11 +256,23 @@ def min_feasible_alpha(
 
 def _search(S, weights, rtol):
     "Bounds that are within `rtol`, or a warning and the best there are."
+    bounds = _narrowed(S, weights, rtol)
+    if not _is_narrow(bounds, rtol):
+        warnings.warn(f"bounds [{bounds.lower:.6g}, {bounds.upper:.6g}] hold but are wider than rtol={rtol:g}",
+                      ConvergenceWarning, stacklevel=3)
+    return bounds
+
+
+def _is_narrow(bounds, rtol):
+    "Whether the bounds are within `rtol`, or both infinite."
+    return np.isinf(bounds.lower) or bounds.upper - bounds.lower <= rtol * bounds.upper < np.inf
+
+
+def _narrowed(S, weights, rtol):
+    "Bounds that are within `rtol`, or the best there are."
     for bounds in islice(_feasibility_bounds(S, weights), _SEARCH_STEPS):
-        if np.isinf(bounds.lower) or bounds.upper - bounds.lower <= rtol * bounds.upper < np.inf:
-            return bounds
-    warnings.warn(f"bounds [{bounds.lower:.6g}, {bounds.upper:.6g}] hold but are wider than rtol={rtol:g}",
-                  ConvergenceWarning, stacklevel=3)
+        if _is_narrow(bounds, rtol):
+            break
     return bounds
 
 # %% ../nbs/2_recover/04_feasibility.ipynb #9c6db496
@@ -369,7 +389,7 @@ def feasible_start(
             if _is_definite(inside):
                 return inside
         if alpha <= bounds.lower:
-            known = bounds.tighter(_search(S, weights, 0.05))
+            known = bounds.tighter(_narrowed(S, weights, 0.05))
             raise InfeasibleError(alpha, _works(S, known, weights), known.lower, known.certificate)
         if bounds.upper - bounds.lower <= _UNDECIDED * bounds.upper < np.inf:
             break

@@ -159,3 +159,33 @@ def test_bad_matrices_are_named():
             min_feasible_alpha(S)
         with pytest.raises(InputError, match="S="):
             nearest_psd(S)
+
+
+def test_projection_for_every_size():
+    "Radii down to the smallest numbers: rounding may deny even the first entry its place."
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        k, radius = rng.integers(1, 40), 10 ** rng.uniform(-307, 0)
+        v, weights = rng.normal(size=k) * 10 ** rng.uniform(-10, 10), 10 ** rng.uniform(-3, 3, k)
+        near = feasibility._project_l1(v, weights, radius)
+        assert (weights * np.abs(near)).sum() <= radius + 1e-12 * (weights * np.abs(v)).sum()
+        assert (np.abs(near) <= np.abs(v)).all() and (near * v >= 0).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_graph_without_completion_is_refused_for_every_alpha():
+    "Nothing penalised on a graph, S indefinite there: refused at once, without a warning, and the proof is exact."
+    refused = 0
+    for seed in range(25):
+        rng, S = np.random.default_rng(seed), gram(9, 20, seed, 0.4)
+        graph = np.triu(rng.random((9, 9)) < 0.6, 1)
+        weights = np.where(graph | graph.T | np.eye(9, dtype=bool), 0.0, 10.0)
+        try:
+            W = feasible_start(S, 1.0, weights)
+            assert np.linalg.eigvalsh(W)[0] > 0 and (np.abs(W - S) <= weights + 1e-12).all()
+        except InfeasibleError as error:
+            V = error.certificate
+            assert error.works == error.lower_bound == np.inf and (V[weights > 0] == 0).all()
+            assert np.linalg.eigvalsh(V)[0] >= -1e-12 * np.abs(V).max() and np.vdot(S, V) < 0
+            refused += 1
+    assert 5 <= refused < 25
