@@ -175,10 +175,10 @@ def ridge_precision(
 
 # %% ../nbs/3_neighbours/01_private_precision.ipynb #70b76856
 def ridge_change_bound(
-    change,  # (..., p, p) array, E: what is added to the covariance
+    change,  # array of shape (..., p, p), E: what is added to the covariance
     alpha,  # λ > 0 of both estimates
-    estimate,  # (..., p, p) array, ridge estimate without E
-    perturbed,  # (..., p, p) array, ridge estimate with E
+    estimate,  # array of shape (..., p, p), ridge estimate without E
+    perturbed,  # array of shape (..., p, p), ridge estimate with E
 ):  # array of shape (...,)
     """Bound on the Frobenius distance of two ridge estimates, sharper than the paper's.
 
