@@ -61,7 +61,7 @@ def moment_change(
 def true_epsilon(
     epsilon,  # what the classical noise was made for, > 0
     delta,  # strictly between 0 and 1
-    times=np.sqrt(2),  # the true sensitivity over the one that the noise was made for
+    times=2**0.5,  # the true sensitivity over the one that the noise was made for
 ):  # ε that the release really has at this δ
     """What is left of a promise of the classical calibration when the change is `times` as large as assumed.
 
@@ -146,7 +146,8 @@ def _direction():
 register(Claim(
     "Wang & Xu", "Direction of ε", "Section 5, Experimental results, 3)", "Larger ε is more private and has a larger "
     "error.", "FALSE", "From ε = .1 to 2 the noise falls to a twentieth.",
-    "Larger ε is less private, and has a smaller error.", _direction))
+    "Larger ε is less private and has less noise. The error falls, too, unless the threshold falls below the error of "
+    "sampling, as it does if γ is too small.", _direction))
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #0e905f13
 def threshold_off_diagonal(
