@@ -168,6 +168,17 @@ def _undecided(block, alpha):
     bounds = min_feasible_alpha(block.S, weights=block.full_weights())
     return ConvergenceError(alpha, max(1.1 * bounds.upper, 1.1 * alpha), bounds.lower)
 
+def _by_directions(block, alpha, tol, max_iter):
+    "The solution by alternating directions, slow and safe, where descent trips over rounding."
+    weights = block.full_weights()
+    inside = feasible_start(block.S, alpha, weights)
+    precision, dual, gap, n_iter = run_textbook("admm", block.S, alpha, weights, inside, tol=tol, max_iter=max_iter)
+    if gap > tol * len(block.S):
+        raise _undecided(block, alpha)
+    value = np.vdot(block.S, precision) + alpha * np.vdot(weights, np.abs(precision)) - log_det(precision)
+    return precision, dual, np.array([value, gap, n_iter, 0.0])
+
+
 # %% ../nbs/2_recover/07_solvers.ipynb #5377d33b
 _CHUNK = 2e8  # alphas times p^3 solved in one call of compiled code: a fraction of a second
 
@@ -193,7 +204,9 @@ def _solve_block(block, alphas, start, tol, max_iter, stop, progress):
             others = others if others and not done else _starts(block, take[done], alphas[-1])
             state, rounds = next(others, (None, None))
             if rounds is None:
-                raise _undecided(block, take[done])
+                block.solved.append(_by_directions(block, take[done], tol, max_iter))
+                progress.advance(len(block.S))
+                state, rounds, others = _coefficients(*block.solved[-1][:2]), _ROUNDS, None
 
 
 def _isolated(block, alphas):
@@ -208,9 +221,14 @@ def _isolated(block, alphas):
 def _restricted(start, columns):
     "An earlier result's dual point and coefficients for some columns."
     part = np.ix_(columns, columns)
-    B = -start.precision[part] / np.diag(start.precision)[columns, None]
+    return _coefficients(start.precision[part], start.dual_covariance[part])
+
+
+def _coefficients(precision, dual):
+    "A dual point, and the columns' coefficients that belong to a precision matrix."
+    B = -precision / np.diag(precision)[:, None]
     np.fill_diagonal(B, 0)
-    return start.dual_covariance[part], B
+    return dual, B
 
 # %% ../nbs/2_recover/07_solvers.ipynb #7aa0dff9
 _PATIENCE = 2.0  # seconds before a progress bar appears
@@ -329,7 +347,8 @@ def _textbook(S, alphas, weights, penalize_diagonal, tol, max_iter, start, solve
             dual = T + np.clip(share, -limits, limits)
             np.fill_diagonal(dual, np.diag(T))
             options = dict(precision=start.precision, dual=dual)
-        precision, W, gap, n_iter = run_textbook(solver, S, alpha, weights, inside, tol=tol, max_iter=max_iter, **options)
+        precision, W, gap, n_iter = run_textbook(solver, S, alpha, weights, inside, tol=tol, max_iter=max_iter,
+                                                 **options)
         value = objective(S, alpha, precision, penalize_diagonal, weights)
         start = GraphicalLassoResult(precision, W, alpha, value, gap, n_iter, penalize_diagonal)
         _warn_of_gap(start, tol * len(S))
@@ -376,7 +395,8 @@ def graphical_lasso(
     Notes
     -----
     A ConvergenceWarning carries the gap when `max_iter` was reached first; the result is then still a feasible
-    pair, and its `dual_gap` is true. Guo et al., Eq. 5. A matrix of penalties is `alpha=1.0` with that matrix as weights.
+    pair, and its `dual_gap` is true. Guo et al., Eq. 5. A matrix of penalties is `alpha=1.0` with that matrix as
+    weights.
 
     Examples
     --------

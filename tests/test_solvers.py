@@ -11,6 +11,8 @@ from sklearn.covariance import graphical_lasso as sklearn_graphical_lasso
 from sklearn.exceptions import ConvergenceWarning
 
 from privglasso import solvers
+from privglasso.covariance import correlation_scale, sample_covariance
+from privglasso.datasets import load_grid115
 from privglasso.solvers import (
     ConvergenceError,
     GraphicalLassoResult,
@@ -443,3 +445,11 @@ def test_no_wrong_answer(block):
         assert alpha <= 1.1 * bounds.upper or endings[-1] == "solved"
         assert alpha >= 0.9 * bounds.lower or endings[-1] == "infeasible"
     assert {"solved", "infeasible"} <= set(endings)
+
+
+def test_nearly_singular_matrices_are_left_to_alternating_directions():
+    "Voltages of a village: positive definite, so every alpha has a solution, but rounding stops the descent."
+    correlation, _ = correlation_scale(sample_covariance(load_grid115().table))
+    result = graphical_lasso(correlation, 1e-4)
+    assert result.dual_gap <= 1e-6 * len(correlation)
+    assert dual_gap(correlation, 1e-4, result.precision, result.dual_covariance) <= 1.2e-4
