@@ -335,7 +335,10 @@ def audit(mechanism: _Mechanism = Mechanism.table, neighbors: _Neighbors = Neigh
 def claims(as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False):
     "The papers' privacy claims, each with its verdict and both sides of one example, computed now."
     import json
+    from importlib import import_module
 
+    for chapter in ("private_precision", "su_tables", "private_covariance", "graph_filter"):
+        import_module(f"privglasso.{chapter}")  # registers its paper's claims
     from privglasso.claims import claims_table
 
     table = claims_table()
