@@ -127,7 +127,7 @@ register(Claim(
 
 # %% ../nbs/3_neighbours/02_su_tables.ipynb #9a1a0703
 def su_printed(
-    table,  # 1 or 2
+    table,  # 1 or 2, a number and of no shape
 ):  # DataFrame (162, 6): n, epsilon, model, norm, mean, standard_error
     """A table as the paper prints it.
 
@@ -374,7 +374,7 @@ SU_TABLE2 = register_study(Study("su_table2", su_lasso_jobs, su_lasso_run))
 
 # %% ../nbs/3_neighbours/02_su_tables.ipynb #e16a3a7c
 def su_beside(
-    table,  # 1 or 2
+    table,  # 1 or 2, a number and of no shape
     rows,  # DataFrame (rows, columns) of the table's study
 ):  # DataFrame (162, ...): printed and ours, for each recipe, by n, epsilon, model and norm
     """Every printed cell beside ours, averaged over the replicates that have a value.
