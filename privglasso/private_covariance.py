@@ -31,10 +31,10 @@ from privglasso.validation import (
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #6c26e07f
 def moment_change(
-    x,  # (..., p) array, rows of norm at most 1
-    y,  # (..., p) array, what takes their place: zeros for a zeroed row
+    x,  # array of shape (..., p), rows of norm at most 1
+    y,  # array of shape (..., p), what takes their place: zeros for a zeroed row
     diagonal=2.0,  # variance of the noise on the diagonal, in terms of that off it
-):  # (...) array, times the standard deviation off the diagonal
+):  # array of shape (...,), times the standard deviation off the diagonal
     """How far replacing a row moves the sum of outer products, as independent noise on its upper triangle sees it.
 
     Raises
@@ -49,8 +49,8 @@ def moment_change(
     Examples
     --------
     >>> e1, e2 = np.eye(2)
-    >>> moment_change(e1, e2, 1.0).round(3), moment_change(e1, e2).round(3), moment_change(e1, 0 * e1, 1.0).round(3)
-    (1.414, 1.0, 1.0)
+    >>> [float(moment_change(e1, y, c).round(3)) for y, c in ((e2, 1.0), (e2, 2.0), (0 * e1, 1.0))]
+    [1.414, 1.0, 1.0]
     """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     change = x[..., :, None] * x[..., None, :] - y[..., :, None] * y[..., None, :]
@@ -332,7 +332,8 @@ def _uncovered_case():
 
 
 register(Claim(
-    "Wang & Xu", "Theorem 3", "Theorem 3, second part", "‖Σ̂ − Σ‖² = O(s log p log(1/δ)/(nε²)) in every norm.", "FALSE",
+    "Wang & Xu", "Theorem 3", "Theorem 3, second part",
+    "‖Σ̂ − Σ‖² = O(s log p log(1/δ)/(nε²)) in every norm.", "FALSE",
     "s + 1 columns with covariances T/2: all are zeroed, and the squared error is s²T²/4.",
     "s² in place of s, as in the first part.", _first_power))
 register(Claim(
@@ -382,7 +383,8 @@ def _effective_share(n=1_000_000, epsilon=0.1, delta=1e-5):
 
 
 register(Claim(
-    "Wang & Xu", "Effective rows", "After Corollary 1", "Central privacy takes the number of rows from n to nε².", "FALSE",
+    "Wang & Xu", "Effective rows", "After Corollary 1",
+    "Central privacy takes the number of rows from n to nε².", "FALSE",
     "Columns of ±1/√2, ε = .1, δ = 1e-5: not 1 % of a million rows but 99 %.",
     "n/(1 + B⁴/(nμ²a²)): the cost vanishes. In the local model n/(1 + B⁴/(μ²a²)), and the reading is right.",
     _effective_share))
@@ -478,11 +480,11 @@ class LocalMechanism:
         return self._central.lattice(n, p)
 
     def guarantee(self, n: int, p: int) -> Guarantee:
-        "What one report promises."
+        "What one report promises, if each of `n` users has `p` columns."
         return self._central.guarantee(n, p)
 
     def noise_std(self, n: int, p: int) -> np.ndarray:
-        "(p, p) standard deviation of the noise on each entry of the curator's covariance, in squared data units."
+        "(p, p) standard deviation of the noise on each entry of the covariance of `n` users and `p` columns."
         return np.sqrt(n) * self._central.noise_std(n, p)
 
     def report(self, row, n: int, random_state=None) -> np.ndarray:
@@ -659,7 +661,7 @@ class DPThresholding(_Thresholding):
     Examples
     --------
     >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 3))
-    >>> DPThresholding(norm_bound=1.8, mu=1.0, random_state=0).fit(X).covariance_.round(1).tolist()
+    >>> DPThresholding(norm_bound=1.8, mu=1.0, random_state=0).fit(X).thresholded_.round(1).tolist()
     [[0.3, 0.0, 0.0], [0.0, 0.3, 0.0], [0.0, 0.0, 0.3]]
     """
 
@@ -733,7 +735,7 @@ class LDPThresholding(_Thresholding):
     Examples
     --------
     >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
-    >>> LDPThresholding(norm_bound=1.5, mu=5.0, random_state=0).fit(X).covariance_.round(1).tolist()
+    >>> LDPThresholding(norm_bound=1.5, mu=5.0, random_state=0).fit(X).thresholded_.round(1).tolist()
     [[0.3, 0.0], [0.0, 0.3]]
     """
 
