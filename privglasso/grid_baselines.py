@@ -94,7 +94,7 @@ def rule_scores(
 
 # %% ../nbs/4_experiments/11_grid_baselines.ipynb #0f8c145a
 def path_scores(
-    path,  # of precision matrices on the correlation scale
+    path,  # of (p, p) precision matrices on the correlation scale
     units,  # (p, p) what leads from there to the scale of the clean table's correlations
     data,  # the `Dataset`
 ):  # dictionary: auc_magnitude, auc_path, error_best

@@ -60,9 +60,9 @@ def test_the_release_promises_nothing_and_the_epsilons_are_gaussian():
     data, release = grid_release("grid11", 20, 0)
     assert isinstance(release.guarantee, NoGuarantee)
     sigma, n = snr_to_sigma(data.table, 20), len(data.table)
-    honest = honest_epsilons(data, 20)
-    assert honest["epsilon_cell"] == pytest.approx(epsilon_gdp(n**-2.0, (0.2 / sigma).max()), rel=1e-6)
-    assert honest["epsilon_record"] == pytest.approx(epsilon_gdp(n**-2.0, np.linalg.norm(0.2 / sigma)), rel=1e-6)
+    honest = honest_epsilons(data, 20)  # the mechanism rounds σ up to its lattice: 2e-5
+    assert honest["epsilon_cell"] == pytest.approx(epsilon_gdp(n**-2.0, (0.2 / sigma).max()), rel=1e-4)
+    assert honest["epsilon_record"] == pytest.approx(epsilon_gdp(n**-2.0, np.linalg.norm(0.2 / sigma)), rel=1e-4)
 
 
 def test_scores_of_hand_made_paths():
