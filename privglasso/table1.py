@@ -210,7 +210,7 @@ def expected_auc(
 # %% ../nbs/4_experiments/07_table1.ipynb #ffa424c3
 def edge_effects(
     precision,  # (p, p) true precision matrix
-    noise_variance: float,  # of every cell
+    noise_variance: float,  # the same for all (n, p) cells
     n: int,  # rows
 ):  # (edges,) standard errors from 0
     "How many standard errors each true edge's entry is from 0 in the corrected estimate without a penalty."

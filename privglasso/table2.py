@@ -41,7 +41,7 @@ class PaperData:
     load : callable
         Returns the table as the paper prepared it, or as near as can be known.
     truth : callable or None
-        Returns the true adjacency; None where the noiseless graph stands in for it.
+        Returns the true adjacency of shape (p, p); None where the noiseless graph stands in for it.
     integers : bool
         Whether the paper adds whole-number noise.
     same : bool
