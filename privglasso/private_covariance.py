@@ -661,7 +661,7 @@ class DPThresholding(_Thresholding):
     Examples
     --------
     >>> X = np.random.default_rng(0).uniform(-1, 1, (5000, 3))
-    >>> DPThresholding(norm_bound=1.8, mu=1.0, random_state=0).fit(X).thresholded_.round(1).tolist()
+    >>> DPThresholding(norm_bound=1.8, mu=1.0, constant=3.0, random_state=0).fit(X).thresholded_.round(1).tolist()
     [[0.3, 0.0, 0.0], [0.0, 0.3, 0.0], [0.0, 0.0, 0.3]]
     """
 
@@ -735,7 +735,7 @@ class LDPThresholding(_Thresholding):
     Examples
     --------
     >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
-    >>> LDPThresholding(norm_bound=1.5, mu=5.0, random_state=0).fit(X).thresholded_.round(1).tolist()
+    >>> LDPThresholding(norm_bound=1.5, mu=5.0, constant=3.0, random_state=0).fit(X).thresholded_.round(1).tolist()
     [[0.3, 0.0], [0.0, 0.3]]
     """
 
