@@ -497,6 +497,13 @@ ELSEWHERE = {
     "simulate_grid115": "the same",
     "audit": "hands it to the mechanism it runs",
     "audit_draws": "hands it on to independent batches, each with a stream of its own",
+    "DPRidgePrecision": "hands it to CovarianceMechanism",
+    "DPGraphicalLasso": "hands it to CovarianceMechanism",
+    "DPThresholding": "hands it to CovarianceMechanism",
+    "LDPThresholding": "hands it to LocalMechanism",
+    "report": "draws from bit_source, as sample does",
+    "publish_at_paper_snr": "hands it to the mechanisms",
+    "dominant_precision": "makes a matrix, not a table",
     "PrivateGraphicalLassoStable": "draws halves of the rows, and adds nothing to them",
 }
 
