@@ -59,7 +59,7 @@ def common_alphas(
     correlation,  # (p, p) correlations, perhaps indefinite
     count,  # how many
 ):  # (count,) penalties, descending
-    "Penalties for all methods: from nearly 1 to about the least eigenvalue of clean voltages, or to where solutions end."
+    "Penalties for all methods: from nearly 1 to the least eigenvalue of clean voltages, or to where solutions end."
     return np.geomspace(0.99, max(_SMALLEST, 1.3 * min_feasible_alpha(correlation).upper), count)
 
 
@@ -111,7 +111,8 @@ def _analyst_rows(analyst, source, covariance, data):
         warnings.simplefilter("always", ConvergenceWarning)
         paths, deviations = method_paths(covariance, setting("grid.path_alphas", int))
     ratio = data.table.std(ddof=0).to_numpy() / deviations
-    return [{"analyst": analyst, "method": method, "unconverged": len(caught), **path_scores(path, np.outer(ratio, ratio), data),
+    return [{"analyst": analyst, "method": method, "unconverged": len(caught),
+             **path_scores(path, np.outer(ratio, ratio), data),
              **rule_scores(method, source, data)} for method, path in paths.items()]
 
 
@@ -133,7 +134,8 @@ def grid_jobs(
 ):  # list of arguments of `grid_run`
     "Every grid, noise level and seed of a profile."
     first, seeds = setting("seed", int, profile), setting("grid.seeds", int, profile)
-    levels = {"grid11": setting("grid.snr_db_11", [float], profile), "grid115": setting("grid.snr_db_115", [float], profile)}
+    levels = {"grid11": setting("grid.snr_db_11", [float], profile),
+              "grid115": setting("grid.snr_db_115", [float], profile)}
     return [{"grid": grid, "snr_db": snr_db, "seed": first + k}
             for grid, values in levels.items() for snr_db in values for k in range(seeds)]
 

@@ -20,7 +20,8 @@ from tqdm import tqdm
 from .covariance import CovarianceError, SamplingError, correlation_scale, noise_corrected_covariance
 from .covariance_release import CovarianceMechanism
 from privglasso.estimators import (
-    PrivateGraphicalLassoCV, _alpha_scale, _check_alphas, _GraphModel, _independent_rows, _solvable_path, _surely_solvable,
+    PrivateGraphicalLassoCV, _alpha_scale, _check_alphas, _GraphModel, _independent_rows, _solvable_path,
+    _surely_solvable,
 )
 from .metrics import confusion, f1_score, relative_error, support
 from .release import GaussianMechanism
@@ -58,7 +59,8 @@ def _fit_graph(S, graph):
     units = np.sqrt(np.outer(np.diag(S), np.diag(S)))
     allowed = graph | np.eye(len(S), dtype=bool)
     try:
-        return graphical_lasso(S, 1.0, weights=np.where(allowed, _FIT_PENALTY * units, np.abs(S) + 2 * units), tol=_FIT_TOL)
+        return graphical_lasso(
+            S, 1.0, weights=np.where(allowed, _FIT_PENALTY * units, np.abs(S) + 2 * units), tol=_FIT_TOL)
     except (InfeasibleError, ConvergenceError):
         return None
 
@@ -117,7 +119,7 @@ class PrivateGraphicalLassoEBIC(_GraphRule):
     gamma : float
         At least 0; 0 is the plain BIC, larger means fewer edges.
     alphas : int or list of float
-        How many penalties to look for graphs at, in equal ratios from the one that empties the graph to a 200th of it (or
+        How many penalties to look for graphs at, in equal ratios from the one that empties the graph to a 200th (or
         where solutions end); or which ones. On the scale that `scale` says.
     noise_variance : float or array of shape (p,)
         Variance of the noise, in squared units of the table. A release brings its own.
@@ -139,8 +141,8 @@ class PrivateGraphicalLassoEBIC(_GraphRule):
     A UserWarning says when the graph chosen is the densest tried.
     """
 
-    def __init__(self, gamma=0.5, *, alphas=30, noise_variance=0.0, scale=True, penalize_diagonal=True, solver="descent",
-                 tol=1e-6, max_iter=5000):
+    def __init__(self, gamma=0.5, *, alphas=30, noise_variance=0.0, scale=True, penalize_diagonal=True,
+                 solver="descent", tol=1e-6, max_iter=5000):
         self.gamma = gamma
         self.alphas = alphas
         super().__init__(noise_variance=noise_variance, scale=scale, penalize_diagonal=penalize_diagonal,
@@ -249,8 +251,8 @@ class PrivateGraphicalLassoSimultaneous(_GraphModel):
     between columns that are joined by a path can be false with any probability (Meinshausen & Bühlmann 2006 show when).
     """
 
-    def __init__(self, level=0.05, *, noise_variance=0.0, scale=True, penalize_diagonal=True, solver="descent", tol=1e-6,
-                 max_iter=5000):
+    def __init__(self, level=0.05, *, noise_variance=0.0, scale=True, penalize_diagonal=True, solver="descent",
+                 tol=1e-6, max_iter=5000):
         self.level = level
         super().__init__(noise_variance=noise_variance, scale=scale, penalize_diagonal=penalize_diagonal,
                          solver=solver, tol=tol, max_iter=max_iter)
@@ -490,7 +492,8 @@ def selection_jobs(
     "The study's experiments."
     models = choices("selection.models", ["chain", "tridiagonal", "star", "random"], profile)
     kinds = choices("selection.releases", ["raw rows", "noisy table", "covariance"], profile)
-    seeds = range(setting("seed", int, profile), setting("seed", int, profile) + setting("selection.seeds", int, profile))
+    seeds = range(setting("seed", int, profile),
+                  setting("seed", int, profile) + setting("selection.seeds", int, profile))
     return [{"model": model, "kind": kind, "n": n, "seed": seed} for model in models for kind in kinds
             for n in setting("selection.n", [int], profile) for seed in seeds]
 
