@@ -26,7 +26,8 @@ from .discrete_gaussian import mu_bound, pmf
 from .gdp import compose_gdp, delta_gdp, epsilon_gdp
 from .release import GaussianMechanism, Guarantee, TableRelease
 from .settings import write_whole
-from .validation import InputError, check_integer, check_number, check_positive, check_probability, check_table
+from .validation import (InputError, check_integer, check_number, check_positive, check_probability,
+                                   check_table)
 
 # %% ../nbs/1_publish/10_accounting.ipynb #dd1fe437
 def _best_order(rho, epsilon):
@@ -366,7 +367,8 @@ def _left(state, relation):
 
 def _charges(state, promises, columns):
     "The mu to be entered for each relation, or `BudgetError`; several promises about one release: the smallest counts."
-    charges = {relation: min(_charge(promise, relation, columns) for promise in promises) for relation in state["limits"]}
+    charges = {relation: min(_charge(promise, relation, columns) for promise in promises)
+               for relation in state["limits"]}
     for relation, mu in charges.items():
         squares = [entry["mu"][relation] ** 2 for entry in state["spent"]]
         if math.fsum([*squares, mu**2]) > state["limits"][relation] ** 2 * _SLACK:
@@ -395,12 +397,14 @@ def _faults(state):
     elif not isinstance(spent, list):
         yield "its list of spendings is missing"
     else:
-        yield from (f"spending {k + 1} is damaged: {entry}" for k, entry in enumerate(spent) if not _is_spending(entry, limits))
+        yield from (f"spending {k + 1} is damaged: {entry}" for k, entry in enumerate(spent)
+                    if not _is_spending(entry, limits))
 
 
 def _is_spending(entry, limits):
     "Whether an entry of the file is whole."
-    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("label", "time", "mechanism")):
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str)
+                                              for key in ("label", "time", "mechanism")):
         return False
     charges = entry.get("mu")
     return isinstance(charges, dict) and set(charges) == set(limits) and all(map(_is_mu, charges.values()))
@@ -422,9 +426,11 @@ def _load(path):
         raise BudgetFileError(f"{path.name}: there is no such file. Begin a budget with Budget.create, or, if one was "
                               "begun, fetch it back: it counts what is already published") from error
     except (ValueError, RecursionError) as error:
-        raise BudgetFileError(f"{path.name} is damaged ({error}): fetch it back from a copy, or mend it with an editor") from error
+        raise BudgetFileError(f"{path.name} is damaged ({error}): fetch it back from a copy, "
+                              "or mend it with an editor") from error
     for fault in _faults(state):
-        raise BudgetFileError(f"{path.name}: {fault}. Nothing was changed: fetch it back from a copy, or mend it with an editor")
+        raise BudgetFileError(f"{path.name}: {fault}. Nothing was changed: fetch it back from a copy, "
+                              "or mend it with an editor")
     return state
 
 
@@ -535,7 +541,8 @@ class Budget:
             If the file cannot be written.
         """
         path = Path(path).resolve()
-        entered = {limit.neighbors: check_positive(limit.mu, "limits") for limit in limits if isinstance(limit, Guarantee)}
+        entered = {limit.neighbors: check_positive(limit.mu, "limits")
+                   for limit in limits if isinstance(limit, Guarantee)}
         if not entered or len(entered) != len(limits) or not set(entered) <= set(_RELATIONS):
             raise InputError("limits", limits, 'give Guarantee(mu, "record"), Guarantee(mu, "cell"), or one of each')
         with _locked(path):
@@ -636,7 +643,8 @@ class Budget:
         BudgetError
             If it does not fit. Nothing is then spent or published.
         InputError
-            If table, path or label cannot be used. What the mechanism itself refuses is noticed after spending, and stays spent.
+            If table, path or label cannot be used. What the mechanism itself refuses is noticed after spending, and
+            stays spent.
         OSError
             If one of the files cannot be written. If it is the release, the spending stands.
         """
@@ -652,14 +660,15 @@ class Budget:
     def table(self) -> pd.DataFrame:
         "All spendings, one a row: label, time (UTC), mechanism, and μ for each relation."
         state = _load(self.path)
-        rows = [{key: entry[key] for key in ("label", "time", "mechanism")} | {f"mu {r}": entry["mu"][r] for r in state["limits"]}
-                for entry in state["spent"]]
+        rows = [{key: entry[key] for key in ("label", "time", "mechanism")}
+                | {f"mu {r}": entry["mu"][r] for r in state["limits"]} for entry in state["spent"]]
         return pd.DataFrame(rows, columns=["label", "time", "mechanism", *(f"mu {r}" for r in state["limits"])])
 
     def __str__(self):
         state = _load(self.path)
         parts = [f"one {r}: μ = {limit:.6g} for all releases, {len(state['spent'])} so far, left for one more: "
-                 f"μ = {_downward(_left(state, r)) if _left(state, r) > 0 else 0}" for r, limit in state["limits"].items()]
+                 f"μ = {_downward(_left(state, r)) if _left(state, r) > 0 else 0}"
+                 for r, limit in state["limits"].items()]
         return "; ".join(parts)
 
     def __repr__(self):

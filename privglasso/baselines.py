@@ -120,8 +120,8 @@ def _column_path(S, alphas, targets, own):
         B = _columns(S, targets, alpha, own, B)
         missed = _violation(S, B, targets, alpha, own)
         if missed > _VIOLATED * alpha:
-            warnings.warn(f"alpha={alpha:.4g}: a condition of a column is missed by {missed:.2g}, the columns are nearly "
-                          "collinear; take a larger alpha", ConvergenceWarning, stacklevel=4)
+            warnings.warn(f"alpha={alpha:.4g}: a condition of a column is missed by {missed:.2g}, the columns are "
+                          "nearly collinear; take a larger alpha", ConvergenceWarning, stacklevel=4)
         yield alpha, B
 
 
@@ -180,8 +180,8 @@ def neighborhood_path(
 
     Notes
     -----
-    Meinshausen & Bühlmann (2006), Eq. 3, whose penalty is 2 alpha; the precision as in Yuan (2010). An indefinite `S` is
-    replaced by the nearest matrix in the largest entry that is not.
+    Meinshausen & Bühlmann (2006), Eq. 3, whose penalty is 2 alpha; the precision as in Yuan (2010). An indefinite `S`
+    is replaced by the nearest matrix in the largest entry that is not.
 
     Examples
     --------
@@ -213,8 +213,8 @@ def scio_path(
 
     Notes
     -----
-    Liu & Luo (2015), Eq. 2, with the smaller of two entries kept. An indefinite `S` is replaced by the nearest matrix in the
-    largest entry that is not.
+    Liu & Luo (2015), Eq. 2, with the smaller of two entries kept. An indefinite `S` is replaced by the nearest matrix
+    in the largest entry that is not.
 
     Examples
     --------
@@ -242,8 +242,8 @@ def wishart_path(
 
     Notes
     -----
-    Kuismin & Sillanpää (2016), with the mean rather than the mode, which is smaller by the factor (n + ν - p - 1)/(n + ν). An
-    indefinite `S` is replaced by the nearest matrix in the largest entry that is not.
+    Kuismin & Sillanpää (2016), with the mean rather than the mode, which is smaller by the factor
+    (n + ν - p - 1)/(n + ν). An indefinite `S` is replaced by the nearest matrix in the largest entry that is not.
 
     Examples
     --------
@@ -252,7 +252,8 @@ def wishart_path(
     """
     S, shares = _check_path(S, shares)
     prior = np.diag(np.diag(S))
-    inverses = [(share, np.linalg.inv((1 - check_probability(share, "shares")) * S + share * prior)) for share in shares]
+    inverses = [(share, np.linalg.inv((1 - check_probability(share, "shares")) * S + share * prior))
+                for share in shares]
     return [ColumnwiseResult(share, (M + M.T) / 2) for share, M in inverses]
 
 # %% ../nbs/2_recover/10_baselines.ipynb #a7f63a78
@@ -320,7 +321,8 @@ class NeighborhoodSelection(_Baseline):
     precision_ : array of shape (p, p)
         Symmetric, exactly sparse, in units of the table; *not* always positive definite.
     projection_ : float
-        By how much an entry of the corrected correlations was moved, at most, to make them positive definite; 0 if they were.
+        By how much an entry of the corrected correlations was moved, at most, to make them positive definite;
+        0 if they were.
     corrected_covariance_, location_, noise_variance_, graph_, edges_
         As of `PrivateGraphicalLasso`.
 
@@ -373,14 +375,15 @@ class SCIO(_Baseline):
     precision_ : array of shape (p, p)
         Symmetric, exactly sparse, in units of the table; *not* always positive definite.
     projection_ : float
-        By how much an entry of the corrected correlations was moved, at most, to make them positive definite; 0 if they were.
+        By how much an entry of the corrected correlations was moved, at most, to make them positive definite;
+        0 if they were.
     corrected_covariance_, location_, noise_variance_, graph_, edges_
         As of `PrivateGraphicalLasso`.
 
     Notes
     -----
-    Liu & Luo (2015); see `scio_path`. They choose the penalty by cross-validation; their theorem wants it above the largest
-    error times a norm of the unknown precision matrix, for which 1 is taken here.
+    Liu & Luo (2015); see `scio_path`. They choose the penalty by cross-validation; their theorem wants it above the
+    largest error times a norm of the unknown precision matrix, for which 1 is taken here.
     """
 
     def __init__(self, alpha=None, *, level=0.05, noise_variance=0.0):
@@ -403,7 +406,8 @@ class SCIO(_Baseline):
         data, matrix, deviations = self._prepare(X)
         self.alpha_ = self._penalty(data)
         if self.alpha_ >= 1:
-            raise InputError("alpha", self.alpha_, "no column has an estimate at 1 or more: give a smaller one, or more rows")
+            raise InputError("alpha", self.alpha_,
+                             "no column has an estimate at 1 or more: give a smaller one, or more rows")
         (step,) = scio_path(matrix, [self.alpha_])
         self.precision_ = step.precision / np.outer(deviations, deviations)
         return self
@@ -430,7 +434,8 @@ class WishartPrior(_Baseline):
     precision_ : array of shape (p, p)
         The posterior mean where the z-score is beyond the quantile, 0 elsewhere; *not* always positive definite.
     projection_ : float
-        By how much an entry of the corrected correlations was moved, at most, to make them positive definite; 0 if they were.
+        By how much an entry of the corrected correlations was moved, at most, to make them positive definite;
+        0 if they were.
     corrected_covariance_, location_, noise_variance_, graph_, edges_
         As of `PrivateGraphicalLasso`.
 

@@ -284,7 +284,8 @@ def recover(release: Annotated[Path, typer.Argument(help="a release file of any 
             edges: Annotated[Path | None, typer.Argument(help="CSV file for the edges")] = None,
             rule: Annotated[Rule, typer.Option(help="the penalty: by the extended BIC, above every error at once, "
                                                "or by cross-validation (tables only)")] = Rule.ebic,
-            alpha: Annotated[float | None, typer.Option(help="penalty on the correlation scale, not by a rule")] = None):
+            alpha: Annotated[float | None,
+                             typer.Option(help="penalty on the correlation scale, not by a rule")] = None):
     "Recover the graph from a release alone: the noise-corrected graphical lasso."
     import privglasso as pg
     from privglasso.settings import write_whole

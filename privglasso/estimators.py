@@ -90,7 +90,8 @@ class _ReadsReleases(BaseEstimator):
             self._remember(pd.DataFrame([X.location], columns=X.columns), X, 1)
             return _release_evidence(X, None)
         rows = self._remember(table, X, 2)
-        return _release_evidence(X, rows) if hasattr(X, "sampling_error") else _table_evidence(rows, self.noise_variance_)
+        return (_release_evidence(X, rows) if hasattr(X, "sampling_error")
+                else _table_evidence(rows, self.noise_variance_))
 
     def _remember(self, table, X, min_rows):
         "Names, means and noise variances; the table under its names."

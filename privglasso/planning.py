@@ -116,7 +116,8 @@ def _named(mechanisms):
         return mechanisms
     given = mechanisms if isinstance(mechanisms, (list, tuple)) else [mechanisms]
     kinds = [type(mechanism).__name__ for mechanism in given]
-    numbered = [f"{kind} {1 + kinds[:k].count(kind)}" if kinds.count(kind) > 1 else kind for k, kind in enumerate(kinds)]
+    numbered = [f"{kind} {1 + kinds[:k].count(kind)}" if kinds.count(kind) > 1 else kind
+                for k, kind in enumerate(kinds)]
     return dict(zip(numbered, given, strict=True))
 
 

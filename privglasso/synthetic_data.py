@@ -91,7 +91,7 @@ class SyntheticRelease:
 
     @property
     def projection(self) -> np.ndarray:
-        "(p, p) what the projection added to the private covariance, in squared data units; zeros if it had nothing to do."
+        "(p, p) what the projection added to the private covariance, in squared data units; zeros if none was needed."
         return _projection(self.covariance_release)
 
     def corrected_covariance(self) -> np.ndarray:
@@ -109,8 +109,8 @@ class SyntheticRelease:
         S = sample_covariance(self.table, self.covariance_release.location) - self.projection
         lost = [name for name, value in zip(self.columns, np.diag(S), strict=True) if value <= 0]
         if lost:
-            raise CovarianceError(lost, "all their variance was added by the projection to positive definite: drop them, or "
-                                  "take a release of more rows, with tighter bounds or less noise")
+            raise CovarianceError(lost, "all their variance was added by the projection to positive definite: drop "
+                                  "them, or take a release of more rows, with tighter bounds or less noise")
         return S
 
     def sampling_error(self) -> SamplingError:
@@ -136,9 +136,10 @@ class SyntheticRelease:
 
     def __str__(self):
         source = "" if self.secure else " Noise from a seed: for study, not for publication."
-        return (f"{self.n} synthetic rows, {len(self.columns)} columns by {self.mechanism}: only their mean and covariance are "
-                f"real, known from {self.covariance_release.n} records with noise. All else is a Gaussian's: no third moments, no "
-                f"tails, and no row is anybody. {_projection_text(self)} What is promised: {self.guarantee}.{source}")
+        return (f"{self.n} synthetic rows, {len(self.columns)} columns by {self.mechanism}: only their mean and "
+                f"covariance are real, known from {self.covariance_release.n} records with noise. All else is a "
+                f"Gaussian's: no third moments, no tails, and no row is anybody. {_projection_text(self)} "
+                f"What is promised: {self.guarantee}.{source}")
 
 
 def _projection_text(release):
@@ -149,9 +150,9 @@ def _projection_text(release):
         return "The private covariance is positive definite, and the rows were drawn with it as it is."
     units = private.lattice.half_range**2
     share = min((np.diag(release.projection) / units).sum() / (np.diag(release.drawn_covariance) / units).sum(), 1.0)
-    return (f"The private covariance could not be told from one that is not positive definite: {lifted} of {len(units)} "
-            f"directions had less variance than the noise and were lifted to it, which makes up {100 * share:.2g} % of the "
-            "rows' variance; corrected_covariance() takes it off again.")
+    return (f"The private covariance could not be told from one that is not positive definite: {lifted} of "
+            f"{len(units)} directions had less variance than the noise and were lifted to it, which makes up "
+            f"{100 * share:.2g} % of the rows' variance; corrected_covariance() takes it off again.")
 
 # %% ../nbs/1_publish/08_synthetic_data.ipynb #3575d8bc
 class SyntheticDataMechanism(CovarianceMechanism):
@@ -184,14 +185,14 @@ class SyntheticDataMechanism(CovarianceMechanism):
     ((500, 2), 1000, 1.0)
     """
 
-    def __init__(self, bounds=None, *, rows=None, norm_bound=None, center=0.0, neighbors="record", mu=None, epsilon=None,
-                 delta=None, mean_share=None, noise="symmetric"):
+    def __init__(self, bounds=None, *, rows=None, norm_bound=None, center=0.0, neighbors="record", mu=None,
+                 epsilon=None, delta=None, mean_share=None, noise="symmetric"):
         super().__init__(bounds, norm_bound=norm_bound, center=center, neighbors=neighbors, mu=mu, epsilon=epsilon,
                          delta=delta, mean_share=mean_share, noise=noise)
         self.rows = None if rows is None else check_integer(rows, "rows", 2)
 
     def sampling_error(self, covariance, n: int, location=None) -> SamplingError:
-        """How well a covariance will be known from such rows, before there are any data, if they are enough to need no lift.
+        """How well a covariance will be known from such rows, before there are any data, unless a lift is needed.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Neighbourhoods, SCIO and the Wishart prior: scikit-learn's lasso, optimality conditions, every release, every bad input."""
+"""Neighbourhoods, SCIO and the Wishart prior: scikit-learn's lasso, optimality conditions, all releases, bad input."""
 
 import warnings
 
@@ -73,7 +73,7 @@ def test_neighbourhoods_are_scikit_learns_lassos(seed, alpha):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.floats(1e-4, 0.9))
 def test_scio_meets_its_conditions(seed, alpha):
-    """SCIO's columns before symmetrisation satisfy |S b - e| <= alpha, so an entry kept is within reach of one of them."""
+    """SCIO's columns before symmetrisation satisfy |S b - e| <= alpha, so an entry kept is in reach of one of them."""
     from privglasso.baselines import _columns, _definite
 
     S = _definite(random_correlation(seed))[0]
@@ -131,7 +131,7 @@ def test_its_z_scores_are_the_posteriors():
 
 
 def test_false_edges_at_the_rule_are_rare():
-    """Independent columns, 150 tables: the rule of every method errs in at most about 5 % (P[more than 20 of 150] < 1e-4)."""
+    """Independent columns, 150 tables: every rule errs in at most about 5 % (P[more than 20 of 150] < 1e-4)."""
     for model in (WishartPrior(), NeighborhoodSelection(rule="or"), SCIO()):
         wrong = 0
         for seed in range(150):
@@ -153,7 +153,8 @@ def test_every_kind_of_release(model):
         np.testing.assert_array_equal(fitted.corrected_covariance_, release.corrected_covariance())
         assert list(fitted.graph_.nodes) == list("abcdefgh")
         assert confusion(fitted.precision_, TRUTH).found >= 5
-        assert (fitted.precision_ == fitted.precision_.T).all() and len(fitted.edges_) == support(fitted.precision_).sum() / 2
+        assert (fitted.precision_ == fitted.precision_.T).all()
+        assert len(fitted.edges_) == support(fitted.precision_).sum() / 2
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -129,7 +129,8 @@ def test_one_variance_is_textbook():
 def test_parts_add_and_independent_entries_lose_a_term():
     Theta, V = np.linalg.inv(A), np.full((2, 2), 0.3)
     both = SamplingError(((A, 50), (2 * A, 10)))
-    np.testing.assert_allclose(both.covariance_variance(), (1 / 50 + 4 / 10) * (np.outer(np.diag(A), np.diag(A)) + A**2))
+    np.testing.assert_allclose(both.covariance_variance(),
+                               (1 / 50 + 4 / 10) * (np.outer(np.diag(A), np.diag(A)) + A**2))
     error = SamplingError(((A, 50),), V)
     square, alone = Theta @ Theta, SamplingError(((A, 50),)).precision_variance(Theta)
     bracket = np.outer(np.diag(square), np.diag(square)) + square**2 - (Theta**2) @ (Theta**2).T
@@ -145,9 +146,11 @@ def test_variances_have_the_units_they_should(seed, powers):
     here = SamplingError(((S + np.eye(4), 30),), V)
     there = SamplingError((((S + np.eye(4)) * scale, 30),), V * scale**2)
     np.testing.assert_allclose(there.covariance_variance(), here.covariance_variance() * scale**2, rtol=1e-9)
-    np.testing.assert_allclose(there.correlation_variance(S * scale), here.correlation_variance(S), rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(there.correlation_variance(S * scale), here.correlation_variance(S),
+                               rtol=1e-7, atol=1e-12)
     Theta = np.linalg.inv(S)
-    np.testing.assert_allclose(there.precision_variance(Theta / scale), here.precision_variance(Theta) / scale**2, rtol=1e-6)
+    np.testing.assert_allclose(there.precision_variance(Theta / scale), here.precision_variance(Theta) / scale**2,
+                               rtol=1e-6)
 
 
 def test_negative_eigenvalues_count_as_zero():

@@ -249,7 +249,8 @@ def test_weights_act_on_the_scale_of_alpha():
     model = PrivateGraphicalLasso(0.1, weights=weights, noise_variance=noise).fit(table)
     assert set(zip(model.edges_.source, model.edges_.target, strict=True)) == {("col0", "col1"), ("col3", "col4")}
     ones = PrivateGraphicalLasso(0.1, weights=np.ones((5, 5)), noise_variance=noise).fit(table)
-    np.testing.assert_array_equal(ones.precision_, PrivateGraphicalLasso(0.1, noise_variance=noise).fit(table).precision_)
+    np.testing.assert_array_equal(ones.precision_,
+                                  PrivateGraphicalLasso(0.1, noise_variance=noise).fit(table).precision_)
     for bad in (np.ones((4, 4)), -np.ones((5, 5)), np.full((5, 5), np.nan)):
         with pytest.raises(InputError, match="weights="):
             PrivateGraphicalLasso(0.1, weights=bad).fit(table)

@@ -67,7 +67,8 @@ def test_the_release_promises_nothing_and_the_epsilons_are_gaussian():
 
 def test_scores_of_hand_made_paths():
     inverse = np.linalg.inv(CLEAN)
-    exact = [ColumnwiseResult(1.0, np.diag(np.diag(inverse))), ColumnwiseResult(0.5, inverse * (DATA.truth | np.eye(11, dtype=bool))),
+    exact = [ColumnwiseResult(1.0, np.diag(np.diag(inverse))),
+             ColumnwiseResult(0.5, inverse * (DATA.truth | np.eye(11, dtype=bool))),
              ColumnwiseResult(0.1, inverse)]
     scores = path_scores(exact, np.ones((11, 11)), DATA)
     assert scores["auc_path"] == 1 and scores["error_best"] < 1e-10

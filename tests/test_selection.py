@@ -39,7 +39,8 @@ WITHOUT_ROWS = RULES[:2]
 
 def quick(rule, **options):
     "A rule that does little work."
-    return rule(**({"halves": 8, "alphas": 8, "random_state": 0} if rule is PrivateGraphicalLassoStable else {}), **options)
+    return rule(**({"halves": 8, "alphas": 8, "random_state": 0} if rule is PrivateGraphicalLassoStable else {}),
+                **options)
 
 
 @parametrize_with_checks([
@@ -56,7 +57,8 @@ def test_scikit_learn_conventions(estimator, check):
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_chain_comes_back_from_a_noisy_table(rule):
-    release = GaussianMechanism((-8, 8), sigma=1.0).publish(pd.DataFrame(ROWS, columns=list("abcdefgh")), random_state=0)
+    release = GaussianMechanism((-8, 8), sigma=1.0).publish(pd.DataFrame(ROWS, columns=list("abcdefgh")),
+                                                            random_state=0)
     model = quick(rule).fit(release)
     found = confusion(model.precision_, TRUTH)
     joined = rule is PrivateGraphicalLassoSimultaneous  # which promises nothing of pairs that a path joins
@@ -164,7 +166,8 @@ def test_alpha_grows_with_noise_and_shrinks_with_rows():
 
 def test_no_solution_names_an_alpha_that_has_one():
     S = np.array([[1.0, 0.9, 0.9], [0.9, 1.0, -0.9], [0.9, -0.9, 1.0]])
-    release = SimpleNamespace(corrected_covariance=lambda: S, sampling_error=lambda: SamplingError(((np.eye(3), 10**6),)),
+    release = SimpleNamespace(corrected_covariance=lambda: S,
+                              sampling_error=lambda: SamplingError(((np.eye(3), 10**6),)),
                               n=10**6, columns=list("abc"), location=np.zeros(3), noise_variance=np.zeros(3))
     with pytest.raises(InfeasibleError) as caught:
         PrivateGraphicalLassoSimultaneous().fit(release)
@@ -184,7 +187,8 @@ def test_the_bound_is_meinshausen_and_buhlmanns():
 
 
 def test_halves_are_those_of_the_seed():
-    one, same, other = (PrivateGraphicalLassoStable(halves=6, alphas=6, random_state=seed).fit(ROWS[:200]) for seed in (0, 0, 1))
+    one, same, other = (PrivateGraphicalLassoStable(halves=6, alphas=6, random_state=seed).fit(ROWS[:200])
+                        for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.selection_frequency_, same.selection_frequency_)
     assert (one.selection_frequency_ != other.selection_frequency_).any()
 

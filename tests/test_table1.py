@@ -74,7 +74,8 @@ def test_density_and_streams():
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ((1, 0.1), "p="), ((5, 0), "density"), ((5, 1.5), "density"), ((5, 0.1, 0, 0), "margin"), ((5, 0.1, 0, -1), "margin"),
+    ((1, 0.1), "p="), ((5, 0), "density"), ((5, 1.5), "density"),
+    ((5, 0.1, 0, 0), "margin"), ((5, 0.1, 0, -1), "margin"),
 ])
 def test_models_that_are_none(arguments, message):
     with pytest.raises(InputError, match=message):
