@@ -74,16 +74,17 @@ _REGISTRY: dict[tuple[str, str], Claim] = {}
 
 
 def register(claim: Claim) -> None:
-    """Add a claim to the registry: later chapters add theirs when they are imported.
+    """Add a claim to the registry: later chapters add theirs when they are imported, or run again.
 
     Raises
     ------
     InputError
-        If another claim of that paper has the name already.
+        If that paper has a claim of this name already, with another statement.
     """
     key = claim.paper, claim.name
-    if _REGISTRY.setdefault(key, claim) is not claim:
+    if _REGISTRY.get(key, claim).statement != claim.statement:
         raise InputError("claim", key, "this claim is registered already: give it another name")
+    _REGISTRY[key] = claim
 
 
 def claims() -> list[Claim]:
