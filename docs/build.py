@@ -3,6 +3,7 @@
 Run as `python docs/build.py`. Any warning of Sphinx is an error.
 """
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -69,12 +70,19 @@ def contents(paths, nbs):
     return "\n".join(toctree(part, entries) for part, entries in parts.items())
 
 
+def handed_on(title):
+    "What a module offers but another defines: it is described there."
+    module = importlib.import_module(title)
+    return [name for name in module.__all__ if getattr(getattr(module, name), "__module__", title) != title]
+
+
 def api_page(module, chapter):
     "One module's reference page, as reStructuredText."
     title = f"privglasso.{module}"
+    excluded = ", ".join(handed_on(title))
     return (
         f"{title}\n{'=' * len(title)}\n\nDerived, tested and drawn in the chapter :doc:`/{chapter}`.\n\n"
-        f".. automodule:: {title}\n   :members:\n   :member-order: bysource\n"
+        f".. automodule:: {title}\n   :members:\n   :exclude-members: {excluded}\n   :member-order: bysource\n"
     )
 
 

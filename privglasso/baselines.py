@@ -323,7 +323,7 @@ class NeighborhoodSelection(_Baseline):
     projection_ : float
         By how much an entry of the corrected correlations was moved, at most, to make them positive definite;
         0 if they were.
-    corrected_covariance_, location_, noise_variance_, graph_, edges_
+    graph_, edges_ and more
         As of `PrivateGraphicalLasso`.
 
     Notes
@@ -377,7 +377,7 @@ class SCIO(_Baseline):
     projection_ : float
         By how much an entry of the corrected correlations was moved, at most, to make them positive definite;
         0 if they were.
-    corrected_covariance_, location_, noise_variance_, graph_, edges_
+    graph_, edges_ and more
         As of `PrivateGraphicalLasso`.
 
     Notes
@@ -436,7 +436,7 @@ class WishartPrior(_Baseline):
     projection_ : float
         By how much an entry of the corrected correlations was moved, at most, to make them positive definite;
         0 if they were.
-    corrected_covariance_, location_, noise_variance_, graph_, edges_
+    graph_, edges_ and more
         As of `PrivateGraphicalLasso`.
 
     Notes
