@@ -12,21 +12,22 @@ import importlib
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy.linalg.lapack import dpotrf, dpotri
-from tqdm.auto import tqdm
 
 from .covariance_release import CovarianceMechanism
 from .discrete_gaussian import bit_source, epsilon_exact, sampler
 from .release import DiscreteGaussianMechanism, GaussianMechanism
-from .runner import choices, code_version, project_results
+from .runner import Study, choices, project_results, run_study
 from .settings import setting
 from .solvers import graphical_lasso, graphical_lasso_path
 from .synthetic import chain_precision, random_sparse_precision, sample_gaussian
@@ -115,16 +116,18 @@ def noise_methods(
     return methods
 
 
-def _measure_noise(profile):
-    "Seconds for a million draws, by sigma, method and round."
+def _noise_jobs(profile):
+    "One for each sigma."
     draws, rounds = setting("bench.draws", int, profile), setting("bench.rounds", int, profile)
-    rows = []
-    for sigma in setting("bench.sigma", [float], profile):
-        methods = noise_methods(sigma, draws)
-        for task in methods.values():
-            task()  # tables are built and kernels compiled before anything counts
-        rows += [{"sigma": sigma} | row for row in in_turn(methods, rounds)]
-    return pd.DataFrame(rows)
+    return [{"sigma": sigma, "draws": draws, "rounds": rounds} for sigma in setting("bench.sigma", [float], profile)]
+
+
+def _measure_noise(sigma, draws, rounds):
+    "Seconds for a million draws, by method and round."
+    methods = noise_methods(sigma, draws)
+    for task in methods.values():
+        task()  # tables are built and kernels compiled before anything counts
+    return [{"sigma": sigma} | row for row in in_turn(methods, rounds)]
 
 # %% ../nbs/4_experiments/05_benchmarks.ipynb #26119080
 def mechanism_methods(
@@ -153,12 +156,17 @@ def mechanism_methods(
     return methods
 
 
-def _measure_mechanisms(profile):
+def _mechanism_jobs(profile):
+    "One, of a table with twenty columns and as many cells as there are draws of noise."
+    return [{"n": setting("bench.draws", int, profile) // 20, "p": 20, "rounds": setting("bench.rounds", int, profile)}]
+
+
+def _measure_mechanisms(n, p, rounds):
     "Seconds for a million cells, by method and round."
-    methods = mechanism_methods(setting("bench.draws", int, profile) // 20, 20)
+    methods = mechanism_methods(n, p)
     for task in methods.values():
         task()
-    return pd.DataFrame(in_turn(methods, setting("bench.rounds", int, profile)))
+    return in_turn(methods, rounds)
 
 # %% ../nbs/4_experiments/05_benchmarks.ipynb #8111af2c
 PROBLEMS = {  # name: columns, rows, edges per pair of columns (None for the chain), share of pairs above the penalty
@@ -286,14 +294,23 @@ def solvers_here(
     return found
 
 # %% ../nbs/4_experiments/05_benchmarks.ipynb #a9b83512
+@contextmanager
+def _at_most(seconds):
+    "Raise TimeoutError inside after so many seconds by the clock; a compiled call returns first."
+    def stop(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+# %% ../nbs/4_experiments/05_benchmarks.ipynb #db36a308
 _GOOD_ENOUGH = 1e-5  # of (objective - optimum) / p
 _TOLERANCES = tuple(10.0**-k for k in range(1, 10))
-
-
-def _floors(S, alphas):
-    "Dual values of tight solutions, one for each penalty."
-    path = graphical_lasso_path(S, alphas, penalize_diagonal=False, tol=1e-7)
-    return [dual_value(S, alpha, result.dual_covariance) for alpha, result in zip(alphas, path, strict=True)]
 
 
 def loosest(
@@ -302,16 +319,31 @@ def loosest(
     S,  # (p, p) their correlations
     alphas,  # descending
     floors,  # dual values, one for each penalty
-    limit,  # seconds for one attempt
+    limit,  # seconds for all its attempts
 ):  # (tolerance, excess, seconds), or None
     "The loosest tolerance at which a solver's answers are good enough; None if it takes too long or never is."
-    for tol in _TOLERANCES:
-        answers, seconds = solver(X, S, alphas, tol)
-        worst = max(excess(S, *each) for each in zip(alphas, answers, floors, strict=True))
-        if worst <= _GOOD_ENOUGH:
-            return tol, worst, seconds
-        if seconds > limit:
-            return None
+    with suppress(TimeoutError), _at_most(limit):
+        for tol in _TOLERANCES:
+            answers, seconds = solver(X, S, alphas, tol)
+            worst = max(excess(S, *each) for each in zip(alphas, answers, floors, strict=True))
+            if worst <= _GOOD_ENOUGH:
+                return tol, worst, seconds
+    return None
+
+# %% ../nbs/4_experiments/05_benchmarks.ipynb #ad415327
+def _posed(name, count):
+    "A problem's rows and correlations, and its penalties from large to small."
+    X = benchmark_table(name)
+    S, share = X.T @ X / len(X), PROBLEMS[name][3]
+    if count == 1:
+        return X, S, [penalty(S, share)]
+    return X, S, list(np.geomspace(np.abs(S - np.eye(len(S))).max(), penalty(S, min(3 * share, 0.7)), count))
+
+
+def _floors(S, alphas):
+    "Dual values of tight solutions, one for each penalty."
+    path = graphical_lasso_path(S, alphas, penalize_diagonal=False, tol=1e-7)
+    return [dual_value(S, alpha, result.dual_covariance) for alpha, result in zip(alphas, path, strict=True)]
 
 
 def _floor_of_algebra(S):
@@ -319,48 +351,54 @@ def _floor_of_algebra(S):
     M = np.asfortranarray(S + np.eye(len(S)))
     return dpotri(dpotrf(M)[0])[0]
 
-
+# %% ../nbs/4_experiments/05_benchmarks.ipynb #1e3d3060
 def measure_problem(
     name,  # one of `PROBLEMS`
     count,  # penalties: 1, or those of a path
-    profile,  # section of `settings.ini`
+    limit,  # seconds for a solver's search of its tolerance
+    seconds,  # for all rounds, about
+    rounds,  # at most
     echo=print,  # called with a line for each solver that is left out
 ):  # list of dictionaries
-    "Times of all solvers on one problem, at one penalty or along a path, and of the algebra under all."
-    X = benchmark_table(name)
-    S, share = X.T @ X / len(X), PROBLEMS[name][3]
-    alphas = [penalty(S, share)] if count == 1 else list(np.geomspace(np.abs(S - np.eye(len(S))).max(),
-                                                                     penalty(S, min(3 * share, 0.7)), count))
-    floors, limit = _floors(S, alphas), setting("bench.limit", float, profile)
-    tasks, facts, slowest = {"floor": lambda: processor_seconds(lambda: _floor_of_algebra(S))}, {"floor": {}}, 0.0
+    "Times of all solvers on one problem, at one penalty or along a path, and of the algebra under the first."
+    X, S, alphas = _posed(name, count)
+    floors, tasks, facts, round_takes = _floors(S, alphas), {}, {"floor": {}}, 0.0
+    if count == 1:
+        tasks["floor"] = lambda: processor_seconds(lambda: _floor_of_algebra(S))
     for method, solver in solvers_here(echo).items():
         good = loosest(solver, X, S, alphas, floors, limit)
         if good is None:
-            echo(f"left out: {method} on {name}")
+            echo(f"left out: {method} on {name}, {count} penalties: not good enough within {limit:g} s")
             continue
         tasks[method] = lambda solver=solver, tol=good[0]: solver(X, S, alphas, tol)[1]
         facts[method] = {"tolerance": good[0], "excess": good[1]}
-        slowest = max(slowest, good[2])
-    rounds = int(np.clip(setting("bench.seconds", float, profile) / slowest, 2, setting("bench.rounds", int, profile)))
+        round_takes += good[2]
     answer = graphical_lasso(S, alphas[-1], penalize_diagonal=False).precision
     density = (np.count_nonzero(answer) - len(S)) / (len(S) * (len(S) - 1))
-    return [{"problem": name, "p": len(S), "penalties": count, "alpha": alphas[-1], "density": density} | row
-            | facts[row["method"]] for row in in_turn(tasks, rounds)]
+    known = {"problem": name, "p": len(S), "penalties": count, "alpha": alphas[-1], "density": density}
+    return [known | row | facts[row["method"]]
+            for row in in_turn(tasks, int(np.clip(seconds / round_takes, 1, rounds)))]
+
+# %% ../nbs/4_experiments/05_benchmarks.ipynb #71f55f6d
+def _problem_jobs(names, counts, profile):
+    "One for each problem, with its number of penalties."
+    shared = {"limit": setting("bench.limit", float, profile), "seconds": setting("bench.seconds", float, profile),
+              "rounds": setting("bench.rounds", int, profile)}
+    return [{"name": name, "count": count} | shared for name, count in zip(names, counts, strict=True)]
 
 
-def _measure_solver(profile):
-    "Seconds for one penalty, by problem, solver and round."
+def _solver_jobs(profile):
+    "One for each problem at one penalty."
     names = choices("bench.problems", PROBLEMS, profile)
-    return pd.DataFrame([row for name in tqdm(names, "one penalty") for row in measure_problem(name, 1, profile)])
+    return _problem_jobs(names, [1] * len(names), profile)
 
 
-def _measure_paths(profile):
-    "Seconds for a path of penalties, by problem, solver and round."
+def _path_jobs(profile):
+    "One for each problem along a path, which is longer where there are few columns."
     names, count = choices("bench.paths", PROBLEMS, profile), setting("bench.path_alphas", int, profile)
-    return pd.DataFrame([row for name in tqdm(names, "paths")
-                         for row in measure_problem(name, 100 if name == "v" else count, profile)])
+    return _problem_jobs(names, [100 if name == "v" else count for name in names], profile)
 
-# %% ../nbs/4_experiments/05_benchmarks.ipynb #c940f4dc
+# %% ../nbs/4_experiments/05_benchmarks.ipynb #0d3bb398
 def block_correlations(
     p,  # columns
     block,  # columns of a block, a divisor of p
@@ -377,7 +415,7 @@ def block_correlations(
     np.fill_diagonal(S, 1)
     return (S + S.T) / 2
 
-
+# %% ../nbs/4_experiments/05_benchmarks.ipynb #c940f4dc
 def most_held():
     "The most memory that this process has held, in bytes."
     import resource as system  # not on every system
@@ -407,16 +445,20 @@ print(seconds, most_held() - before, (answers[0].precision != 0).mean(), answers
 """
 
 
-def _measure_memory(profile):
+def _memory_jobs(profile):
+    "One large problem."
+    return [{"p": setting("bench.memory_p", int, profile), "block": setting("bench.memory_block", int, profile)}]
+
+
+def _measure_memory(p, block):
     "Processor seconds and memory of one large problem made of blocks."
-    p, block = setting("bench.memory_p", int, profile), setting("bench.memory_block", int, profile)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "S.npy"
         np.save(path, block_correlations(p, block))
         said = _in_a_process(_MEMORY_PROGRAM.format(path=str(path), alpha=0.06)).split()
     seconds, memory, density, gap = map(float, said)
-    return pd.DataFrame([{"p": p, "block": block, "seconds": seconds, "matrices": memory / (8 * p * p),
-                          "density": density, "excess": gap / p}])
+    return [{"p": p, "block": block, "seconds": seconds, "matrices": memory / (8 * p * p), "density": density,
+             "excess": gap / p}]
 
 # %% ../nbs/4_experiments/05_benchmarks.ipynb #fced383d
 _COMPILE_PROGRAM = """
@@ -443,7 +485,7 @@ for name, task in tasks.items():
 """
 
 
-def _measure_compile(profile):
+def _measure_compile():
     "Processor seconds of first and second calls, with an empty cache and with a filled one."
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -452,7 +494,7 @@ def _measure_compile(profile):
                 name, first, second = line.split()
                 rows.append({"call": name.replace("_", " ") if "," in name else name, "cache": cache,
                              "first": float(first), "second": float(second)})
-    return pd.DataFrame(rows)
+    return rows
 
 # %% ../nbs/4_experiments/05_benchmarks.ipynb #bb2f75f0
 def _processor():
@@ -465,7 +507,7 @@ def _processor():
                 platform.machine())
 
 
-def _measure_machine(profile):
+def _measure_machine():
     "Kind of processor and versions of what was measured."
     import numba
     import scipy
@@ -474,23 +516,30 @@ def _measure_machine(profile):
     facts = {"processor": _processor(), "cores": os.cpu_count(), "system": platform.system(),
              "python": platform.python_version(), "numpy": np.__version__, "scipy": scipy.__version__,
              "numba": numba.__version__, "scikit-learn": sklearn.__version__}
-    return pd.DataFrame({"what": list(facts), "value": [str(value) for value in facts.values()]})
+    return [{"what": what, "value": str(value)} for what, value in facts.items()]
 
 # %% ../nbs/4_experiments/05_benchmarks.ipynb #64998d5f
-PARTS = {"machine": _measure_machine, "noise": _measure_noise, "mechanisms": _measure_mechanisms,
-         "solver": _measure_solver, "paths": _measure_paths, "memory": _measure_memory, "compile": _measure_compile}
+def _one_job(profile):
+    "What has no settings."
+    return [{}]
+
+
+_PARTS = (("machine", _one_job, _measure_machine), ("noise", _noise_jobs, _measure_noise),
+          ("mechanisms", _mechanism_jobs, _measure_mechanisms), ("solver", _solver_jobs, measure_problem),
+          ("paths", _path_jobs, measure_problem), ("memory", _memory_jobs, _measure_memory),
+          ("compile", _one_job, _measure_compile))
+PARTS = {part: Study(f"benchmark_{part}", jobs, run) for part, jobs, run in _PARTS}
 
 
 def write_benchmark(
     part,  # one of `PARTS`
     profile="full",  # section of `settings.ini`; "quick" is a rehearsal that leaves data/results alone
+    echo=print,  # called with each line to say
 ):  # DataFrame (measurements, columns): what was written
-    "Measure one part in this process, and write its file."
-    began = time.process_time()
-    table = PARTS[part](profile)
-    record = {"profile": "bench", "module": __name__, "version": code_version(__name__),
-              "seconds": round(time.process_time() - began, 1)}
-    project_results(profile).write(f"benchmark_{part}", table, record)
+    "Measure what is left of one part in this process, and write its file."
+    study, results = PARTS[part], project_results(profile)
+    table = run_study(study, profile, results, workers=1, echo=echo)
+    shutil.rmtree(results.cache / study.name)
     return table
 
 
@@ -510,7 +559,7 @@ def bench(
         raise InputError("only", only, f"give one of {list(PARTS)}")
     for part in PARTS if only is None else [only]:
         code = f"from privglasso.benchmarks import write_benchmark; write_benchmark({part!r}, {profile!r})"
-        echo(f"benchmark_{part}\n{_in_a_process(code)}".strip())
+        echo(_in_a_process(code).strip())
 
 
 def read_benchmark(

@@ -1,6 +1,8 @@
 """The benchmarks' own arithmetic: turns, ratios, certificates, peers that are not there. Nothing here is timed."""
 
+import signal
 import subprocess
+from time import sleep
 
 import numpy as np
 import pandas as pd
@@ -9,9 +11,10 @@ import pytest
 from privglasso import benchmarks, runner
 from privglasso.benchmarks import (
     PARTS, PROBLEMS, bench, benchmark_table, block_correlations, dual_value, excess, in_turn, loosest,
-    mechanism_methods, noise_methods, peer, penalty, processor_seconds, ratios, solvers_here,
+    measure_problem, mechanism_methods, noise_methods, peer, penalty, processor_seconds, ratios, solvers_here,
+    write_benchmark,
 )
-from privglasso.runner import ResultsFolder
+from privglasso.runner import ResultsFolder, Study
 from privglasso.settings import SettingsError
 from privglasso.solvers import graphical_lasso, graphical_lasso_path
 from privglasso.validation import InputError
@@ -104,11 +107,52 @@ def test_the_loosest_tolerance_that_is_good_enough(problem):
         return [best.precision + 3 * tol * np.eye(12)], 1.0
 
     tried = []
-    tol, worst, seconds = loosest(solver, X, S, [alpha], floors, limit=2)
+    tol, worst, seconds = loosest(solver, X, S, [alpha], floors, limit=30)
     assert tol == tried[-1] and worst <= 1e-5 and seconds == 1
     assert len(tried) > 1 and excess(S, alpha, best.precision + 30 * tol * np.eye(12), floors[0]) > 1e-5
-    assert loosest(solver, X, S, [alpha], floors, limit=0.5) is None
-    assert loosest(lambda *_: ([np.eye(12)], 0.0), X, S, [alpha], floors, limit=2) is None
+    assert loosest(lambda *_: ([np.eye(12)], 0.0), X, S, [alpha], floors, limit=30) is None
+
+
+@pytest.mark.parametrize("command", ["python", "program"])
+def test_a_solver_that_takes_too_long_is_interrupted(problem, command):
+    X, S, alpha = problem
+
+    def slow(X, S, alphas, tol):
+        if command == "program":
+            subprocess.run(["sleep", "600"], check=True)
+        while True:
+            pass
+
+    assert loosest(slow, X, S, [alpha], [0.0], limit=0.2) is None
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_a_solver_that_is_too_slow_is_left_out_with_a_line(monkeypatch):
+    own, said = solvers_here(lambda line: None)["privglasso"], []
+    monkeypatch.setattr(benchmarks, "solvers_here", lambda echo: {"privglasso": own, "sleeper": lambda *_: sleep(600)})
+    rows = pd.DataFrame(measure_problem("v", 1, limit=1, seconds=0, rounds=7, echo=said.append))
+    assert set(rows.method) == {"floor", "privglasso"} and (rows.repeat == 0).all()
+    assert len(said) == 1 and "sleeper on v" in said[0]
+
+
+def test_what_was_measured_before_a_kill_is_kept_and_thrown_away_once_it_is_written(monkeypatch, tmp_path):
+    def killed(name, **_):
+        measured.append(name)
+        if measured == ["first", "second"]:
+            raise KeyboardInterrupt
+        return [{"problem": name}]
+
+    results, measured = ResultsFolder(tmp_path, tmp_path / "cache"), []
+    monkeypatch.setattr(benchmarks, "project_results", lambda profile: results)
+    killed.__module__ = benchmarks.__name__
+    study = Study("benchmark_toy", lambda profile: [{"name": "first"}, {"name": "second"}], killed)
+    monkeypatch.setitem(PARTS, "toy", study)
+    with pytest.raises(KeyboardInterrupt):
+        write_benchmark("toy", echo=lambda line: None)
+    table = write_benchmark("toy", echo=lambda line: None)
+    assert table.problem.tolist() == ["first", "second"] and measured == ["first", "second", "second"]
+    write_benchmark("toy", echo=lambda line: None)
+    assert measured == ["first", "second", "second", "first", "second"]
 
 
 @pytest.mark.parametrize("count", [1, 4])
@@ -161,7 +205,7 @@ def test_an_unknown_problem_is_refused_before_anything_is_measured(monkeypatch):
     monkeypatch.setattr(benchmarks, "measure_problem", lambda *_: pytest.fail("something ran"))
     for part in ("solver", "paths"):
         with pytest.raises(SettingsError, match="moon"):
-            PARTS[part]("quick")
+            PARTS[part].jobs("quick")
 
 
 COLUMNS = {"machine": ["what", "value"], "noise": ["sigma", "method", "repeat", "seconds"],
@@ -175,12 +219,12 @@ COLUMNS |= {"solver": SOLVED, "paths": SOLVED}
 def test_a_rehearsal_writes_every_column_and_leaves_the_book_alone(part, monkeypatch, tmp_path):
     monkeypatch.setattr(benchmarks, "project_results", lambda profile: ResultsFolder(tmp_path, tmp_path / "cache"))
     monkeypatch.setattr(benchmarks, "_LONG_ENOUGH", 1e-9)
-    table = benchmarks.write_benchmark(part, "quick")
+    table = write_benchmark(part, "quick", echo=lambda line: None)
     assert list(table) == COLUMNS[part] and len(pd.read_csv(tmp_path / f"benchmark_{part}.csv")) == len(table)
     if "excess" in table:
         assert table.excess.max() <= 1e-5
     if "repeat" in table:
-        assert table.groupby("method").repeat.nunique().min() >= 2
+        assert table.groupby("method").repeat.nunique().min() >= (1 if part in ("solver", "paths") else 2)
 
 
 # ---------------------------------------------------------------------- what was measured
