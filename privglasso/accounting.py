@@ -533,7 +533,7 @@ def _text(state):
 
 # %% ../nbs/1_publish/10_accounting.ipynb #8e27cecf
 class BudgetBook:
-    """What a budget's file says, for whoever may read it: squares of μ add up (Smith & Thakurta, 2022).
+    """What is spent of a budget and what is left, for whoever may read its file (Smith & Thakurta, 2022).
 
     Parameters
     ----------

@@ -60,6 +60,25 @@ def _upper_limit(errors, trials, level):
     limit = betaincinv(errors + 1.0, np.maximum(trials - errors, 1.0), 1 - level)
     return np.where(errors < trials, limit, 1.0)
 
+# %% ../nbs/1_publish/11_audit.ipynb #abc778af
+def _mu_lower(false_alarms, misses, trials, confidence):
+    "Lower bound on μ from counts (arrays or ints), at least 0."
+    one, two = (clopper_pearson(errors, trials, (1 - confidence) / 2)[1] for errors in (false_alarms, misses))
+    return np.maximum(-ndtri(one) - ndtri(two), 0.0)
+
+
+def _epsilon_lower(one, two, delta):
+    "Lower bound on ε from upper limits of both error probabilities, at least 0."
+    power = max((1 - delta - two) / one, (1 - delta - one) / two)
+    return max(math.log(power), 0.0) if power > 0 else 0.0
+
+
+def _check_claim(mu, name):
+    "A μ that somebody may claim."
+    if mu != math.inf and check_number(mu, name) < 0:
+        raise InputError(name, mu, "give a number of at least 0")
+    return mu
+
 # %% ../nbs/1_publish/11_audit.ipynb #fadaadb0
 @dataclass(frozen=True)
 class AuditResult:
@@ -75,15 +94,12 @@ class AuditResult:
         Probability with which the bounds hold.
     claimed : float or None
         The μ that was promised.
-    threshold : float
-        Where the test accuses: at statistics above it, after multiplication with `sign`.
-    sign : int
-        1 if large values of the statistic speak for the neighbour, -1 if small ones do.
+    threshold, sign : float, int
+        The test accuses where the statistic times `sign`, 1 or -1, is above `threshold`.
 
     Notes
     -----
-    Clopper & Pearson (1934) for the limits; Dong, Roth & Su, Definition 2.6, for μ. Both upper limits of the two
-    intervals, on which `mu_lower` and `epsilon_lower` rest, hold together with probability `confidence`.
+    Clopper & Pearson (1934) for the limits; Dong, Roth & Su, Definition 2.6, for μ.
 
     Examples
     --------
@@ -100,20 +116,18 @@ class AuditResult:
     threshold: float = math.nan
     sign: int = 1
 
-    def _interval(self, errors):
-        "Both limits, each of which fails with probability at most (1 - confidence) / 2."
-        limits = clopper_pearson(errors, self.trials, (1 - self.confidence) / 2)
-        return tuple(float(limit) for limit in limits)
+    def _limits(self, errors):
+        return tuple(float(limit) for limit in clopper_pearson(errors, self.trials, (1 - self.confidence) / 2))
 
     @property
     def type_one(self) -> tuple:
-        "Lower and upper limit of the probability of a false alarm."
-        return self._interval(self.false_alarms)
+        "Lower and upper limit of the probability of a false alarm; both uppers hold together with `confidence`."
+        return self._limits(self.false_alarms)
 
     @property
     def type_two(self) -> tuple:
-        "Lower and upper limit of the probability of a miss."
-        return self._interval(self.misses)
+        "Lower and upper limit of the probability of a miss; both uppers hold together with `confidence`."
+        return self._limits(self.misses)
 
     @property
     def mu_lower(self) -> float:
@@ -122,14 +136,11 @@ class AuditResult:
 
     def epsilon_lower(self, delta: float) -> float:
         "Lower bound on ε at `delta`; at least 0. The threshold was chosen for μ: another may show a larger ε."
-        check_probability(delta, "delta")
-        one, two = self.type_one[1], self.type_two[1]
-        power = max((1 - delta - two) / one, (1 - delta - one) / two)
-        return max(math.log(power), 0.0) if power > 0 else 0.0
+        return _epsilon_lower(self.type_one[1], self.type_two[1], check_probability(delta, "delta"))
 
     def refutes(self, mu: float) -> bool:
         "Whether the promise of `mu` is refuted with this confidence."
-        return self.mu_lower > check_number(mu, "mu") if mu != math.inf else False
+        return self.mu_lower > _check_claim(mu, "mu")
 
     @property
     def refuted(self) -> bool:
@@ -142,13 +153,6 @@ class AuditResult:
         return (f"{self.trials} fresh runs of each table: {self.false_alarms} false alarms (at most "
                 f"{self.type_one[1]:.3%}), {self.misses} misses (at most {self.type_two[1]:.3%}). With "
                 f"{100 * self.confidence:.6g} % confidence μ ≥ {math.floor(self.mu_lower * 1000) / 1000:g}; {verdict}.")
-
-# %% ../nbs/1_publish/11_audit.ipynb #6cc839e2
-def _mu_lower(false_alarms, misses, trials, confidence):
-    "Lower bound on μ from counts (arrays or ints), at least 0."
-    level = (1 - confidence) / 2
-    one, two = (_upper_limit(np.asarray(errors), trials, level) for errors in (false_alarms, misses))
-    return np.maximum(-ndtri(one) - ndtri(two), 0.0)
 
 # %% ../nbs/1_publish/11_audit.ipynb #0d5f9b51
 _GRID = ndtr(np.linspace(-4.2, 4.2, 301))  # quantiles that reach far into both tails
@@ -227,6 +231,7 @@ def audit_draws(
     """
     trials, confidence = check_integer(trials, "trials", 2), check_probability(confidence, "confidence")
     batch, workers = check_integer(batch, "batch", 1), check_integer(workers, "workers", 1)
+    claimed = None if claimed is None else _check_claim(claimed, "claimed")
     sequences = np.random.SeedSequence(check_generator(random_state).integers(0, 2**32, 8).tolist()).spawn(2)
     null, other = (_run(function, trials, batch, sequence, workers)
                    for function, sequence in zip((draw, draw_neighbor), sequences, strict=True))
@@ -252,11 +257,17 @@ def _statistics(mechanism, X, statistic, trials, rng):
 _DIFFERENT = {"cell": lambda changed: changed.sum(), "record": lambda changed: changed.any(axis=1).sum()}
 
 
-def _check_neighbors(mechanism, X, X_neighbor):
-    "That two tables have one shape and differ in exactly one of what the mechanism hides."
-    values, other = check_table(X)[0], check_table(X_neighbor, "X_neighbor")[0]
+def _check_tables(X, X_neighbor, min_rows=1):
+    "The values of two tables of one shape."
+    values, other = check_table(X, "X", min_rows)[0], check_table(X_neighbor, "X_neighbor", min_rows)[0]
     if values.shape != other.shape:
         raise InputError("X_neighbor", other.shape, f"must have the shape {values.shape} of X")
+    return values, other
+
+
+def _check_neighbors(mechanism, X, X_neighbor):
+    "That two tables differ in exactly one of what the mechanism hides."
+    values, other = _check_tables(X, X_neighbor, min_rows=2)
     different = int(_DIFFERENT[mechanism.neighbors](values != other))
     if different != 1:
         raise InputError("X_neighbor", f"{different} {mechanism.neighbors}s differ",
@@ -378,7 +389,7 @@ def direction_statistic(
     Raises
     ------
     InputError
-        If the tables cannot be used, or there is no noise.
+        If the tables cannot be used or have different shapes, or there is no noise.
 
     Notes
     -----
@@ -390,11 +401,11 @@ def direction_statistic(
     >>> bool(statistic(np.eye(2)) > 0)
     True
     """
-    noise = np.broadcast_to(noise_variance, np.shape(X)[1:])
+    tables = _check_tables(X, X_neighbor)
+    noise = np.broadcast_to(noise_variance, tables[0].shape[1])
     if not (noise > 0).all():
         raise InputError("noise_variance", noise_variance, "give variances greater than 0")
-    one, two = (values.T @ values / len(values) + np.diag(noise)
-                for values in (check_table(X, min_rows=1)[0], check_table(X_neighbor, "X_neighbor", min_rows=1)[0]))
+    one, two = (values.T @ values / len(values) + np.diag(noise) for values in tables)
     ratios, directions = eigh(two, one)
     v = directions[:, np.argmax(np.abs(np.log(ratios)))]
     return EntryStatistic(np.outer(v, v))
@@ -536,7 +547,4 @@ def float_statistic(
     -----
     Mironov (2012), for Gaussian noise by `reachable`.
     """
-    values, other = check_table(X, min_rows=1)[0], check_table(X_neighbor, "X_neighbor", min_rows=1)[0]
-    if values.shape != other.shape:
-        raise InputError("X_neighbor", other.shape, f"must have the shape {values.shape} of X")
-    return _FloatStatistic(values, other, check_positive(sigma, "sigma"))
+    return _FloatStatistic(*_check_tables(X, X_neighbor), check_positive(sigma, "sigma"))
