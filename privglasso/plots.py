@@ -7,6 +7,8 @@ __all__ = ['COLORS', 'EDGE_STYLES', 'DASHES', 'use_theme', 'plot_precision', 'gr
            'plot_tradeoff']
 
 # %% ../nbs/0_ground/03_plots.ipynb #299973b2
+import re
+
 import networkx as nx
 import numpy as np
 import seaborn as sns
@@ -23,6 +25,8 @@ from .validation import InputError, check_symmetric
 COLORS = {
     "raw": "#0b4f8a",  # the data nobody but the publisher sees, and estimates from it
     "private": "#d46ab8",  # the released table itself
+    "covariance": "#697800",  # a released covariance, and estimates from it beside those from a table
+    "synthetic": "#7a33f0",  # released synthetic data, likewise
     "naive": "#d55e00",  # an estimate from the release that ignores its noise
     "corrected": "#029e73",  # an estimate from the release with the noise subtracted
     "found": "#029e73",  # an edge that is true and estimated
@@ -62,7 +66,19 @@ def use_theme():
         set_matplotlib_formats("svg", metadata={"Date": None})
         formatter = shell.display_formatter.formatters["image/svg+xml"]
         draw = formatter.lookup_by_type(plt.Figure)
-        formatter.for_type(plt.Figure, lambda figure: draw(figure).replace("\n", " "))  # a notebook quotes every line
+        formatter.for_type(plt.Figure, lambda figure: _compact(draw(figure)))
+
+
+def _compact(svg):
+    "The same picture in fewer letters, on one line, for a notebook quotes every line: no hundredth of a point is seen."
+    svg = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", svg)
+    svg = re.sub(r' (d|x|y)="[^"]*"', lambda place: re.sub(r"\d+\.\d{3,}", _rounded, place[0]), svg)
+    return re.sub(r"\s+", " ", svg).replace("> <", "><")
+
+
+def _rounded(number):
+    "A matched number with two decimals."
+    return f"{float(number[0]):.2f}"
 
 
 def _ipython():
