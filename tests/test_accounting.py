@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from privglasso import accounting
 from privglasso.accounting import (
     Budget,
+    BudgetBook,
     BudgetError,
     BudgetFileError,
     PrivacyLoss,
@@ -65,7 +66,8 @@ PAIR = st.tuples(st.integers(1, 6), st.floats(0.6, 9.0))
 def test_the_account_is_valid_monotone_and_never_above_the_simple_ones(pairs, epsilon):
     loss = PrivacyLoss(tuple(pairs))
     delta = loss.delta(epsilon)
-    assert 0 < delta <= 1 and delta <= delta_gdp(epsilon, loss.mu) * (1 + 1e-12)
+    simple = delta_gdp(epsilon, loss.mu)
+    assert 0 <= delta <= min(1, simple * (1 + 1e-12)) and (delta > 0 or simple == 0)  # far below 1e-300 there is only 0
     assert delta <= max(delta_zcdp(epsilon, loss.rho), 1e-36) * (1 + 1e-3)
     assert delta >= max(delta_exact(epsilon, *pair) for pair in pairs) * (1 - 1e-9)  # one of them alone
     assert loss.delta(epsilon + 0.1) <= delta
@@ -201,6 +203,14 @@ def test_an_empty_budget_has_everything_left(budget):
     assert budget.spent().mu == 0 and budget.left() == record(1.0) == budget.limit()
     assert budget.remaining(1e-5) == record(1.0).epsilon(1e-5)
     assert budget.table().empty and list(budget.table().columns) == ["label", "time", "mechanism", "mu record"]
+
+
+def test_who_may_only_read_sees_the_same(budget):
+    book = BudgetBook(budget.path)
+    budget.spend(record(0.6), label="first")
+    assert str(book) == str(budget) and repr(book) == "BudgetBook('budget.json')"
+    assert book.left() == budget.left() and book.table().equals(budget.table())
+    assert not book.allows(record(0.9)) and not hasattr(book, "spend") and not hasattr(book, "publish")
 
 
 def test_spending_is_written_down(budget):

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from joblib.externals.loky import get_reusable_executor
 
 from privglasso import correction, runner
 from privglasso.runner import ResultsFolder, StaleResults, Study, StudyError, choices, code_version, run_study
@@ -57,7 +58,9 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     sys.modules.pop("toy_module", None)
     importlib.invalidate_caches()
+    get_reusable_executor().shutdown(wait=True)  # workers of an earlier test do not know this folder
     yield importlib.import_module("toy_module")
+    get_reusable_executor().shutdown(wait=True)
     sys.modules.pop("toy_module", None)
 
 
