@@ -77,7 +77,7 @@ def _smallest(error, precision, level, power):
         return math.nan
     deviation = np.sqrt(_pairs(error.precision_variance(precision) / np.outer(diagonal, diagonal)).max())
     smallest = (ndtri(power) - ndtri(level / (p * (p - 1)))) * deviation
-    return float(smallest) if smallest < 1 else math.inf
+    return max(float(smallest), 0.0) if smallest < 1 else math.inf  # a power that false alarms alone reach asks nothing
 
 # %% ../nbs/1_publish/12_planning.ipynb #3fdb0184
 def assumed_covariance(mechanism, p, spread=0.125):
@@ -121,6 +121,13 @@ def _named(mechanisms):
     return dict(zip(numbered, given, strict=True))
 
 
+def _promise(mechanism, n, p, delta):
+    "What a mechanism promises, and its noise."
+    guarantee = mechanism.guarantee(n, p)
+    return {"neighbors": mechanism.neighbors, "mu": guarantee.mu, "epsilon": guarantee.epsilon(delta), "delta": delta,
+            "noise_std": float(np.max(mechanism.noise_std(n, p)))}
+
+# %% ../nbs/1_publish/12_planning.ipynb #215b14f0
 def plan(mechanisms, n, p, *, covariance=None, spread=0.125, delta=None, level=0.05, power=0.8):
     """What each mechanism would promise and what its release could tell, before any data is seen.
 
@@ -159,29 +166,34 @@ def plan(mechanisms, n, p, *, covariance=None, spread=0.125, delta=None, level=0
         raise InputError("mechanisms", mechanisms, "give at least one mechanism")
     covariance = None if covariance is None else _check_covariance(covariance, p)
     delta = n**-2.0 if delta is None else check_probability(delta, "delta")
-    return pd.DataFrame([_row(name, mechanism, n, p, delta)
-                         | _resolution_of(mechanism, n, p, covariance, spread, level, power)
-                         for name, mechanism in named.items()])
-
-
-def _row(name, mechanism, n, p, delta):
-    "What a mechanism promises, and its noise."
-    guarantee = mechanism.guarantee(n, p)
-    return {"mechanism": name, "neighbors": mechanism.neighbors, "mu": guarantee.mu,
-            "epsilon": guarantee.epsilon(delta), "delta": delta,
-            "noise_std": float(np.max(mechanism.noise_std(n, p)))}
-
-
-def _resolution_of(mechanism, n, p, covariance, spread, level, power):
-    "What its release could tell."
-    assumed = assumed_covariance(mechanism, p, spread) if covariance is None else covariance
-    return resolution(mechanism.sampling_error(assumed, n), assumed, level, power)
+    rows = []
+    for name, mechanism in named.items():
+        promise = _promise(mechanism, n, p, delta)
+        assumed = assumed_covariance(mechanism, p, spread) if covariance is None else covariance
+        resolved = resolution(mechanism.sampling_error(assumed, n), assumed, level, power)
+        rows.append({"mechanism": name} | promise | resolved)
+    return pd.DataFrame(rows)
 
 # %% ../nbs/1_publish/12_planning.ipynb #5441bffe
-_EPSILONS = (1e-3, 1e4)
-_MOST_RECORDS = 10**12
+def _finds(make, epsilon, n, p, target, delta=None, **assumptions):
+    "Whether the release of n records at `epsilon` shows every partial correlation of the target's size."
+    delta = n**-2.0 if delta is None else check_probability(delta, "delta")
+    planned = plan(make(epsilon=epsilon, delta=delta), n, p, delta=delta, **assumptions)
+    return planned.smallest_partial_correlation[0] <= target
 
 
+def _first(enough, low, high, width=1e-5):
+    "Where a question about 10^x, once answered yes, stays yes, rounded upward; infinity if never up to `high`."
+    if not enough(10**high):
+        return math.inf
+    if enough(10**low):
+        return 10**low
+    while high - low > width:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(10**middle) else (middle, high)
+    return 10**high
+
+# %% ../nbs/1_publish/12_planning.ipynb #02b82732
 def epsilon_needed(make, n, p, partial_correlation, **assumptions):
     """The least ε at which every partial correlation of a given size can be found.
 
@@ -190,7 +202,7 @@ def epsilon_needed(make, n, p, partial_correlation, **assumptions):
     make : callable
         ``make(epsilon=..., delta=...)`` gives a mechanism: ``functools.partial(GaussianMechanism, bounds)``.
     n, p : int
-        Numbers of records and of columns.
+        Numbers of records and of columns; at least two columns, or there is nothing to be found.
     partial_correlation : float
         Size of the smallest edge to be found, between 0 and 1.
     assumptions : optional
@@ -205,19 +217,13 @@ def epsilon_needed(make, n, p, partial_correlation, **assumptions):
     Raises
     ------
     InputError
-        As `plan`.
+        As `plan`, or if there is one column.
     """
     target = check_probability(partial_correlation, "partial_correlation")
-    n, delta = check_integer(n, "n", 2), assumptions.pop("delta", None)
-    delta = n**-2.0 if delta is None else check_probability(delta, "delta")
+    n, p = check_integer(n, "n", 2), check_integer(p, "p", 2)
+    return _first(lambda epsilon: _finds(make, epsilon, n, p, target, **assumptions), -3.0, 4.0)
 
-    def enough(log_epsilon):
-        mechanism = make(epsilon=10**log_epsilon, delta=delta)
-        return plan(mechanism, n, p, delta=delta, **assumptions).smallest_partial_correlation[0] <= target
-
-    return 10 ** _first(enough, *np.log10(_EPSILONS), 1e-5)
-
-
+# %% ../nbs/1_publish/12_planning.ipynb #c1935a00
 def records_needed(make, p, partial_correlation, epsilon, **assumptions):
     """The least number of records with which every partial correlation of a given size can be found at `epsilon`.
 
@@ -236,28 +242,11 @@ def records_needed(make, p, partial_correlation, epsilon, **assumptions):
     Raises
     ------
     InputError
-        As `plan`.
+        As `epsilon_needed`.
     """
-    target, delta = check_probability(partial_correlation, "partial_correlation"), assumptions.pop("delta", None)
-
-    def enough(log_n):
-        n = math.ceil(10**log_n)
-        mechanism = make(epsilon=epsilon, delta=n**-2.0 if delta is None else delta)
-        return plan(mechanism, n, p, delta=delta, **assumptions).smallest_partial_correlation[0] <= target
-
-    return float(np.ceil(10 ** _first(enough, math.log10(2), math.log10(_MOST_RECORDS), 1e-5)))
-
-
-def _first(enough, low, high, width):
-    "Where a question, once answered yes, stays yes: an upper bound within `width`; infinity if never up to `high`."
-    if not enough(high):
-        return math.inf
-    if enough(low):
-        return low
-    while high - low > width:
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    target, p = check_probability(partial_correlation, "partial_correlation"), check_integer(p, "p", 2)
+    enough = lambda n: _finds(make, epsilon, math.ceil(n), p, target, **assumptions)
+    return float(np.ceil(_first(enough, math.log10(2), 12.0)))
 
 # %% ../nbs/1_publish/12_planning.ipynb #ffd967e2
 def plan_over(kinds, ns, p, epsilons=(1.0, 8.0), **assumptions):

@@ -88,6 +88,11 @@ def test_the_noise_of_a_covariance_adds_its_variance():
     assert found["effective_n"] == pytest.approx(1 / (1 / 400 + 0.01))
 
 
+def test_a_power_that_false_alarms_alone_reach_asks_for_no_size():
+    found = resolution(SamplingError(((np.eye(2), 100),)), np.eye(2), level=0.5, power=0.1)
+    assert found["smallest_partial_correlation"] == 0  # below 0 by the formula
+
+
 def test_the_worst_pair_counts():
     noise = np.zeros((3, 3))
     noise[0, 2] = noise[2, 0] = 0.02
@@ -193,6 +198,8 @@ def test_bad_plans(arguments, complaint):
     (lambda: records_needed(KINDS["table"], 3, 0.1, epsilon=-1), "epsilon=-1"),
     (lambda: records_needed(KINDS["table"], 3, "0.1", epsilon=1), "partial_correlation='0.1'"),
     (lambda: plan_over(KINDS, [100, 1], 3), "ns=1"),
+    (lambda: epsilon_needed(KINDS["table"], 100, 1, 0.1), "p=1"),  # no pairs: neither an ε nor a number is enough
+    (lambda: records_needed(KINDS["table"], 1, 0.1, epsilon=1), "p=1"),
 ])
 def test_bad_questions(call, complaint):
     with pytest.raises(InputError, match=complaint):
