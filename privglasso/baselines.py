@@ -7,6 +7,7 @@ __all__ = ['ColumnwiseResult', 'neighborhood_path', 'scio_path', 'wishart_path',
 
 # %% ../nbs/2_recover/10_baselines.ipynb #8e431105
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .estimators import _GraphModel
 from .kernels import kernel
-from .selection import simultaneous_alpha
+from .selection import _alpha_above_errors
 from .solvers import nearest_psd
 from .validation import InputError, check_positive, check_probability, check_symmetric
 
@@ -257,62 +258,36 @@ def wishart_path(
     return [ColumnwiseResult(share, (M + M.T) / 2) for share, M in inverses]
 
 # %% ../nbs/2_recover/10_baselines.ipynb #a7f63a78
+@dataclass(eq=False, repr=False)
 class _Baseline(_GraphModel):
-    "What the three share: correlations, made safe, and a precision matrix that need not be definite."
+    """What the three share: correlations, made safe, and a precision matrix that need not be definite.
+
+    Attributes
+    ----------
+    projection_ : float
+        By how much an entry of the corrected correlations was moved, at most, to make them positive definite;
+        0 if they were.
+    """
 
     scale = True
 
-    def _prepare(self, X):
-        "Evidence, safe correlations and standard deviations."
-        data = self._read(X)
-        self.corrected_covariance_ = data.corrected
-        matrix, deviations = self._matrix(data.corrected)
-        safe, self.projection_ = _definite(matrix)
-        return data, safe, deviations
+    def _matrix(self, corrected):
+        "Safe correlations and their units."
+        matrix, units = super()._matrix(corrected)
+        matrix, self.projection_ = _definite(matrix)
+        return matrix, units
 
-    def _penalty(self, data):
-        "The penalty given, or the one that exceeds all errors."
-        if self.alpha is not None:
-            return check_positive(self.alpha, "alpha")
-        variance = data.error.correlation_variance(data.corrected)
-        return simultaneous_alpha(variance, self.level) or np.finfo(float).eps  # one column: nothing to choose
 
-    def score(self, X, y=None):
-        """Mean Gaussian log-likelihood, per row, of the rows of `X` as they were before noise was added.
-
-        Parameters
-        ----------
-        X : a release with a table, or (n, p) array or DataFrame
-            Held-out rows. A release brings its own noise variance; that of a table is `noise_variance_`.
-        y : ignored
-
-        Returns
-        -------
-        float
-            In nats; minus infinity if `precision_` is not positive definite, for then it is no model of any row.
-
-        Raises
-        ------
-        InputError
-            If a release has no rows.
-        """
-        value = super().score(X)
-        return value if np.linalg.eigvalsh(self.precision_)[0] > 0 else -np.inf
-
-# %% ../nbs/2_recover/10_baselines.ipynb #5ca81251
-class NeighborhoodSelection(_Baseline):
-    """Graph by lasso regressions of each column on all others, from a release whose noise is subtracted.
+@dataclass(eq=False, repr=False)
+class _Columnwise(_Baseline):
+    """A lasso for each column.
 
     Parameters
     ----------
     alpha : float or None
         Penalty on the scale of correlations; by `level` when None.
-    rule : {"and", "or"}
-        Whether both columns of a pair must choose the other, or one.
     level : float
         Probability with which some correlation may be further off than alpha, when that is None.
-    noise_variance : float or array of shape (p,)
-        Variance of the noise, in squared units of the table. A release brings its own.
 
     Attributes
     ----------
@@ -320,99 +295,58 @@ class NeighborhoodSelection(_Baseline):
         The penalty.
     precision_ : array of shape (p, p)
         Symmetric, exactly sparse, in units of the table; *not* always positive definite.
-    projection_ : float
-        By how much an entry of the corrected correlations was moved, at most, to make them positive definite;
-        0 if they were.
-    graph_, edges_ and more
-        As of `PrivateGraphicalLasso`.
+    """
+
+    alpha: float | None = None
+    _: KW_ONLY
+    level: float = 0.05
+
+    def _estimate(self, data, matrix, units):
+        given = self.alpha is not None
+        self.alpha_ = check_positive(self.alpha, "alpha") if given else _alpha_above_errors(data, True, self.level)
+        (step,) = self._path(matrix, [self.alpha_])
+        self.precision_ = step.precision / units
+
+# %% ../nbs/2_recover/10_baselines.ipynb #5ca81251
+@dataclass(eq=False, repr=False)
+class NeighborhoodSelection(_Columnwise):
+    """Graph by lasso regressions of each column on all others, from a release whose noise is subtracted.
+
+    Parameters
+    ----------
+    rule : {"and", "or"}
+        Whether both columns of a pair must choose the other, or one.
 
     Notes
     -----
     Meinshausen & Bühlmann (2006); see `neighborhood_path`.
     """
 
-    def __init__(self, alpha=None, *, rule="and", level=0.05, noise_variance=0.0):
-        self.alpha = alpha
-        self.rule = rule
-        self.level = level
-        self.noise_variance = noise_variance
+    _: KW_ONLY
+    rule: str = "and"
 
-    def fit(self, X, y=None):
-        """Fit a release, or a table with noise of variance `noise_variance`; `y` is ignored.
+    def _path(self, matrix, alphas):
+        return neighborhood_path(matrix, alphas, self.rule)
 
-        Parameters
-        ----------
-        X : a release of any kind, or (n, p) array or DataFrame
 
-        Raises
-        ------
-        InputError, CovarianceError
-            If an argument is bad or a column has no usable variance.
-        """
-        rule, (data, matrix, deviations) = _check_rule(self.rule), self._prepare(X)
-        self.alpha_ = self._penalty(data)
-        (step,) = neighborhood_path(matrix, [self.alpha_], rule)
-        self.precision_ = step.precision / np.outer(deviations, deviations)
-        return self
-
-# %% ../nbs/2_recover/10_baselines.ipynb #0c7f8c23
-class SCIO(_Baseline):
+@dataclass(eq=False, repr=False)
+class SCIO(_Columnwise):
     """Sparse column-wise inverse of the covariance, from a release whose noise is subtracted.
-
-    Parameters
-    ----------
-    alpha : float or None
-        Penalty between 0 and 1; by `level` when None.
-    level : float
-        Probability with which some correlation may be further off than alpha, when that is None.
-    noise_variance : float or array of shape (p,)
-        Variance of the noise, in squared units of the table. A release brings its own.
-
-    Attributes
-    ----------
-    alpha_ : float
-        The penalty.
-    precision_ : array of shape (p, p)
-        Symmetric, exactly sparse, in units of the table; *not* always positive definite.
-    projection_ : float
-        By how much an entry of the corrected correlations was moved, at most, to make them positive definite;
-        0 if they were.
-    graph_, edges_ and more
-        As of `PrivateGraphicalLasso`.
 
     Notes
     -----
-    Liu & Luo (2015); see `scio_path`. They choose the penalty by cross-validation; their theorem wants it above the
-    largest error times a norm of the unknown precision matrix, for which 1 is taken here.
+    Liu & Luo (2015); see `scio_path`. The penalty must be below 1. They choose it by cross-validation; their theorem
+    wants it above the largest error times a norm of the unknown precision matrix, for which 1 is taken here.
     """
 
-    def __init__(self, alpha=None, *, level=0.05, noise_variance=0.0):
-        self.alpha = alpha
-        self.level = level
-        self.noise_variance = noise_variance
-
-    def fit(self, X, y=None):
-        """Fit a release, or a table with noise of variance `noise_variance`; `y` is ignored.
-
-        Parameters
-        ----------
-        X : a release of any kind, or (n, p) array or DataFrame
-
-        Raises
-        ------
-        InputError, CovarianceError
-            If an argument is bad, no penalty below 1 exceeds the errors, or a column has no usable variance.
-        """
-        data, matrix, deviations = self._prepare(X)
-        self.alpha_ = self._penalty(data)
-        if self.alpha_ >= 1:
-            raise InputError("alpha", self.alpha_,
+    def _path(self, matrix, alphas):
+        if alphas[0] >= 1:
+            raise InputError("alpha", alphas[0],
                              "no column has an estimate at 1 or more: give a smaller one, or more rows")
-        (step,) = scio_path(matrix, [self.alpha_])
-        self.precision_ = step.precision / np.outer(deviations, deviations)
-        return self
+        return scio_path(matrix, alphas)
 
 # %% ../nbs/2_recover/10_baselines.ipynb #292a6f06
+@dataclass(eq=False, repr=False)
 class WishartPrior(_Baseline):
     """Posterior mean of the precision matrix under a Wishart prior, its small entries set to zero.
 
@@ -422,8 +356,6 @@ class WishartPrior(_Baseline):
         For how many rows the prior counts, in which all columns are independent; the number of columns when None.
     level : float
         Probability with which some entry may be called an edge that is not, were the estimate unbiased.
-    noise_variance : float or array of shape (p,)
-        Variance of the noise, in squared units of the table. A release brings its own.
 
     Attributes
     ----------
@@ -433,36 +365,18 @@ class WishartPrior(_Baseline):
         Its entries in their standard deviations, which count the noise; 0 on the diagonal.
     precision_ : array of shape (p, p)
         The posterior mean where the z-score is beyond the quantile, 0 elsewhere; *not* always positive definite.
-    projection_ : float
-        By how much an entry of the corrected correlations was moved, at most, to make them positive definite;
-        0 if they were.
-    graph_, edges_ and more
-        As of `PrivateGraphicalLasso`.
 
     Notes
     -----
     Kuismin & Sillanpää (2016), whose prior and decision have other constants; see `wishart_path`.
     """
 
-    def __init__(self, prior_rows=None, *, level=0.05, noise_variance=0.0):
-        self.prior_rows = prior_rows
-        self.level = level
-        self.noise_variance = noise_variance
+    prior_rows: float | None = None
+    _: KW_ONLY
+    level: float = 0.05
 
-    def fit(self, X, y=None):
-        """Fit a release, or a table with noise of variance `noise_variance`; `y` is ignored.
-
-        Parameters
-        ----------
-        X : a release of any kind, or (n, p) array or DataFrame
-
-        Raises
-        ------
-        InputError, CovarianceError
-            If an argument is bad or a column has no usable variance.
-        """
-        level, (data, matrix, deviations) = check_probability(self.level, "level"), self._prepare(X)
-        p, units = len(matrix), np.outer(deviations, deviations)
+    def _estimate(self, data, matrix, units):
+        p, level = len(matrix), check_probability(self.level, "level")
         rows = float(p) if self.prior_rows is None else check_positive(self.prior_rows, "prior_rows")
         (step,) = wishart_path(matrix, [rows / (data.n + rows)])
         self.posterior_mean_ = step.precision / units
@@ -471,4 +385,3 @@ class WishartPrior(_Baseline):
         np.fill_diagonal(self.z_scores_, 0)
         quantile = -ndtri(level / max(p * (p - 1), 1))
         self.precision_ = np.where((np.abs(self.z_scores_) > quantile) | np.eye(p, dtype=bool), self.posterior_mean_, 0)
-        return self

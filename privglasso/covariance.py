@@ -143,95 +143,6 @@ def correlation_scale(
     np.fill_diagonal(correlation, 1.0)
     return correlation, deviation
 
-# %% ../nbs/0_ground/07_covariance.ipynb #e3686b79
-def _positive_part(A):
-    "The matrix with negative eigenvalues replaced by 0; itself when it has none."
-    A = check_symmetric(A, "parts")
-    values, vectors = np.linalg.eigh(A)
-    return A if values[0] >= 0 else (vectors * np.maximum(values, 0)) @ vectors.T
-
-
-@dataclass(frozen=True, eq=False)
-class SamplingError:
-    """How far the entries of a corrected covariance may be from the population's.
-
-    Parameters
-    ----------
-    parts : tuple of (array of shape (p, p), int)
-        Each the covariance A of Gaussian rows *as seen*, noise included, and the number of rows.
-    noise : array of shape (p, p) or float
-        Variance of independent symmetric noise that was added to the entries, in squared units of the covariance.
-
-    Raises
-    ------
-    InputError
-        If the matrices are not symmetric of one shape, rows are not counted in integers, or a variance is negative.
-
-    Notes
-    -----
-    Isserlis (1918) for the fourth moments of Gaussian rows; to first order for correlations and precisions.
-
-    Examples
-    --------
-    >>> error = SamplingError([([[2.0]], 100)])
-    >>> error.covariance_variance().tolist(), error.precision_variance([[1.0]]).tolist()
-    ([[0.08]], [[0.08]])
-    """
-
-    parts: tuple
-    noise: np.ndarray = 0.0
-
-    def __post_init__(self):
-        parts = tuple((_positive_part(A), check_integer(n, "parts", 1)) for A, n in self.parts)
-        shapes = {A.shape for A, _ in parts} | ({np.shape(self.noise)} - {()})
-        if len(shapes) != 1 or not parts:
-            raise InputError("parts, noise", sorted(shapes), "give matrices of one shape")
-        noise = check_symmetric(np.broadcast_to(self.noise, shapes.pop()), "noise")
-        if (noise < 0).any():
-            raise InputError("noise", float(noise.min()), "variances are at least 0")
-        object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "noise", noise)
-
-    def covariance_variance(self) -> np.ndarray:
-        "(p, p) variance of each entry of the corrected covariance."
-        return sum(_wishart_variance(A) / n for A, n in self.parts) + self.noise
-
-    def correlation_variance(self, S) -> np.ndarray:
-        """Variance of each corrected correlation, the errors of the two scales included; 0 on the diagonal.
-
-        Parameters
-        ----------
-        S : array of shape (p, p)
-            The corrected covariance, with a positive diagonal.
-
-        Returns
-        -------
-        ndarray of shape (p, p)
-        """
-        r, deviation = correlation_scale(S)
-        units = np.outer(deviation, deviation)
-        V = self.noise / units**2
-        variance = sum(_correlation_variance(A / units, r) / n for A, n in self.parts)
-        variance = variance + V + r**2 * np.add.outer(np.diag(V), np.diag(V)) / 4
-        np.fill_diagonal(variance, 0.0)
-        return variance
-
-    def precision_variance(self, precision) -> np.ndarray:
-        """Variance of each entry of an (unpenalised, or debiased) estimate of the precision matrix.
-
-        Parameters
-        ----------
-        precision : array of shape (p, p)
-            The precision matrix, or an estimate of it.
-
-        Returns
-        -------
-        ndarray of shape (p, p)
-        """
-        Theta = check_symmetric(precision, "precision")
-        variance = sum(_wishart_variance(Theta @ A @ Theta) / n for A, n in self.parts)
-        return variance + _noise_bracket(Theta, self.noise)
-
 # %% ../nbs/0_ground/07_covariance.ipynb #565557ef
 def _wishart_variance(A):
     "n times the variance of the entries of a covariance of n rows."
@@ -252,3 +163,102 @@ def _noise_bracket(Theta, V):
     squares, off_diagonal = Theta**2, V - np.diag(np.diag(V))
     products = [Theta * row for row in Theta]  # of row i: (p, p) with Theta_ik Theta_jk at (j, k)
     return squares @ off_diagonal @ squares.T + [((u @ V) * u).sum(axis=1) for u in products]
+
+# %% ../nbs/0_ground/07_covariance.ipynb #6a0654b1
+def _of_size(matrix, name, p):
+    "A symmetric matrix of p columns."
+    matrix = check_symmetric(matrix, name)
+    if len(matrix) != p:
+        raise InputError(name, f"matrix of shape {matrix.shape}", f"give a {p} by {p} matrix, like the parts")
+    return matrix
+
+
+def _positive_part(A):
+    "The matrix with negative eigenvalues replaced by 0; itself when it has none."
+    A = check_symmetric(A, "parts")
+    values, vectors = np.linalg.eigh(A)
+    return A if values[0] >= 0 else (vectors * np.maximum(values, 0)) @ vectors.T
+
+
+def _check_parts(parts):
+    "Pairs of a covariance, all of one size, and a number of rows."
+    try:
+        pairs = [(A, n) for A, n in parts]
+    except (TypeError, ValueError) as error:
+        raise InputError("parts", type(parts).__name__, "give pairs: a covariance and its number of rows") from error
+    pairs = tuple((_positive_part(A), check_integer(n, "parts", 1)) for A, n in pairs)
+    shapes = sorted({A.shape for A, _ in pairs})
+    if len(shapes) != 1:
+        raise InputError("parts", shapes, "give at least one covariance, and all of one shape")
+    return pairs
+
+
+def _check_noise(noise, p):
+    "A variance for each of p by p entries."
+    noise = _of_size(np.full((p, p), noise) if np.ndim(noise) == 0 else noise, "noise", p)
+    if (noise < 0).any():
+        raise InputError("noise", float(noise.min()), "variances are at least 0")
+    return noise
+
+# %% ../nbs/0_ground/07_covariance.ipynb #84c289f0
+@dataclass(frozen=True, eq=False)
+class SamplingError:
+    """How far the entries of a corrected covariance may be from the population's.
+
+    Parameters
+    ----------
+    parts : tuple of (array of shape (p, p), int)
+        Each the covariance A of Gaussian rows *as seen*, noise included, and the number of rows.
+    noise : array of shape (p, p) or float
+        Variance of independent symmetric noise that was added to the entries, in squared units of the covariance.
+
+    Raises
+    ------
+    InputError
+        If the matrices are not symmetric of one shape, rows are not counted in integers, or a variance is negative;
+        and by each method, if a matrix is of another shape.
+
+    Notes
+    -----
+    Isserlis (1918) for the fourth moments of Gaussian rows; to first order for correlations and precisions.
+
+    Examples
+    --------
+    >>> error = SamplingError([([[2.0]], 100)])
+    >>> error.covariance_variance().tolist(), error.precision_variance([[1.0]]).tolist()
+    ([[0.08]], [[0.08]])
+    """
+
+    parts: tuple
+    noise: np.ndarray = 0.0
+
+    def __post_init__(self):
+        parts = _check_parts(self.parts)
+        object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "noise", _check_noise(self.noise, len(parts[0][0])))
+
+    def covariance_variance(self) -> np.ndarray:
+        "(p, p) variance of each entry of the corrected covariance."
+        return sum(_wishart_variance(A) / n for A, n in self.parts) + self.noise
+
+    def correlation_variance(
+        self,
+        S,  # (p, p) the corrected covariance, with a positive diagonal
+    ) -> np.ndarray:  # (p, p)
+        "Variance of each corrected correlation, the errors of the two scales included; 0 on the diagonal."
+        r, deviation = correlation_scale(_of_size(S, "S", len(self.noise)))
+        units = np.outer(deviation, deviation)
+        V = self.noise / units**2
+        variance = sum(_correlation_variance(A / units, r) / n for A, n in self.parts)
+        variance = variance + V + r**2 * np.add.outer(np.diag(V), np.diag(V)) / 4
+        np.fill_diagonal(variance, 0.0)
+        return variance
+
+    def precision_variance(
+        self,
+        precision,  # (p, p) the precision matrix, or an estimate of it
+    ) -> np.ndarray:  # (p, p)
+        "Variance of each entry of an (unpenalised, or debiased) estimate of the precision matrix."
+        Theta = _of_size(precision, "precision", len(self.noise))
+        variance = sum(_wishart_variance(Theta @ A @ Theta) / n for A, n in self.parts)
+        return variance + _noise_bracket(Theta, self.noise)

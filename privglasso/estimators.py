@@ -6,8 +6,11 @@
 __all__ = ['PrivateGraphicalLasso', 'PrivateGraphicalLassoCV', 'adaptive_weights']
 
 # %% ../nbs/2_recover/08_estimators.ipynb #4e9e2cf4
+import inspect
 import numbers
+import re
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import networkx as nx
@@ -30,17 +33,21 @@ from .validation import InputError, check_number, check_positive, check_table
 
 # %% ../nbs/2_recover/08_estimators.ipynb #c540158e
 def _alpha_scale(corrected, scale):
-    "The matrix on which alpha acts, and the standard deviations that lead back to the data's units."
-    return correlation_scale(corrected) if scale else (corrected, np.ones(len(corrected)))
+    "The matrix on which alpha acts, and what its entries are multiplied by to be in the data's units."
+    if not scale:
+        return corrected, np.ones_like(corrected)
+    correlation, deviations = correlation_scale(corrected)
+    return correlation, np.outer(deviations, deviations)
 
 # %% ../nbs/2_recover/08_estimators.ipynb #48fb4c4c
 class _Evidence(NamedTuple):
-    "What the data say of the covariance, and the rows if they are independent."
+    "What the data say of the covariance, the rows if they are independent, and the kind of the data for messages."
 
     corrected: np.ndarray
     error: SamplingError
     n: int
     rows: pd.DataFrame | None
+    kind: str
 
 
 def _is_release(X):
@@ -48,17 +55,26 @@ def _is_release(X):
     return hasattr(X, "noise_variance") and not hasattr(X, "shape")
 
 
+def _table_of(X):
+    "The table, a release's or plain, and how many rows it must have: 1 if it is only the location of a release."
+    if not _is_release(X):
+        return X, 2
+    if getattr(X, "table", None) is None:
+        return pd.DataFrame([X.location], columns=X.columns), 1
+    return X.table, 2
+
+
 def _table_evidence(table, noise_variance):
     "What a table with noise of known variance says."
     error = SamplingError(((sample_covariance(table), len(table)),))
-    return _Evidence(noise_corrected_covariance(table, noise_variance), error, len(table), table)
+    return _Evidence(noise_corrected_covariance(table, noise_variance), error, len(table), table, "table")
 
 
 def _release_evidence(release, rows):
     "What a release says of itself; its rows count as a sample only if nothing else is in the error."
     error = release.sampling_error()
-    sample = len(error.parts) == 1 and not error.noise.any()
-    return _Evidence(release.corrected_covariance(), error, release.n, rows if sample else None)
+    rows = rows if len(error.parts) == 1 and not error.noise.any() else None
+    return _Evidence(release.corrected_covariance(), error, release.n, rows, type(release).__name__)
 
 # %% ../nbs/2_recover/08_estimators.ipynb #a5829581
 def _agreed_noise(given, X, p):
@@ -72,60 +88,94 @@ def _agreed_noise(given, X, p):
     return own
 
 # %% ../nbs/2_recover/08_estimators.ipynb #c11cd7ef
-class _ReadsReleases(BaseEstimator):
-    "What the estimators share: reading a release, and keeping a result in the data's units."
+def _entries(docstring, title):
+    "Where a docstring lists what stands under a title: from below the title to a blank line."
+    return re.search(rf"(?<=^{title}\n{'-' * len(title)}\n).+?(?=\n\n|\n?\Z)", docstring, re.MULTILINE | re.DOTALL)
 
-    def __init__(self, *, noise_variance, scale, penalize_diagonal, solver, tol, max_iter):
-        self.noise_variance = noise_variance
-        self.scale = scale
-        self.penalize_diagonal = penalize_diagonal
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
+
+def _with_inherited(docstring, parent):
+    "A docstring whose Parameters and Attributes go on with those of its parent's."
+    head, *notes = re.split(r"(?=\n\nNotes\n)", inspect.cleandoc(docstring))
+    for title in ("Parameters", "Attributes"):
+        own, inherited = _entries(head, title), _entries(parent, title)
+        if own and inherited:
+            head = f"{head[:own.end()]}\n{inherited[0]}{head[own.end():]}"
+        elif inherited:
+            head += f"\n\n{title}\n{'-' * len(title)}\n{inherited[0]}"
+    return "".join([head, *notes])
+
+
+class _Documented(BaseEstimator):
+    "An estimator whose subclasses' docstrings inherit entries."
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:  # python -OO has none
+            cls.__doc__ = _with_inherited(cls.__doc__, cls.__base__.__doc__)
+
+# %% ../nbs/2_recover/08_estimators.ipynb #21f737cc
+@dataclass(eq=False, repr=False)
+class _ReadsReleases(_Documented):
+    """An estimator that reads a release; a subclass says in `_estimate` what follows from it.
+
+    Parameters
+    ----------
+    noise_variance : float or array of shape (p,)
+        Variance (not standard deviation) of the noise, in squared units of the table. A release brings its own.
+
+    Attributes
+    ----------
+    corrected_covariance_ : array of shape (p, p)
+        Covariance with the noise's share subtracted; may be indefinite.
+    location_, noise_variance_ : arrays of shape (p,)
+        Column means, and the noise variance that was subtracted.
+    """
+
+    _: KW_ONLY
+    noise_variance: float | np.ndarray = 0.0
+
+    def fit(self, X, y=None):
+        """Fit a release, or a table with noise of variance `noise_variance`; `y` is ignored.
+
+        Parameters
+        ----------
+        X : a release of any kind, or (n, p) array or DataFrame
+
+        Raises
+        ------
+        InputError, CovarianceError
+            If an argument is bad, a column has no usable variance, or rows are needed and the release has none.
+        InfeasibleError, GraphFitError
+            If there is no estimate; names an alpha at which there is one.
+        """
+        data = self._read(X)
+        self.corrected_covariance_ = data.corrected
+        self._estimate(data, *self._matrix(data.corrected))
+        return self
 
     def _read(self, X):
         "Check the data, set what is known before anything is solved, and return what they say."
-        table = X if not _is_release(X) else getattr(X, "table", None)
-        if table is None:
-            self._remember(pd.DataFrame([X.location], columns=X.columns), X, 1)
-            return _release_evidence(X, None)
-        rows = self._remember(table, X, 2)
-        return (_release_evidence(X, rows) if hasattr(X, "sampling_error")
-                else _table_evidence(rows, self.noise_variance_))
-
-    def _remember(self, table, X, min_rows):
-        "Names, means and noise variances; the table under its names."
+        table, min_rows = _table_of(X)
         if hasattr(table, "columns"):
             check_table(table, min_rows=min_rows)  # names the bad columns; scikit-learn's own complaint does not
         values = validate_data(self, table, dtype=np.float64, ensure_min_samples=min_rows)
         self.noise_variance_ = _agreed_noise(self.noise_variance, X, values.shape[1])
         self.location_ = values.mean(axis=0)
-        return pd.DataFrame(values, columns=self._names())
-
-    def _names(self):
-        "Column names: those of the fitted DataFrame, otherwise x0, x1, …"
-        return list(getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)]))
+        rows = pd.DataFrame(values, columns=self._names())
+        if not hasattr(X, "sampling_error"):
+            return _table_evidence(rows, self.noise_variance_)
+        return _release_evidence(X, rows if min_rows > 1 else None)
 
     def _matrix(self, corrected):
-        "The matrix on which alpha acts and the standard deviations; columns without a variance by their names."
+        "The matrix on which alpha acts, and its units; columns without a variance by their names."
         try:
             return _alpha_scale(corrected, self.scale)
         except CovarianceError as error:
             raise CovarianceError([self._names()[j] for j in error.columns], error.reason) from error
 
-    def _solver_options(self):
-        "What is handed on to the solver."
-        return {name: getattr(self, name) for name in ("solver", "penalize_diagonal", "tol", "max_iter")}
-
-    def _keep(self, corrected, result, deviations):
-        "Map a result back to the data's units and keep it."
-        units = np.outer(deviations, deviations)
-        self.corrected_covariance_ = corrected
-        self.precision_ = result.precision / units
-        self.covariance_ = result.covariance * units
-        self.dual_covariance_ = result.dual_covariance * units
-        self.dual_gap_, self.n_iter_ = result.dual_gap, result.n_iter
-        return self
+    def _names(self):
+        "Column names: those of the fitted DataFrame, otherwise x0, x1, …"
+        return list(getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)]))
 
 # %% ../nbs/2_recover/08_estimators.ipynb #07d21a1d
 def _log_likelihood(precision, table, location, noise_variance):
@@ -135,8 +185,34 @@ def _log_likelihood(precision, table, location, noise_variance):
     return float(fit - len(precision) * np.log(2 * np.pi)) / 2
 
 # %% ../nbs/2_recover/08_estimators.ipynb #a7c85cc8
+def _edge_table(precision, names):
+    "DataFrame of the edges, the strongest first."
+    i, j = np.nonzero(np.triu(precision, 1))
+    names = np.array(names, dtype=object)
+    edges = pd.DataFrame({"source": names[i], "target": names[j],
+                          "partial_correlation": partial_correlations(precision)[i, j],
+                          "precision": precision[i, j]})
+    return edges.sort_values("partial_correlation", key=abs, ascending=False, kind="stable", ignore_index=True)
+
+
+def _rows_to_score(X, noise_variance):
+    "The rows and the variance of the noise in them: a release's own."
+    if not _is_release(X):
+        return X, noise_variance
+    if getattr(X, "table", None) is None:
+        raise InputError("X", type(X).__name__, "has no rows to score: give a table, or a release of one")
+    return X.table, X.noise_variance
+
+# %% ../nbs/2_recover/08_estimators.ipynb #1a54b534
+@dataclass(eq=False, repr=False)
 class _GraphModel(_ReadsReleases):
-    "What a fitted precision matrix can be asked."
+    """An estimator of a precision matrix, which can be fitted, scored, and asked for its graph.
+
+    Attributes
+    ----------
+    graph_, edges_ : networkx.Graph, DataFrame
+        Partial correlations as weights; the edges listed, strongest first.
+    """
 
     def score(self, X, y=None):
         """Mean Gaussian log-likelihood, per row, of the rows of `X` as they were before noise was added.
@@ -150,7 +226,8 @@ class _GraphModel(_ReadsReleases):
         Returns
         -------
         float
-            An unbiased estimate, given the model, in nats.
+            An unbiased estimate, given the model, in nats; minus infinity if `precision_` is not positive definite, for
+            then it is no model of any row.
 
         Raises
         ------
@@ -158,23 +235,18 @@ class _GraphModel(_ReadsReleases):
             If a release has no rows.
         """
         check_is_fitted(self)
-        if _is_release(X) and not hasattr(X, "table"):
-            raise InputError("X", type(X).__name__, "has no rows to score: give a table, or a release of one")
-        table, noise = (X.table, X.noise_variance) if _is_release(X) else (X, self.noise_variance_)
+        table, noise = _rows_to_score(X, self.noise_variance_)
         values = validate_data(self, table, reset=False, dtype=np.float64)
         noise = _check_noise_variance(noise, values.shape[1])
+        if np.linalg.eigvalsh(self.precision_)[0] <= 0:
+            return -np.inf
         return _log_likelihood(self.precision_, values, self.location_, noise)
 
     @property
     def edges_(self):
         "DataFrame of the edges: source, target, partial_correlation, precision; the strongest first."
         check_is_fitted(self)
-        i, j = np.nonzero(np.triu(self.precision_, 1))
-        names = np.array(self._names(), dtype=object)
-        edges = pd.DataFrame({"source": names[i], "target": names[j],
-                              "partial_correlation": partial_correlations(self.precision_)[i, j],
-                              "precision": self.precision_[i, j]})
-        return edges.sort_values("partial_correlation", key=abs, ascending=False, kind="stable", ignore_index=True)
+        return _edge_table(self.precision_, self._names())
 
     @property
     def graph_(self):
@@ -185,65 +257,73 @@ class _GraphModel(_ReadsReleases):
         return graph
 
 # %% ../nbs/2_recover/08_estimators.ipynb #5d1a8fea
-class PrivateGraphicalLasso(_GraphModel):
-    """Sparse inverse covariance, and graph, of a table to which noise of known variance was added.
+@dataclass(eq=False, repr=False)
+class _PenalizedModel(_GraphModel):
+    """A graph model found by graphical lassos.
 
     Parameters
     ----------
-    alpha : float
-        Penalty, > 0. With ``scale=True`` it acts on the noise-corrected *correlations* and has no unit; with
-        ``scale=False`` on the covariance, in squared units of the table.
-    noise_variance : float or array of shape (p,)
-        Variance (not standard deviation) of the noise, in squared units of the table. A release brings its own.
-    weights : array of shape (p, p), optional
-        What `alpha` is multiplied by, entry by entry, such as `adaptive_weights`; ones when None.
     scale : bool
-        Whether `alpha` acts on the correlation scale.
+        Whether `alpha` acts on the noise-corrected *correlations*, without a unit, rather than on the covariance, in
+        squared units of the table.
     penalize_diagonal, solver, tol, max_iter
         As for `graphical_lasso`.
 
     Attributes
     ----------
-    precision_, covariance_ : (p, p) arrays
+    precision_, covariance_ : arrays of shape (p, p)
         The estimate, exactly sparse, symmetric and positive definite, and its inverse, in units of the table.
-    dual_covariance_, dual_gap_, n_iter_ : (p, p) array, float, int
+    dual_covariance_, dual_gap_, n_iter_ : array of shape (p, p), float, int
         The feasible dual point, by how much at most the objective falls short, and the iterations.
-    corrected_covariance_ : (p, p) array
-        Sample covariance minus the noise's share; may be indefinite.
-    location_, noise_variance_ : (p,) arrays
-        Column means, and the noise variance that was subtracted.
-    graph_, edges_ : networkx.Graph, DataFrame
-        Partial correlations as weights; the edges listed, strongest first.
+    """
+
+    _: KW_ONLY
+    scale: bool = True
+    penalize_diagonal: bool = True
+    solver: str = "descent"
+    tol: float = 1e-6
+    max_iter: int = 5000
+
+    def _solver_options(self):
+        "What is handed on to the solver."
+        return {name: getattr(self, name) for name in ("solver", "penalize_diagonal", "tol", "max_iter")}
+
+    def _keep(self, result, units):
+        "Map a result back to the data's units and keep it."
+        self.precision_ = result.precision / units
+        self.covariance_ = result.covariance * units
+        self.dual_covariance_ = result.dual_covariance * units
+        self.dual_gap_, self.n_iter_ = result.dual_gap, result.n_iter
+
+# %% ../nbs/2_recover/08_estimators.ipynb #667e1ab7
+@dataclass(eq=False, repr=False)
+class PrivateGraphicalLasso(_PenalizedModel):
+    """Sparse inverse covariance, and graph, of a table to which noise of known variance was added.
+
+    Parameters
+    ----------
+    alpha : float
+        Penalty, > 0.
+    weights : array of shape (p, p), optional
+        What `alpha` is multiplied by, entry by entry, such as `adaptive_weights`; ones when None.
+
+    Attributes
+    ----------
+    n_features_in_, feature_names_in_ : int, array of shape (p,)
+        The number of columns, and their names if they have any.
 
     Notes
     -----
     Maximises log det Θ - tr(Ŝ Θ) - alpha ‖Θ‖₁ for the corrected Ŝ (Guo et al., Theorem 4.3).
     """
 
-    def __init__(self, alpha=0.1, *, noise_variance=0.0, weights=None, scale=True, penalize_diagonal=True,
-                 solver="descent", tol=1e-6, max_iter=5000):
-        self.alpha = alpha
-        self.weights = weights
-        super().__init__(noise_variance=noise_variance, scale=scale, penalize_diagonal=penalize_diagonal,
-                         solver=solver, tol=tol, max_iter=max_iter)
+    alpha: float = 0.1
+    _: KW_ONLY
+    weights: np.ndarray | None = None
 
-    def fit(self, X, y=None):
-        """Fit a release, or a table with noise of variance `noise_variance`; `y` is ignored.
-
-        Parameters
-        ----------
-        X : a release of any kind, or (n, p) array or DataFrame
-
-        Raises
-        ------
-        InputError, CovarianceError, InfeasibleError
-            If an argument is bad, a column has no usable variance, or `alpha` no solution (then one is named that has).
-        """
+    def _estimate(self, data, matrix, units):
         check_positive(self.alpha, "alpha")
-        corrected = self._read(X).corrected
-        matrix, deviations = self._matrix(corrected)
-        result = graphical_lasso(matrix, self.alpha, weights=self.weights, **self._solver_options())
-        return self._keep(corrected, result, deviations)
+        self._keep(graphical_lasso(matrix, self.alpha, weights=self.weights, **self._solver_options()), units)
 
 # %% ../nbs/2_recover/08_estimators.ipynb #e09a4279
 def _solvable_path(matrix, alphas, options):
@@ -288,7 +368,7 @@ class _Fold(NamedTuple):
     "What cross-validation needs of one split."
 
     matrix: np.ndarray
-    deviations: np.ndarray
+    units: np.ndarray
     location: np.ndarray
     held_out: pd.DataFrame
 
@@ -301,20 +381,20 @@ def _folds(table, cv, noise_variance, scale):
     for k, (train, held_out) in enumerate(check_cv(cv).split(table)):
         rows = table.iloc[train]
         try:
-            matrix, deviations = _alpha_scale(noise_corrected_covariance(rows, noise_variance), scale)
+            matrix, units = _alpha_scale(noise_corrected_covariance(rows, noise_variance), scale)
         except CovarianceError as error:
             raise CovarianceError(error.columns, f"in fold {k} of cv={cv!r}, {error.reason}") from error
-        folds.append(_Fold(matrix, deviations, rows.mean().to_numpy(), table.iloc[held_out]))
+        folds.append(_Fold(matrix, units, rows.mean().to_numpy(), table.iloc[held_out]))
     return folds
 
 # %% ../nbs/2_recover/08_estimators.ipynb #ea198a78
 _WITHOUT_ROWS = "PrivateGraphicalLassoEBIC, PrivateGraphicalLassoSimultaneous, or PrivateGraphicalLasso"
 
 
-def _independent_rows(data, X):
+def _independent_rows(data):
     "The rows, where they are a sample."
     if data.rows is None:
-        raise InputError("X", type(X).__name__, "no independent rows, so there is nothing to hold out or to leave out: "
+        raise InputError("X", data.kind, "no independent rows, so there is nothing to hold out or to leave out: "
                          f"use {_WITHOUT_ROWS} with an alpha of your own")
     return data.rows
 
@@ -322,8 +402,7 @@ def _independent_rows(data, X):
 def _fold_scores(fold, alphas, noise_variance, options):
     "Score of the held-out rows at each alpha, NaN where the training rows have no solution."
     path = _solvable_path(fold.matrix, alphas, options)
-    units = np.outer(fold.deviations, fold.deviations)
-    return [_log_likelihood(path[alpha].precision / units, fold.held_out, fold.location, noise_variance)
+    return [_log_likelihood(path[alpha].precision / fold.units, fold.held_out, fold.location, noise_variance)
             if alpha in path else np.nan for alpha in alphas]
 
 # %% ../nbs/2_recover/08_estimators.ipynb #03d066d8
@@ -346,12 +425,15 @@ def _best_alpha(table):
         ends[solved.alpha.max()] = "largest"
     if len(solved) > 1 and best.alpha in ends:
         warnings.warn(f"alpha_={best.alpha:.4g} is the {ends[best.alpha]} alpha tried that has a solution in every "
-                      "fold: one beyond it may score better", UserWarning, stacklevel=3)
+                      "fold: one beyond it may score better", UserWarning, stacklevel=4)
     return float(best.alpha)
 
 # %% ../nbs/2_recover/08_estimators.ipynb #d8188179
-class PrivateGraphicalLassoCV(_GraphModel):
+@dataclass(eq=False, repr=False)
+class PrivateGraphicalLassoCV(_PenalizedModel):
     """`PrivateGraphicalLasso` with `alpha` chosen by cross-validation on noise-corrected held-out rows.
+
+    Needs independent rows: a table, or a release of one.
 
     Parameters
     ----------
@@ -361,15 +443,11 @@ class PrivateGraphicalLassoCV(_GraphModel):
     cv : int or scikit-learn splitter
         An integer means folds of consecutive rows. Give ``KFold(5, shuffle=True, random_state=0)`` if the order of
         the rows means something.
-    noise_variance : float or array of shape (p,)
-        Variance of the noise, in squared units of the table. A release brings its own.
-    scale, penalize_diagonal, solver, tol, max_iter
-        As for `PrivateGraphicalLasso`.
 
     Attributes
     ----------
     alpha_ : float
-        The penalty chosen; the other attributes are those of a `PrivateGraphicalLasso` fitted with it to all rows.
+        The penalty chosen, with which all rows are fitted.
     cv_results_ : DataFrame
         alpha, n_edges (all rows), without_solution (fits that have none), mean_test_score, std_test_score and the
         score of each split, as `score` gives it.
@@ -380,29 +458,13 @@ class PrivateGraphicalLassoCV(_GraphModel):
     Deterministic. A UserWarning says when the best penalty is the smallest or largest that could be tried.
     """
 
-    def __init__(self, alphas=20, *, cv=5, noise_variance=0.0, scale=True, penalize_diagonal=True, solver="descent",
-                 tol=1e-6, max_iter=5000):
-        self.alphas = alphas
-        self.cv = cv
-        super().__init__(noise_variance=noise_variance, scale=scale, penalize_diagonal=penalize_diagonal,
-                         solver=solver, tol=tol, max_iter=max_iter)
+    alphas: int | list[float] = 20
+    _: KW_ONLY
+    cv: object = 5
 
-    def fit(self, X, y=None):
-        """Fit a release of a table, or a table with noise of variance `noise_variance`; `y` is ignored.
-
-        Parameters
-        ----------
-        X : a release with independent rows, or (n, p) array or DataFrame
-
-        Raises
-        ------
-        InputError, CovarianceError
-            If an argument is bad, the release has no rows that could be held out, no alpha has a solution in every
-            fold, or a column has no usable variance.
-        """
-        alphas, options, data = _check_alphas(self.alphas), self._solver_options(), self._read(X)
-        matrix, deviations = self._matrix(data.corrected)
-        folds = _folds(_independent_rows(data, X), self.cv, self.noise_variance_, self.scale)
+    def _estimate(self, data, matrix, units):
+        alphas, options = _check_alphas(self.alphas), self._solver_options()
+        folds = _folds(_independent_rows(data), self.cv, self.noise_variance_, self.scale)
         lowest = _surely_solvable([matrix, *(fold.matrix for fold in folds)], self.penalize_diagonal)
         alphas = _grid(alphas, matrix, lowest) if isinstance(alphas, numbers.Integral) else alphas
         scores = [_fold_scores(fold, alphas, self.noise_variance_, options)
@@ -412,7 +474,7 @@ class PrivateGraphicalLassoCV(_GraphModel):
         if self.cv_results_.mean_test_score.isna().all():
             raise InputError("alphas", self.alphas, f"none has a solution in every fold; {lowest:.4g} has")
         self.alpha_ = _best_alpha(self.cv_results_)
-        return self._keep(data.corrected, path[self.alpha_], deviations)
+        self._keep(path[self.alpha_], units)
 
 # %% ../nbs/2_recover/08_estimators.ipynb #276d7961
 _LEAST_PARTIAL = 1e-3  # what counts as no edge in the first look

@@ -110,7 +110,7 @@ def confusion(
     kinds = estimated & true, true & ~estimated, estimated & ~true
     return Confusion(*(int(np.count_nonzero(kind)) for kind in kinds))
 
-
+# %% ../nbs/0_ground/04_metrics.ipynb #9d2e64d1
 def f1_score(
     estimated,  # (p, p) symmetric; an edge where an off-diagonal entry is not zero
     true,  # (p, p) symmetric with at least one edge

@@ -245,6 +245,22 @@ class StaleResults(UserWarning):
     "A results file was made by another version of the code."
 
 
+def _is_todays(record):
+    "Whether a record is of today's code."
+    try:
+        return code_version(record["module"]) == record["version"]
+    except (InputError, ModuleNotFoundError):  # the module is gone
+        return False
+
+
+def _replace(path, text):
+    "Write a file; say whether it is another than before."
+    content = text.encode()
+    changed = not path.exists() or path.read_bytes() != content
+    write_whole(path, lambda file: file.write(content))
+    return changed
+
+# %% ../nbs/0_ground/08_runner.ipynb #a3c5f0c6
 @dataclass(frozen=True)
 class ResultsFolder:
     """Results as CSV files with a manifest, and the cache of the experiments they are made of.
@@ -268,17 +284,13 @@ class ResultsFolder:
     def is_current(self, name) -> bool:
         "Whether the results called `name` were made by today's code."
         record = self.manifest().get(name)
-        try:
-            return record is not None and code_version(record["module"]) == record["version"]
-        except (InputError, ModuleNotFoundError):  # the module is gone
-            return False
+        return record is not None and _is_todays(record)
 
-    def read(self, name) -> pd.DataFrame:
+    def read(
+        self,
+        name,  # of a study
+    ) -> pd.DataFrame:  # (rows, columns)
         """The results called `name`.
-
-        Returns
-        -------
-        DataFrame of shape (rows, columns)
 
         Raises
         ------
@@ -294,25 +306,17 @@ class ResultsFolder:
                           StaleResults, stacklevel=3)
         return pd.read_csv(path)
 
-    def write(self, name, table, record) -> bool:
-        """Write a table with its entry in the manifest; say whether the file is another than before.
-
-        Parameters
-        ----------
-        name : str
-            Names the file.
-        table : DataFrame of shape (rows, columns)
-        record : dict
-            What the manifest shall say of it: ``module`` and ``version`` of the code that ran, and more.
-        """
+    def write(
+        self,
+        name,  # of the file
+        table,  # DataFrame of shape (rows, columns)
+        record,  # what the manifest shall say of it: `module` and `version` of the code that ran, and more
+    ) -> bool:  # whether the file is another than before
+        "Write a table with its entry in the manifest."
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / f"{name}.csv"
-        text = table.to_csv(index=False, float_format="%.6g").encode()
-        changed = not path.exists() or path.read_bytes() != text
-        write_whole(path, lambda file: file.write(text))
+        changed = _replace(self.folder / f"{name}.csv", table.to_csv(index=False, float_format="%.6g"))
         entries = self.manifest() | {name: record | {"rows": len(table)}}
-        manifest = json.dumps(dict(sorted(entries.items())), indent=1) + "\n"
-        write_whole(self.folder / "manifest.json", lambda file: file.write(manifest.encode()))
+        _replace(self.folder / "manifest.json", json.dumps(dict(sorted(entries.items())), indent=1) + "\n")
         return changed
 
 # %% ../nbs/0_ground/08_runner.ipynb #f01d7487

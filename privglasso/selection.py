@@ -9,6 +9,7 @@ __all__ = ['SELECTION', 'effective_rows', 'GraphFitError', 'PrivateGraphicalLass
 
 # %% ../nbs/2_recover/09_selection.ipynb #054434da
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from tqdm import tqdm
 from .covariance import CovarianceError, SamplingError, correlation_scale, noise_corrected_covariance
 from .covariance_release import CovarianceMechanism
 from privglasso.estimators import (
-    PrivateGraphicalLassoCV, _alpha_scale, _check_alphas, _GraphModel, _independent_rows, _solvable_path,
+    PrivateGraphicalLassoCV, _alpha_scale, _check_alphas, _independent_rows, _PenalizedModel, _solvable_path,
     _surely_solvable,
 )
 from .metrics import confusion, f1_score, relative_error, support
@@ -65,9 +66,8 @@ def _fit_graph(S, graph):
         return None
 
 # %% ../nbs/2_recover/09_selection.ipynb #9f1faf3b
-def _ebic(fit, data, deviations, gamma):
+def _ebic(fit, data, units, gamma):
     "Fit and extended BIC of a maximum-likelihood model, per record."
-    units = np.outer(deviations, deviations)
     edges = np.nonzero(np.triu(fit.precision, 1))
     n_edge = effective_rows(fit.precision / units, data.corrected, data.error, data.n)[edges]
     value = np.linalg.slogdet(fit.precision)[1] - np.vdot(data.corrected / units, fit.precision)
@@ -98,17 +98,29 @@ class GraphFitError(ValueError):
                          f"PrivateGraphicalLasso(alpha={alpha:.6g}) has a solution")
 
 
-class _GraphRule(_GraphModel):
-    "An estimator that chooses a graph and keeps the best model with it."
+@dataclass(eq=False, repr=False)
+class _GraphRule(_PenalizedModel):
+    """An estimator that chooses a graph on a path of them and keeps the best model with it, which is not penalised.
 
-    def _keep_graph(self, data, matrix, deviations, graph):
+    Parameters
+    ----------
+    alphas : int or list of float
+        How many penalties to look for graphs at, in equal ratios from the one that empties the graph to a 200th (or
+        where solutions end); or which ones. On the scale that `scale` says.
+    """
+
+    _: KW_ONLY
+    alphas: int | list[float] = 30
+
+    def _keep_graph(self, matrix, units, graph):
         "Fit the graph and keep it."
         fit = _fit_graph(matrix, graph)
         if fit is None:
             raise GraphFitError(self.alpha_, int(np.triu(graph, 1).sum()))
-        return self._keep(data.corrected, fit, deviations)
+        self._keep(fit, units)
 
 # %% ../nbs/2_recover/09_selection.ipynb #aeb0b3a9
+@dataclass(eq=False, repr=False)
 class PrivateGraphicalLassoEBIC(_GraphRule):
     """Graph by the extended Bayesian information criterion, which charges each edge for the noise on it.
 
@@ -118,13 +130,6 @@ class PrivateGraphicalLassoEBIC(_GraphRule):
     ----------
     gamma : float
         At least 0; 0 is the plain BIC, larger means fewer edges.
-    alphas : int or list of float
-        How many penalties to look for graphs at, in equal ratios from the one that empties the graph to a 200th (or
-        where solutions end); or which ones. On the scale that `scale` says.
-    noise_variance : float or array of shape (p,)
-        Variance of the noise, in squared units of the table. A release brings its own.
-    scale, penalize_diagonal, solver, tol, max_iter
-        As for `PrivateGraphicalLasso`; what they say is of the path of graphs.
 
     Attributes
     ----------
@@ -132,45 +137,27 @@ class PrivateGraphicalLassoEBIC(_GraphRule):
         The penalty at which the graph was found.
     ebic_results_ : DataFrame
         alpha, n_edges, fit and ebic (both per record) by descending alpha, down to where graphs have no best model.
-    precision_, covariance_, graph_, edges_ and more
-        As of `PrivateGraphicalLasso`, for the best (unpenalised) model with that graph.
 
     Notes
     -----
-    Foygel & Drton (2010), with the effective sample size of each edge in the place of n.
+    Foygel & Drton (2010), with the effective sample size of each edge in the place of n. The penalties only find the
+    graph: the estimate is the best model with it.
     A UserWarning says when the graph chosen is the densest tried.
     """
 
-    def __init__(self, gamma=0.5, *, alphas=30, noise_variance=0.0, scale=True, penalize_diagonal=True,
-                 solver="descent", tol=1e-6, max_iter=5000):
-        self.gamma = gamma
-        self.alphas = alphas
-        super().__init__(noise_variance=noise_variance, scale=scale, penalize_diagonal=penalize_diagonal,
-                         solver=solver, tol=tol, max_iter=max_iter)
+    gamma: float = 0.5
 
-    def fit(self, X, y=None):
-        """Fit a release, or a table with noise of variance `noise_variance`; `y` is ignored.
-
-        Parameters
-        ----------
-        X : a release of any kind, or (n, p) array or DataFrame
-
-        Raises
-        ------
-        InputError, CovarianceError
-            If an argument is bad, no alpha has a solution, or a column has no usable variance.
-        """
+    def _estimate(self, data, matrix, units):
         if check_number(self.gamma, "gamma") < 0:
             raise InputError("gamma", self.gamma, "give a number of at least 0")
-        data, options = self._read(X), self._solver_options()
-        matrix, deviations = self._matrix(data.corrected)
-        path = _solvable_path(matrix, _graph_grid(self.alphas, [matrix], self.penalize_diagonal), options)
-        self.ebic_results_ = _ebic_table(path, matrix, data, deviations, self.gamma)
+        alphas = _graph_grid(self.alphas, [matrix], self.penalize_diagonal)
+        path = _solvable_path(matrix, alphas, self._solver_options())
+        self.ebic_results_ = _ebic_table(path, matrix, data, units, self.gamma)
         self.alpha_ = _least_ebic(self.ebic_results_, self.alphas)
-        return self._keep_graph(data, matrix, deviations, support(path[self.alpha_].precision))
+        self._keep_graph(matrix, units, support(path[self.alpha_].precision))
 
 # %% ../nbs/2_recover/09_selection.ipynb #dc867b93
-def _ebic_table(path, matrix, data, deviations, gamma):
+def _ebic_table(path, matrix, data, units, gamma):
     "Edges, fit and criterion by descending alpha, until a graph has no best model or is too dense."
     rows, last, scores = [], None, None
     for alpha in sorted(path, reverse=True):
@@ -180,7 +167,7 @@ def _ebic_table(path, matrix, data, deviations, gamma):
             fit = None if rows and n_edges > _DENSEST * len(graph) else _fit_graph(matrix, graph)
             if fit is None:
                 break
-            last, scores = graph, _ebic(fit, data, deviations, gamma)
+            last, scores = graph, _ebic(fit, data, units, gamma)
         rows.append((alpha, n_edges, *scores))
     return pd.DataFrame(rows, columns=["alpha", "n_edges", "fit", "ebic"])
 
@@ -192,7 +179,7 @@ def _least_ebic(table, alphas):
     best = table.loc[table.ebic.idxmin()]
     if len(table) > 1 and best.n_edges == table.n_edges.max() > 0:
         warnings.warn(f"alpha_={best.alpha:.4g}: the graph chosen is the densest tried, with {best.n_edges:.0f} edges; "
-                      "one beyond it may be better", UserWarning, stacklevel=3)
+                      "one beyond it may be better", UserWarning, stacklevel=4)
     return float(best.alpha)
 
 # %% ../nbs/2_recover/09_selection.ipynb #3ef482d2
@@ -226,7 +213,14 @@ def simultaneous_alpha(
     return float(-ndtri(level / (2 * max(counted, 1))) * np.sqrt(variance.max()))
 
 # %% ../nbs/2_recover/09_selection.ipynb #3e7e35b4
-class PrivateGraphicalLassoSimultaneous(_GraphModel):
+def _alpha_above_errors(data, scale, level):
+    "The simultaneous penalty on the scale of correlations, or of the covariance."
+    variance = data.error.correlation_variance(data.corrected) if scale else data.error.covariance_variance()
+    return simultaneous_alpha(variance, level) or np.finfo(float).eps  # one column: nothing to choose
+
+
+@dataclass(eq=False, repr=False)
+class PrivateGraphicalLassoSimultaneous(_PenalizedModel):
     """`PrivateGraphicalLasso` with an alpha above every error that sampling and noise are likely to make.
 
     Works on every release, with rows or without; the fastest of the rules.
@@ -235,55 +229,40 @@ class PrivateGraphicalLassoSimultaneous(_GraphModel):
     ----------
     level : float
         Probability with which some entry may be further off than alpha.
-    noise_variance : float or array of shape (p,)
-        Variance of the noise, in squared units of the table. A release brings its own.
-    scale, penalize_diagonal, solver, tol, max_iter
-        As for `PrivateGraphicalLasso`.
 
     Attributes
     ----------
     alpha_ : float
-        The penalty; the other attributes are those of a `PrivateGraphicalLasso` fitted with it.
+        The penalty.
 
     Notes
     -----
+    There may be no solution (`InfeasibleError`), but in at most a share `level` of releases.
     Two columns that are independent are joined with probability at most `level` in all, asymptotically; an edge
     between columns that are joined by a path can be false with any probability (Meinshausen & Bühlmann 2006 show when).
     """
 
-    def __init__(self, level=0.05, *, noise_variance=0.0, scale=True, penalize_diagonal=True, solver="descent",
-                 tol=1e-6, max_iter=5000):
-        self.level = level
-        super().__init__(noise_variance=noise_variance, scale=scale, penalize_diagonal=penalize_diagonal,
-                         solver=solver, tol=tol, max_iter=max_iter)
+    level: float = 0.05
 
-    def fit(self, X, y=None):
-        """Fit a release, or a table with noise of variance `noise_variance`; `y` is ignored.
-
-        Parameters
-        ----------
-        X : a release of any kind, or (n, p) array or DataFrame
-
-        Raises
-        ------
-        InputError, CovarianceError
-            If an argument is bad or a column has no usable variance.
-        InfeasibleError
-            If there is no solution, which happens in at most a share `level` of releases; names an alpha that has one.
-        """
-        data = self._read(X)
-        matrix, deviations = self._matrix(data.corrected)
-        error = data.error
-        variance = error.correlation_variance(data.corrected) if self.scale else error.covariance_variance()
-        self.alpha_ = simultaneous_alpha(variance, self.level) or np.finfo(float).eps  # one column: nothing to choose
-        result = graphical_lasso(matrix, self.alpha_, **self._solver_options())
-        return self._keep(data.corrected, result, deviations)
+    def _estimate(self, data, matrix, units):
+        self.alpha_ = _alpha_above_errors(data, self.scale, self.level)
+        self._keep(graphical_lasso(matrix, self.alpha_, **self._solver_options()), units)
 
 # %% ../nbs/2_recover/09_selection.ipynb #b6781595
+def _check_stability(false_edges, threshold):
+    "Complain about the rule's bound and threshold; 2 threshold - 1."
+    check_positive(false_edges, "false_edges")
+    if not 0.5 < check_probability(threshold, "threshold"):
+        raise InputError("threshold", threshold, "give a number between 0.5 and 1")
+    return 2 * threshold - 1
+
+
 def _half_matrices(rows, noise_variance, scale, count, rng):
     "The matrices on which alpha acts, of random halves of the rows."
+    if len(rows) < 4:
+        raise InputError("X", f"{len(rows)} rows", "halves need at least 2 rows each: give at least 4")
     matrices = []
-    for _ in range(count):
+    for _ in range(check_integer(count, "halves", 2)):
         half = rows.iloc[np.sort(rng.permutation(len(rows))[:len(rows) // 2])]
         try:
             matrices.append(_alpha_scale(noise_corrected_covariance(half, noise_variance), scale)[0])
@@ -327,6 +306,7 @@ def _frequencies(matrices, alphas, most, options):
     return kept
 
 # %% ../nbs/2_recover/09_selection.ipynb #14784cd7
+@dataclass(eq=False, repr=False)
 class PrivateGraphicalLassoStable(_GraphRule):
     """Graph of the edges that most halves of the rows choose, with a bound on the expected number of false ones.
 
@@ -341,14 +321,8 @@ class PrivateGraphicalLassoStable(_GraphRule):
         Share of the halves that must choose an edge, between 0.5 and 1 (both excluded).
     halves : int
         How many random halves.
-    alphas : int or list of float
-        Penalties to walk down, as for `PrivateGraphicalLassoEBIC`.
     random_state : None, int or numpy Generator
         Which halves.
-    noise_variance : float or array of shape (p,)
-        Variance of the noise, in squared units of the table. A release brings its own.
-    scale, penalize_diagonal, solver, tol, max_iter
-        As for `PrivateGraphicalLasso`; what they say is of the graphs of the halves.
 
     Attributes
     ----------
@@ -358,59 +332,29 @@ class PrivateGraphicalLassoStable(_GraphRule):
         Share of the halves that chose each edge, the largest over the penalties.
     false_edges_bound_ : float
         What the bound is for the number of edges that halves did choose.
-    precision_, covariance_, graph_, edges_ and more
-        As of `PrivateGraphicalLasso`, for the best (unpenalised) model with the stable edges.
 
     Notes
     -----
     Meinshausen & Bühlmann (2010), Theorem 1, which assumes that false edges are exchangeable and not chosen more
-    readily than true ones. Neither can be checked, and graphs seldom have the first.
+    readily than true ones. Neither can be checked, and graphs seldom have the first. The penalties only find the
+    stable edges: the estimate is the best model with them.
     """
 
-    def __init__(self, false_edges=5.0, *, threshold=0.9, halves=50, alphas=30, random_state=None, noise_variance=0.0,
-                 scale=True, penalize_diagonal=True, solver="descent", tol=1e-4, max_iter=5000):
-        self.false_edges = false_edges
-        self.threshold = threshold
-        self.halves = halves
-        self.alphas = alphas
-        self.random_state = random_state
-        super().__init__(noise_variance=noise_variance, scale=scale, penalize_diagonal=penalize_diagonal,
-                         solver=solver, tol=tol, max_iter=max_iter)
+    false_edges: float = 5.0
+    _: KW_ONLY
+    threshold: float = 0.9
+    halves: int = 50
+    random_state: int | np.random.Generator | None = None
+    tol: float = 1e-4
 
-    def fit(self, X, y=None):
-        """Fit a release of a table, or a table with noise of variance `noise_variance`; `y` is ignored.
-
-        Parameters
-        ----------
-        X : a release with independent rows, or (n, p) array or DataFrame
-
-        Raises
-        ------
-        InputError, CovarianceError
-            If an argument is bad, the release has no rows to halve, or a column has no usable variance.
-        GraphFitError
-            If there is no maximum-likelihood estimate with the stable edges.
-        """
-        spread, rng = self._check_rule(), check_generator(self.random_state)
-        data = self._read(X)
-        matrix, deviations = self._matrix(data.corrected)
-        rows = _independent_rows(data, X)
-        if len(rows) < 4:
-            raise InputError("X", f"{len(rows)} rows", "halves need at least 2 rows each: give at least 4")
-        halves = _half_matrices(rows, self.noise_variance_, self.scale, self.halves, rng)
+    def _estimate(self, data, matrix, units):
+        spread, rng = _check_stability(self.false_edges, self.threshold), check_generator(self.random_state)
+        halves = _half_matrices(_independent_rows(data), self.noise_variance_, self.scale, self.halves, rng)
         alphas, pairs = _graph_grid(self.alphas, halves, self.penalize_diagonal), len(matrix) * (len(matrix) - 1) / 2
         walk = _frequencies(halves, alphas, np.sqrt(spread * self.false_edges * pairs), self._solver_options())
         self.alpha_, self.selection_frequency_ = walk.alpha, walk.share
         self.false_edges_bound_ = walk.chosen**2 / (spread * max(pairs, 1))
-        return self._keep_graph(data, matrix, deviations, walk.share >= self.threshold)
-
-    def _check_rule(self):
-        "Complain about the rule's own arguments; 2 threshold - 1."
-        check_positive(self.false_edges, "false_edges")
-        check_integer(self.halves, "halves", 2)
-        if not 0.5 < check_probability(self.threshold, "threshold"):
-            raise InputError("threshold", self.threshold, "give a number between 0.5 and 1")
-        return 2 * self.threshold - 1
+        self._keep_graph(matrix, units, walk.share >= self.threshold)
 
 # %% ../nbs/2_recover/09_selection.ipynb #c7b531b4
 def _pretending(release):

@@ -169,9 +169,12 @@ def test_inputs_are_left_alone_and_one_variable_will_do():
 
 
 @pytest.mark.parametrize("parts, noise, named", [
-    ((), 0.0, "parts, noise="), (((A, 0),), 0.0, "parts=0"), (((A, 2.5),), 0.0, "parts=2.5"),
-    ((([[1.0, 2.0]], 3),), 0.0, "parts="), (((A, 3), ([[1.0]], 3)), 0.0, "one shape"),
-    (((A, 3),), np.zeros((3, 3)), "one shape"), (((A, 3),), -1.0, "noise=-1"),
+    ((), 0.0, "parts=.*at least one"), (((A, 0),), 0.0, "parts=0"), (((A, 2.5),), 0.0, "parts=2.5"),
+    ((([[1.0, 2.0]], 3),), 0.0, "parts="), (((A, 3), ([[1.0]], 3)), 0.0, "parts=.*all of one shape"),
+    ((A, 3), 0.0, "parts="), (A, 0.0, "parts="), (None, 0.0, "parts='NoneType': give pairs"), ((A,), 0.0, "parts="),
+    (((A, 3),), np.zeros((3, 3)), "noise=.*2 by 2"), (((A, 3),), [[0.1]], "noise=.*2 by 2"),
+    (((A, 3),), [0.1, 0.1], "noise="), (((A, 3),), "much", "noise="), (((A, 3),), None, "noise="),
+    (((A, 3),), -1.0, "noise=-1"), (((A, 3),), np.nan, "noise="),
     (((A, 3),), [[0.0, 1.0], [2.0, 0.0]], "noise="), (((A * np.nan, 3),), 0.0, "parts="),
 ])
 def test_bad_sampling_errors_are_named(parts, noise, named):
@@ -185,3 +188,8 @@ def test_bad_covariances_of_a_sampling_error_are_named():
         error.correlation_variance(-A)
     with pytest.raises(InputError, match="precision="):
         error.precision_variance(A[0])
+    for other in ([[1.0]], np.eye(3)):  # numpy would stretch the first to any size
+        with pytest.raises(InputError, match="S=.*2 by 2 matrix, like the parts"):
+            error.correlation_variance(other)
+        with pytest.raises(InputError, match="precision=.*2 by 2 matrix, like the parts"):
+            error.precision_variance(other)
