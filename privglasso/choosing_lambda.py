@@ -168,14 +168,15 @@ def _prepared(way, table, noise_variance):
 
 
 def _rules_without_folds(table, noise_variance, alphas):
-    "The extended BIC at each penalty, and the penalty above all likely errors."
+    "The extended BIC at each penalty, the penalty above all likely errors, and the ceiling."
     model = PrivateGraphicalLassoEBIC(alphas=alphas, scale=False, noise_variance=noise_variance, tol=1e-4)
     with warnings.catch_warnings(), suppress(GraphFitError):
         warnings.filterwarnings("ignore", "alpha_=", UserWarning)  # the densest graph tried: no news in a study
         model.fit(table)
     criterion = model.ebic_results_.set_index("alpha").ebic.reindex(alphas)
-    error = SamplingError(((sample_covariance(table), len(table)),))
-    return {"ebic": criterion.to_numpy(), "simultaneous": simultaneous_alpha(error.covariance_variance())}
+    variance = SamplingError(((sample_covariance(table), len(table)),)).covariance_variance()
+    return {"ebic": criterion.to_numpy(), "simultaneous": simultaneous_alpha(variance),
+            "ceiling": squared_error_ceiling(variance * 5 / 4)}  # four fifths of the rows train
 
 # %% ../nbs/4_experiments/10_choosing_lambda.ipynb #954e69d7
 def choosing_lambda_run(
