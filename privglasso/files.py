@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .covariance_release import CovarianceRelease, MomentLattice
+from .covariance_release import CovarianceRelease, LocalRelease, MomentLattice
 from .release import FORMAT, LATTICE_FIELDS, METADATA_KEY, Lattice, TableRelease
 from .synthetic_data import SyntheticRelease
 from .validation import check_integer
@@ -65,16 +65,25 @@ def _on_lattice(table, lattice):
 _NOISE_REACH = 50  # times sigma: noise lands beyond with probability below e^-1200
 
 
-def _covariance_release(metadata, table):
-    "The `CovarianceRelease` that a file holds."
+def _covariance_release(metadata, table, kind=CovarianceRelease, draws=1):
+    "The `CovarianceRelease` that a file holds, its noise a sum of so many draws."
     lattice = _moment_lattice(metadata)
     second, total = table.to_numpy(), metadata["total"]
     total = None if total is None else np.array(total, dtype=np.int64)
     _check_moment_lattice(lattice, len(table.columns), total)
-    _check_moments(second, total, lattice)
+    _check_moments(second, total, lattice, _NOISE_REACH * math.sqrt(draws))
     guarantee = lattice.guarantee(metadata["neighbors"])
-    return CovarianceRelease(second, total, [str(name) for name in table.columns], lattice, guarantee,
-                             bool(metadata["secure"]), metadata["mechanism"])
+    return kind(second, total, [str(name) for name in table.columns], lattice, guarantee,
+                bool(metadata["secure"]), metadata["mechanism"])
+
+
+def _local_release(metadata, table):
+    "The `LocalRelease` that a file holds."
+    release = _covariance_release(metadata, table, LocalRelease, metadata["n"])
+    lattice = release.lattice
+    _require(lattice.ball and lattice.noise == "symmetric" and release.total is None
+             and release.guarantee.neighbors == "record", "its settings are not those of local reports")
+    return release
 
 
 def _moment_lattice(metadata):
@@ -98,16 +107,16 @@ def _check_moment_lattice(lattice, p, total):
              "the lattice's noise on the total does not fit the total")
 
 
-def _check_moments(second, total, lattice):
+def _check_moments(second, total, lattice, reach):
     "`_Contradiction` if integers cannot be the noisy moments of n rows on their lattice."
     p, largest = len(lattice.center), lattice.n * lattice.radius**2
     _require(second.shape == (p, p) and second.dtype == np.int64 and (second == second.T).all(),
              "the matrix is not a symmetric one of integers")
-    _require(np.abs(second.astype(float)).max() <= largest + _NOISE_REACH * lattice.sigma[:2].max(),
+    _require(np.abs(second.astype(float)).max() <= largest + reach * lattice.sigma[:2].max(),
              f"the matrix is larger than {lattice.n} rows can make it")
     _require(total is None or total.shape == (p,), f"the total is not that of {p} columns")
     _require(total is None or np.abs(total.astype(float)).max() <= lattice.n * lattice.radius
-             + _NOISE_REACH * lattice.sigma[2], f"the total is larger than {lattice.n} rows can make it")
+             + reach * lattice.sigma[2], f"the total is larger than {lattice.n} rows can make it")
 
 # %% ../nbs/1_publish/09_files.ipynb #e22436d2
 _IMPROBABLE = 50  # e^-50
@@ -133,7 +142,8 @@ def _drawn_with(table, location, covariance):
     return bool(abs(distance - cells) <= 2 * math.sqrt(cells * _IMPROBABLE) + 2 * _IMPROBABLE)
 
 # %% ../nbs/1_publish/09_files.ipynb #ba9278c8
-_KINDS = {"table": _table_release, "covariance": _covariance_release, "synthetic": _synthetic_release}
+_KINDS = {"table": _table_release, "covariance": _covariance_release, "local": _local_release,
+          "synthetic": _synthetic_release}
 _COMMON = {"mechanism", "n", "columns", "secure", "neighbors", "mu", "no_guarantee", "noise_variance"}
 
 
@@ -146,7 +156,7 @@ def read_release(path):
 
     Returns
     -------
-    TableRelease, CovarianceRelease or SyntheticRelease
+    TableRelease, CovarianceRelease, LocalRelease or SyntheticRelease
 
     Raises
     ------

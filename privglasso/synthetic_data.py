@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from .covariance import CovarianceError, SamplingError, sample_covariance
+from .covariance import SamplingError, sample_covariance
 from .covariance_release import CovarianceMechanism, CovarianceRelease
-from .discrete_gaussian import bit_source
-from .release import write_release
+from .release import Release
 from .validation import check_integer
 
 # %% ../nbs/1_publish/08_synthetic_data.ipynb #f61b1b48
@@ -36,8 +35,21 @@ def _projection(release):
     return scaled * np.maximum(_floor(release.lattice) - variances, 0.0) @ scaled.T
 
 # %% ../nbs/1_publish/08_synthetic_data.ipynb #488826e6
+def _projection_text(release):
+    "How strong the projection to positive definite was, from the private matrix alone."
+    private = release.covariance_release
+    lifted = int((_directions(private)[0] < _floor(private.lattice)).sum())
+    if not lifted:
+        return "The private covariance is positive definite, and the rows were drawn with it as it is."
+    units = private.lattice.half_range**2
+    share = min((np.diag(release.projection) / units).sum() / (np.diag(release.drawn_covariance) / units).sum(), 1.0)
+    return (f"The private covariance could not be told from one that is not positive definite: {lifted} of "
+            f"{len(units)} directions had less variance than the noise and were lifted to it, which makes up "
+            f"{100 * share:.2g} % of the rows' variance; corrected_covariance() takes it off again.")
+
+# %% ../nbs/1_publish/08_synthetic_data.ipynb #2478c4ff
 @dataclass(frozen=True, eq=False)
-class SyntheticRelease:
+class SyntheticRelease(Release):
     """Rows drawn from a Gaussian with private moments, and the moments.
 
     Parameters
@@ -80,11 +92,6 @@ class SyntheticRelease:
         return self.covariance_release.secure
 
     @property
-    def noise_variance(self) -> np.ndarray:
-        "(p,) zeros: cells carry no noise of their own; that of the moments is in `sampling_error`."
-        return np.zeros(len(self.columns))
-
-    @property
     def drawn_covariance(self) -> np.ndarray:
         "(p, p) covariance that the rows were drawn with: the private one, projected to positive definite."
         return self.covariance_release.matrix + self.projection
@@ -95,22 +102,9 @@ class SyntheticRelease:
         return _projection(self.covariance_release)
 
     def corrected_covariance(self) -> np.ndarray:
-        """The rows' covariance about their known mean, less what the projection added; it may be indefinite.
-
-        Returns
-        -------
-        ndarray of shape (p, p)
-
-        Raises
-        ------
-        CovarianceError
-            If a column is left without a positive variance.
-        """
+        "(p, p) covariance about the mean the rows were drawn with, less what the projection added."
         S = sample_covariance(self.table, self.covariance_release.location) - self.projection
-        lost = [name for name, value in zip(self.columns, np.diag(S), strict=True) if value <= 0]
-        if lost:
-            raise CovarianceError(lost, "all their variance was added by the projection to positive definite: drop "
-                                  "them, or take a release of more rows, with tighter bounds or less noise")
+        self._refuse_lost(np.diag(S), "all their variance was added by the projection to positive definite")
         return S
 
     def sampling_error(self) -> SamplingError:
@@ -118,43 +112,25 @@ class SyntheticRelease:
         people = self.covariance_release.sampling_error()
         return SamplingError((*people.parts, (self.drawn_covariance, self.n)), people.noise)
 
-    def to_parquet(self, path) -> None:
-        """Write one Parquet file with the rows and, as metadata, the moments; whole, or not at all.
-
-        Parameters
-        ----------
-        path : str or Path
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written. Nothing is left behind, and a file that was there is untouched.
-        """
+    def _contents(self):
         private = self.covariance_release
         moments = {"n": private.n, "second_moment": private.second_moment.tolist()} | private.settings()
-        write_release(path, "synthetic", self, self.table, moments=moments)
+        return "synthetic", self.table, {"moments": moments}
 
-    def __str__(self):
-        source = "" if self.secure else " Noise from a seed: for study, not for publication."
+    def _summary(self):
         return (f"{self.n} synthetic rows, {len(self.columns)} columns by {self.mechanism}: only their mean and "
                 f"covariance are real, known from {self.covariance_release.n} records with noise. All else is a "
                 f"Gaussian's: no third moments, no tails, and no row is anybody. {_projection_text(self)} "
-                f"What is promised: {self.guarantee}.{source}")
-
-
-def _projection_text(release):
-    "How strong the projection to positive definite was, from the private matrix alone."
-    private = release.covariance_release
-    lifted = int((_directions(private)[0] < _floor(private.lattice)).sum())
-    if not lifted:
-        return "The private covariance is positive definite, and the rows were drawn with it as it is."
-    units = private.lattice.half_range**2
-    share = min((np.diag(release.projection) / units).sum() / (np.diag(release.drawn_covariance) / units).sum(), 1.0)
-    return (f"The private covariance could not be told from one that is not positive definite: {lifted} of "
-            f"{len(units)} directions had less variance than the noise and were lifted to it, which makes up "
-            f"{100 * share:.2g} % of the rows' variance; corrected_covariance() takes it off again.")
+                "What is promised")
 
 # %% ../nbs/1_publish/08_synthetic_data.ipynb #3575d8bc
+def _draw(private, rows, generator):
+    "(rows, p) Gaussian rows with the private mean and the projected covariance, in data units."
+    variances, directions = _directions(private)
+    root = private.lattice.half_range[:, None] * directions * np.sqrt(np.maximum(variances, _floor(private.lattice)))
+    return generator.standard_normal((rows, len(variances))) @ root.T + private.location
+
+# %% ../nbs/1_publish/08_synthetic_data.ipynb #500738b2
 class SyntheticDataMechanism(CovarianceMechanism):
     """Publish rows drawn from the Gaussian that has the privately released mean and covariance.
 
@@ -192,54 +168,16 @@ class SyntheticDataMechanism(CovarianceMechanism):
         self.rows = None if rows is None else check_integer(rows, "rows", 2)
 
     def sampling_error(self, covariance, n: int, location=None) -> SamplingError:
-        """How well a covariance will be known from such rows, before there are any data, unless a lift is needed.
+        """How well a (p, p) `covariance` will be known from such rows, before there are any data.
 
-        Parameters
-        ----------
-        covariance : array of shape (p, p)
-            What the population's covariance might be, in squared data units.
-        n : int
-            Number of records.
-        location : float or array of shape (p,), optional
-            Where its mean might be; the public centre when None.
-
-        Returns
-        -------
-        SamplingError
+        Less well, should a lift be needed. `n` people stand behind the rows; `location` (p,) is where their mean might
+        be, the public centre when None.
         """
         people = super().sampling_error(covariance, n, location)
         (drawn, _), = people.parts
         return SamplingError((*people.parts, (drawn, self.rows or n)), people.noise)
 
-    def publish(self, X, random_state=None) -> SyntheticRelease:
-        """Release rows in the place of `X`.
-
-        Parameters
-        ----------
-        X : array or DataFrame of shape (n, p)
-            Finite numbers.
-        random_state : None, int or numpy Generator
-            None takes the operating system's randomness: use it for anything that leaves the house. A seed or
-            generator makes research repeatable, and the release says `secure=False`.
-
-        Returns
-        -------
-        SyntheticRelease
-
-        Raises
-        ------
-        InputError
-            As `CovarianceMechanism.publish`.
-        """
-        bits = bit_source(random_state)
-        private = super().publish(X, bits)
-        generator = np.random.default_rng(bits.bits(128))
-        table = pd.DataFrame(_draw(private, self.rows or private.n, generator), columns=private.columns)
-        return SyntheticRelease(table, private, type(self).__name__)
-
-
-def _draw(private, rows, generator):
-    "(rows, p) Gaussian rows with the private mean and the projected covariance, in data units."
-    variances, directions = _directions(private)
-    root = private.lattice.half_range[:, None] * directions * np.sqrt(np.maximum(variances, _floor(private.lattice)))
-    return generator.standard_normal((rows, len(variances))) @ root.T + private.location
+    def _release(self, values, columns, lattice, bits):
+        private = super()._release(values, columns, lattice, bits)
+        rows = _draw(private, self.rows or private.n, np.random.default_rng(bits.bits(128)))
+        return SyntheticRelease(pd.DataFrame(rows, columns=columns), private, type(self).__name__)

@@ -10,12 +10,14 @@ import pytest
 
 from privglasso.covariance_release import CovarianceMechanism
 from privglasso.files import ReleaseError, read_release
+from privglasso.private_covariance import LocalMechanism
 from privglasso.release import DiscreteGaussianMechanism, GaussianMechanism, NoGuarantee
 from privglasso.synthetic_data import SyntheticDataMechanism
 
 TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
 BOUNDS = ([0, 0], [2, 10])
-MECHANISMS = [GaussianMechanism, CovarianceMechanism, SyntheticDataMechanism]
+MECHANISMS = [lambda bounds, mu: LocalMechanism(9.0, mu=mu), GaussianMechanism, CovarianceMechanism,
+              SyntheticDataMechanism]
 
 
 # ---------------------------------------------------------------------- tables
@@ -135,13 +137,14 @@ def test_a_file_of_the_first_format_is_a_table(release, tmp_path):
 
 # ---------------------------------------------------------------------- covariances and synthetic rows
 
-@pytest.fixture(params=["covariance", "no mean", "ball", "synthetic"])
+@pytest.fixture(params=["covariance", "no mean", "ball", "local", "synthetic"])
 def other(request, tmp_path):
     "A release that is no table, and its file."
     budget = dict(mu=2.0, neighbors="record")
     mechanism = {"covariance": lambda: CovarianceMechanism(BOUNDS, **budget),
                  "no mean": lambda: CovarianceMechanism(BOUNDS, mean_share=0, noise="upper", **budget),
                  "ball": lambda: CovarianceMechanism(norm_bound=9, center=[1, 4], **budget),
+                 "local": lambda: LocalMechanism(9, center=[1, 4], mu=2.0),
                  "synthetic": lambda: SyntheticDataMechanism(BOUNDS, rows=7, **budget)}[request.param]()
     release = mechanism.publish(TABLE, random_state=1)
     release.to_parquet(tmp_path / "r.parquet")
@@ -215,6 +218,37 @@ def test_a_covariance_is_a_symmetric_matrix_of_integers(tmp_path):
         rewrite(path, lambda m: None, pa.Table.from_pandas(frame, preserve_index=False))
         with pytest.raises(ReleaseError, match="the matrix is"):
             read_release(path)
+
+
+def test_local_reports_keep_the_noise_of_every_user(tmp_path):
+    mechanism, path = LocalMechanism(9, center=[1, 4], epsilon=2.0, delta=1e-3), tmp_path / "r.parquet"
+    release = mechanism.publish(TABLE)
+    release.to_parquet(path)
+    back = read_release(path)
+    assert back.secure and back.guarantee == mechanism.guarantee(4, 2) and back.guarantee.epsilon(1e-3) <= 2 + 1e-9
+    assert np.allclose(back.sampling_error().noise, mechanism.noise_std(4, 2) ** 2)
+    rewrite(path, lambda m: m.update(kind="covariance"))
+    assert np.allclose(read_release(path).sampling_error().noise, mechanism.noise_std(4, 2) ** 2 / 4)
+
+
+@pytest.mark.parametrize("options", [dict(bounds=BOUNDS, mean_share=0), dict(norm_bound=9.0),
+                                     dict(norm_bound=9.0, mean_share=0, noise="upper"),
+                                     dict(norm_bound=9.0, mean_share=0, neighbors="cell")])
+def test_what_no_user_reports_is_no_local_release(options, tmp_path):
+    path = tmp_path / "r.parquet"
+    CovarianceMechanism(mu=2.0, **options).publish(TABLE).to_parquet(path)
+    assert read_release(path).n == 4
+    rewrite(path, lambda m: m.update(kind="local"))
+    with pytest.raises(ReleaseError, match="not those of local reports"):
+        read_release(path)
+
+
+@pytest.mark.parametrize("n", [2, 400])
+def test_no_honest_file_of_local_reports_is_refused(n, tmp_path):
+    "The noise of many users is larger than one user's, and may stand alone: rows at the centre."
+    for mu in (0.01, 1.0, 50.0):
+        LocalMechanism(1.0, mu=mu).publish(np.zeros((n, 3)), random_state=n).to_parquet(tmp_path / "r.parquet")
+        assert read_release(tmp_path / "r.parquet").n == n
 
 
 def test_rows_that_were_not_drawn_are_refused(tmp_path):

@@ -210,12 +210,16 @@ def test_a_local_promise_covers_any_two_users():
     assert mechanism.guarantee(2, 3).epsilon(1e-5) <= 1 + 1e-9
 
 
-def test_a_local_release_is_not_written_as_a_central_one(table, tmp_path):
-    release = LDPThresholding(2.0, mu=1.0, random_state=0).fit(table).release_
-    with pytest.raises(InputError, match="no file of its own"):
-        release.to_parquet(tmp_path / "x.parquet")
-    assert list(tmp_path.iterdir()) == []
-    assert np.isfinite(release.sampling_error().covariance_variance()).all()
+def test_a_local_error_is_known_beforehand():
+    "Sampling and n users' noise, as the release will say; about a point off the mean, the offset is there too."
+    mechanism, Sigma = LocalMechanism(8.0, center=1.0, mu=2.0), np.array([[1.0, 0.3], [0.3, 2.0]])
+    X = np.random.default_rng(6).multivariate_normal([2, 1], Sigma, 4000)
+    planned = mechanism.sampling_error(Sigma, 4000, location=[2, 1])
+    release = mechanism.publish(X, random_state=1)
+    assert np.array_equal(planned.noise, release.sampling_error().noise)
+    error = (release.matrix - Sigma - np.outer([1, 0], [1, 0])) / np.sqrt(planned.covariance_variance())
+    assert np.abs(error).max() < 5
+    assert mechanism.sampling_error(Sigma, 4000).noise == pytest.approx(mechanism.noise_std(4000, 2) ** 2)
 
 
 # estimators
@@ -359,5 +363,5 @@ def test_settings_share_what_they_have_in_common():
 
 def test_the_claims_are_registered_once():
     ours = [claim for claim in claims() if claim.paper == "Wang & Xu"]
-    assert len(ours) == len({claim.name for claim in ours}) == 9
+    assert len(ours) == len({claim.name for claim in ours}) == 18
     assert all(claim.check().refuted == (claim.verdict == "FALSE") for claim in ours)
