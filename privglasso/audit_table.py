@@ -47,6 +47,25 @@ def _case(build):
     _CASES[build.__name__.strip("_")] = build
     return build
 
+# %% ../nbs/1_publish/13_audit_table.ipynb #931652c2
+def _audit_jobs(profile):
+    "Every case with its own seed."
+    trials, seed = setting("audit.trials", int, profile), setting("seed", int, profile)
+    confidence = setting("audit.confidence", float, profile)
+    return [{"case": name, "trials": trials, "confidence": confidence, "seed": seed + k}
+            for k, name in enumerate(_CASES)]
+
+
+def _audit_rows(case, trials, confidence, seed):
+    "Run one case; one row a claim."
+    row = _CASES[case]()
+    result = audit(row.mechanism, row.X, row.X_neighbor, row.statistic, trials=trials, confidence=confidence,
+                   random_state=seed)
+    return [{"case": case, "kind": row.kind, "mechanism": row.label, "neighbors": row.neighbors, "claim": claim,
+             "claimed": mu, "audited": result.mu_lower, "refuted": result.refutes(mu),
+             "false_alarms": result.false_alarms, "misses": result.misses, "fresh_runs": result.trials,
+             "confidence": confidence} for claim, mu in row.claims.items()]
+
 # %% ../nbs/1_publish/13_audit_table.ipynb #52d0518c
 _READINGS = {"largest entry": 2, "Frobenius norm": 4, "section 5.1": 8}
 
@@ -376,26 +395,7 @@ def _sample_mean(n=20):
     return _broken("covariance centred at the sample mean", "record", _centred_at_mean, (X, other), 1.0,
                    EntryStatistic(np.ones((1, 1))))
 
-# %% ../nbs/1_publish/13_audit_table.ipynb #f5457679
-def _audit_jobs(profile):
-    "Every case with its own seed."
-    trials, seed = setting("audit.trials", int, profile), setting("seed", int, profile)
-    confidence = setting("audit.confidence", float, profile)
-    return [{"case": name, "trials": trials, "confidence": confidence, "seed": seed + k}
-            for k, name in enumerate(_CASES)]
-
-
-def _audit_rows(case, trials, confidence, seed):
-    "Run one case; one row a claim."
-    row = _CASES[case]()
-    result = audit(row.mechanism, row.X, row.X_neighbor, row.statistic, trials=trials, confidence=confidence,
-                   random_state=seed)
-    return [{"case": case, "kind": row.kind, "mechanism": row.label, "neighbors": row.neighbors, "claim": claim,
-             "claimed": mu, "audited": result.mu_lower, "refuted": result.refutes(mu),
-             "false_alarms": result.false_alarms, "misses": result.misses, "fresh_runs": result.trials,
-             "confidence": confidence} for claim, mu in row.claims.items()]
-
-
+# %% ../nbs/1_publish/13_audit_table.ipynb #001520ef
 audit_study = register_study(Study("audit", _audit_jobs, _audit_rows))
 
 # %% ../nbs/1_publish/13_audit_table.ipynb #273655f3
