@@ -85,6 +85,7 @@ def _graph_row(precision, truth):
 
 # %% ../nbs/4_experiments/10_choosing_lambda.ipynb #ebff17d9
 _SMALLEST_SHARE = 1e-4  # of the penalty that empties the graph
+_TOL = 1e-8  # between columns that are nearly copies, a looser one shows as a kink in the error
 
 
 def penalty_table(
@@ -97,7 +98,7 @@ def penalty_table(
     penalize_diagonal=True,  # whether the penalty counts the diagonal
 ) -> pd.DataFrame:  # (count, columns), by descending alpha
     "Graph, scores and every criterion of cross-validation at each penalty of a grid; missing where none exists."
-    options = {"penalize_diagonal": penalize_diagonal, "tol": 1e-4}
+    options = {"penalize_diagonal": penalize_diagonal, "tol": _TOL}
     S = noise_corrected_covariance(table, noise_variance)
     alphas = (np.geomspace(1, _SMALLEST_SHARE, count) * largest_alpha(S)).tolist()
     splits = [_split_criteria(table.iloc[train], table.iloc[held_out], noise_variance, alphas, options)
@@ -169,7 +170,7 @@ def _prepared(way, table, noise_variance):
 
 def _rules_without_folds(table, noise_variance, alphas):
     "The extended BIC at each penalty, the penalty above all likely errors, and the ceiling."
-    model = PrivateGraphicalLassoEBIC(alphas=alphas, scale=False, noise_variance=noise_variance, tol=1e-4)
+    model = PrivateGraphicalLassoEBIC(alphas=alphas, scale=False, noise_variance=noise_variance, tol=_TOL)
     with warnings.catch_warnings(), suppress(GraphFitError):
         warnings.filterwarnings("ignore", "alpha_=", UserWarning)  # the densest graph tried: no news in a study
         model.fit(table)
