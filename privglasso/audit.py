@@ -369,7 +369,11 @@ class EntryStatistic:
     Parameters
     ----------
     weights : ndarray of shape (p, p)
-        With vv' it is the variance along v (section 1a of the ledger).
+        With vv' it is the variance along v.
+
+    Notes
+    -----
+    The likelihood ratio of Gaussian noise, if the weights are changes over variances (Neyman & Pearson, 1933).
     """
 
     def __init__(self, weights):
@@ -393,7 +397,7 @@ def direction_statistic(
 
     Notes
     -----
-    The attack on what Guo et al., Theorem 4.1, says of the covariance alone; section 1a of the ledger.
+    The attack on what Guo et al., Theorem 4.1, says of the covariance alone.
 
     Examples
     --------
