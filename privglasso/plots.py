@@ -27,6 +27,7 @@ COLORS = {
     "private": "#d46ab8",  # the released table itself
     "covariance": "#697800",  # a released covariance, and estimates from it beside those from a table
     "synthetic": "#7a33f0",  # released synthetic data, likewise
+    "local": "#78a5ff",  # what users report who add the noise themselves, likewise
     "naive": "#d55e00",  # an estimate from the release that ignores its noise
     "corrected": "#029e73",  # an estimate from the release with the noise subtracted
     "found": "#029e73",  # an edge that is true and estimated
