@@ -44,6 +44,25 @@ def _gram(W, support):
             G[a, c] = row[support[c]]
     return G
 
+# %% ../nbs/2_recover/06_descent.ipynb #9d74fe15
+@kernel
+def _support(b):
+    "Where b is not zero."
+    found, count = np.empty(len(b), np.int64), 0
+    for i in range(len(b)):
+        found[count] = i
+        count += b[i] != 0.0
+    return found[:count]
+
+
+@kernel
+def _take(v, support):
+    "The entries of v that belong to `support`."
+    taken = np.empty(len(support))
+    for a in range(len(support)):
+        taken[a] = v[support[a]]
+    return taken
+
 # %% ../nbs/2_recover/06_descent.ipynb #79b47833
 @kernel
 def _gradient(G, s, b):
@@ -100,7 +119,7 @@ def _solve_definite(G, x):
 @kernel
 def _jump(G, s, limit, b):
     "Move towards the solution for the present signs, as far as these hold: an exact step where coordinates creep."
-    active = np.flatnonzero(b)
+    active = _support(b)
     goal = np.empty(len(active))
     for a in range(len(active)):
         goal[a] = s[active[a]] - math.copysign(limit[active[a]], b[active[a]])
@@ -135,15 +154,27 @@ _SLACK = 1e-9  # a condition violated by less, relative to its limit, is left to
 
 
 @kernel
-def _extend(support, b, w, s, limit):
-    "The support with every entry that violates its condition |s - w| <= limit, b being 0 there."
-    p, k = len(s), len(support)
-    violated = np.zeros(p, np.bool_)
+def _violated(support, w, s, limit):
+    "The entries outside `support` that violate their condition |s - w| <= limit: mostly none, which is seen first."
+    p, count = len(s), 0
+    for i in range(p):
+        count += abs(s[i] - w[i]) > limit[i] * (1 + _SLACK)
+    for i in support:
+        count -= abs(s[i] - w[i]) > limit[i] * (1 + _SLACK)
+    if count == 0:
+        return support[:0]
+    violated = np.empty(p)
     for i in range(p):
         violated[i] = abs(s[i] - w[i]) > limit[i] * (1 + _SLACK)
-    for a in range(k):
-        violated[support[a]] = False
-    new = np.flatnonzero(violated)
+    for i in support:
+        violated[i] = 0.0
+    return _support(violated)
+
+
+@kernel
+def _extend(support, b, new):
+    "The support with new entries, where b is 0."
+    k = len(support)
     larger, values = np.empty(k + len(new), np.int64), np.zeros(k + len(new))
     for a in range(k):
         larger[a], values[a] = support[a], b[a]
@@ -155,31 +186,27 @@ def _extend(support, b, w, s, limit):
 @kernel
 def _solve_column(W, s, limit, start, tol, rounds):
     "One column's lasso on a growing support: the support, its coefficients b, and w = W b."
-    support = np.flatnonzero(start)
-    b, w = start[support], np.zeros(len(s))
+    support = _support(start)
+    b, w = _take(start, support), np.zeros(len(s))
     for r in range(rounds + 1):
         if len(support) > 0:
-            _lasso(_gram(W, support), s[support], limit[support], b, tol)
+            _lasso(_gram(W, support), _take(s, support), _take(limit, support), b, tol)
             w = _combine(W, support, b)
         if r == rounds:
             break
-        k = len(support)
-        support, b = _extend(support, b, w, s, limit)
-        if len(support) == k:
+        new = _violated(support, w, s, limit)
+        if len(new) == 0:
             break
+        support, b = _extend(support, b, new)
     return support, b, w
 
 # %% ../nbs/2_recover/06_descent.ipynb #b4a05924
 @kernel
-def _limits(weights, alpha, j, p):
-    "How far column j of W may be from S; the diagonal entry never counts as violated."
-    limit = np.empty(p)
-    if len(weights) == 1:
-        limit[:] = alpha * weights[0, 0]
-    else:
-        limit[:] = alpha * weights[j]
+def _limits(weights, alpha, j, limit):
+    "How far column j of W may be from S, into `limit`; the diagonal entry never counts as violated."
+    for i in range(len(limit)):
+        limit[i] = alpha * (weights[0, 0] if len(weights) == 1 else weights[j, i])
     limit[j] = np.inf
-    return limit
 
 # %% ../nbs/2_recover/06_descent.ipynb #af0c1f49
 @kernel
@@ -193,8 +220,18 @@ def _store_column(W, theta, j, w, s, limit, diagonal):
         step = w[i] - W[j, i]
         moved += step * step * theta[i]
         W[i, j] = w[i]
-    W[j] = w
+    for i in range(len(w)):
+        W[j, i] = w[i]
     return moved * theta[j] / 2
+
+
+@kernel
+def _store_coefficients(B, j, support, b):
+    "Write a column's coefficients into row j of B."
+    for i in range(len(B)):
+        B[j, i] = 0.0
+    for a in range(len(support)):
+        B[j, support[a]] = b[a]
 
 # %% ../nbs/2_recover/06_descent.ipynb #110cb7c4
 _SINGULAR = 1e-13  # a Schur complement this small, relative to the diagonal, is not told from zero
@@ -203,9 +240,9 @@ _SINGULAR = 1e-13  # a Schur complement this small, relative to the diagonal, is
 @kernel
 def _sweep(S, diagonal, weights, alpha, W, B, theta, tol, rounds):
     "Every column once: how far W moved, or -1 at the first Schur complement that is not positive (W still is)."
-    moved = 0.0
+    moved, limit = 0.0, np.empty(len(S))
     for j in range(len(S)):
-        limit = _limits(weights, alpha, j, len(S))
+        _limits(weights, alpha, j, limit)
         support, b, w = _solve_column(W, S[j], limit, B[j], tol / theta[j], rounds)
         schur = diagonal[j]
         for a in range(len(b)):
@@ -214,8 +251,7 @@ def _sweep(S, diagonal, weights, alpha, W, B, theta, tol, rounds):
             return -1.0
         theta[j] = 1 / schur
         moved += _store_column(W, theta, j, w, S[j], limit, diagonal[j])
-        B[j] = 0.0
-        B[j][support] = b
+        _store_coefficients(B, j, support, b)
     return moved
 
 # %% ../nbs/2_recover/06_descent.ipynb #4d7b20a5
@@ -345,15 +381,15 @@ def descend(S, shift, weights, alphas, B, duals, precisions, tol, max_sweeps, ro
     -----
     The columns' problem is that of Friedman et al. (2008); the start and the test are proved in the chapter.
     """
-    theta, diagonal = np.empty(len(S)), np.empty(len(S))
-    for j in range(len(S)):
+    p, theta, diagonal = len(S), np.empty(len(S)), np.empty(len(S))
+    for j in range(p):
         theta[j] = 1 / duals[0, j, j]
     for m in range(len(alphas)):
         alpha = alphas[m]
-        for j in range(len(S)):
+        for j in range(p):
             diagonal[j] = S[j, j] + alpha * shift[j]
-        if m > 0:
-            duals[m] = duals[m - 1]
+            for i in range(p if m > 0 else 0):
+                duals[m, j, i] = duals[m - 1, j, i]
         if not _descend_one(S, diagonal, weights, alpha, duals[m], B, theta, precisions[m],
                             tol, max_sweeps, rounds, reports[m]):
             return m

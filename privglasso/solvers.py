@@ -162,24 +162,39 @@ def _starts(block, alpha, smallest):
     yield (W, np.zeros_like(W)), _ROUNDS
     yield (W, np.zeros_like(W)), _CAREFUL
 
-# %% ../nbs/2_recover/07_solvers.ipynb #946d5df5
+# %% ../nbs/2_recover/07_solvers.ipynb #e0035002
 def _undecided(block, alpha):
     "The error for a problem that has a solution too near to singular to be computed, or perhaps none."
     bounds = min_feasible_alpha(block.S, weights=block.full_weights())
     return ConvergenceError(alpha, max(1.1 * bounds.upper, 1.1 * alpha), bounds.lower)
 
-def _by_directions(block, alpha, tol, max_iter):
-    "The solution by alternating directions, slow and safe, where descent trips over rounding."
+
+def _by_directions(block, alpha, inside, precision, tol, max_iter):
+    "The pair that alternating directions reach from a dual point and a precision matrix or None, and its report."
     weights = block.full_weights()
-    inside = feasible_start(block.S, alpha, weights)
-    precision, dual, gap, n_iter = run_textbook("admm", block.S, alpha, weights, inside, tol=tol, max_iter=max_iter)
-    if gap > tol * len(block.S):
-        raise _undecided(block, alpha)
+    precision, dual, gap, n_iter = run_textbook("admm", block.S, alpha, weights, inside, precision, tol=tol,
+                                                max_iter=max_iter)
     value = np.vdot(block.S, precision) + alpha * np.vdot(weights, np.abs(precision)) - log_det(precision)
-    return precision, dual, np.array([value, gap, n_iter, 0.0])
+    return precision, dual, [value, gap, n_iter, 0.0]
 
 
-# %% ../nbs/2_recover/07_solvers.ipynb #5377d33b
+def _after_descent(block, alpha, pair, tol, max_iter):
+    "The descent's pair; where its passes ran out, that of alternating directions if it is better."
+    precision, dual, (_, gap, _, rounding) = pair
+    if gap <= max(tol * len(block.S), 2 * rounding):
+        return pair
+    return min(pair, _by_directions(block, alpha, dual, precision, tol, max_iter), key=lambda pair: pair[2][1])
+
+
+def _without_descent(block, alpha, tol, max_iter):
+    "The pair by alternating directions alone, where descent trips over rounding."
+    inside = feasible_start(block.S, alpha, block.full_weights())
+    pair = _by_directions(block, alpha, inside, None, tol, max_iter)
+    if pair[2][1] > tol * len(block.S):
+        raise _undecided(block, alpha)
+    return pair
+
+# %% ../nbs/2_recover/07_solvers.ipynb #946d5df5
 _CHUNK = 2e8  # alphas times p^3 solved in one call of compiled code: a fraction of a second
 
 
@@ -196,7 +211,9 @@ def _solve_block(block, alphas, start, tol, max_iter, stop, progress):
         take = alphas[len(block.solved):][:chunk]
         if state is not None:
             done, precisions, duals, reports = _run(block, take, *state, tol, max_iter, rounds)
-            block.solved += zip(precisions[:done], duals[:done], reports[:done], strict=True)
+            pairs = zip(precisions[:done], duals[:done], reports[:done].tolist(), strict=True)
+            block.solved += [_after_descent(block, alpha, pair, tol, max_iter)
+                             for alpha, pair in zip(take[:done], pairs, strict=True)]
             progress.advance(done * len(block.S))
         if done == len(take):
             state, rounds, others = (duals[-1], state[1]), _ROUNDS, None
@@ -204,7 +221,7 @@ def _solve_block(block, alphas, start, tol, max_iter, stop, progress):
             others = others if others and not done else _starts(block, take[done], alphas[-1])
             state, rounds = next(others, (None, None))
             if rounds is None:
-                block.solved.append(_by_directions(block, take[done], tol, max_iter))
+                block.solved.append(_without_descent(block, take[done], tol, max_iter))
                 progress.advance(len(block.S))
                 state, rounds, others = _coefficients(*block.solved[-1][:2]), _ROUNDS, None
 
@@ -378,7 +395,7 @@ def graphical_lasso(
     penalize_diagonal: bool = True,  # does the penalty count the diagonal?
     weights=None,  # (p, p) symmetric, nonnegative: what alpha is multiplied by, entry by entry; None for ones
     tol: float = 1e-6,  # stop when the duality gap is at most tol * p
-    max_iter: int = 5000,  # passes over all columns, or iterations of ADMM
+    max_iter: int = 5000,  # passes over all columns, and iterations of ADMM where these are not enough
     start: GraphicalLassoResult | None = None,  # an earlier result to start from
 ) -> GraphicalLassoResult:
     """The precision matrix that minimises -log det + tr(S .) + alpha * (sum of weighted absolute entries).
@@ -412,6 +429,10 @@ def _check_alphas(alphas):
     "The penalties as a list of positive floats, descending."
     if np.ndim(alphas) != 1 or len(alphas) == 0:
         raise InputError("alphas", alphas, "give a list of penalties")
+    if {type(alpha) for alpha in alphas} <= {float, np.float64}:
+        values = np.asarray(alphas)
+        if values.min() > 0 and np.isfinite(values.max()):  # what is wrong is found one by one
+            return np.sort(values)[::-1].tolist()
     return sorted((check_positive(alpha, "alphas") for alpha in alphas), reverse=True)
 
 

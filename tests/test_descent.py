@@ -32,6 +32,20 @@ def test_a_product_of_any_size(k):
     W, support, b = definite(30, k), rng.permutation(30)[:k], rng.normal(size=k)
     assert np.allclose(descent._combine(W, support, b), W[:, support] @ b, atol=1e-13)
     assert np.array_equal(descent._gram(W, support), W[np.ix_(support, support)])
+    assert np.array_equal(descent._take(W[0], support), W[0, support])
+    marked = np.zeros(30)
+    marked[support] = b
+    assert np.array_equal(descent._support(marked), np.sort(support))
+
+
+@given(seed=seeds, p=st.integers(1, 30), k=st.integers(0, 30))
+@settings(max_examples=60, deadline=None)
+def test_violated_conditions_are_found_outside_the_support(seed, p, k):
+    rng = np.random.default_rng(seed)
+    support, w, s = rng.permutation(p)[:k], rng.normal(size=p), rng.normal(size=p)
+    limit = rng.uniform(0, 3, p)
+    violated = np.setdiff1d(np.flatnonzero(np.abs(s - w) > limit * (1 + 1e-9)), support)
+    assert np.array_equal(descent._violated(support, w, s, limit), violated)
 
 
 @given(seed=seeds, k=st.integers(1, 12))

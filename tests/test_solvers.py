@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from privglasso import solvers
 from privglasso.covariance import correlation_scale, sample_covariance
 from privglasso.datasets import load_grid115
+from privglasso.solver_stress import hard_problem as stress_problem
 from privglasso.solvers import (
     ConvergenceError,
     GraphicalLassoResult,
@@ -453,3 +454,45 @@ def test_nearly_singular_matrices_are_left_to_alternating_directions():
     result = graphical_lasso(correlation, 1e-4)
     assert result.dual_gap <= 1e-6 * len(correlation)
     assert dual_gap(correlation, 1e-4, result.precision, result.dual_covariance) <= 1.2e-4
+
+
+def test_where_passes_run_out_alternating_directions_go_on():
+    "Half a thousandth above its threshold: 50000 passes leave a gap of 2e-3 a column, and directions alone as much."
+    problem = stress_problem(20261401)
+    S, p = problem["S"], problem["p"]
+    alpha = problem["ratio"] * min_feasible_alpha(S).upper
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = graphical_lasso(S, alpha)
+    assert dual_gap(S, alpha, result.precision, result.dual_covariance) <= result.dual_gap + 1e-9 <= 1.01e-6 * p
+
+
+def test_free_diagonal_on_a_nearly_singular_matrix():
+    correlation, _ = correlation_scale(sample_covariance(load_grid115().table))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        path = graphical_lasso_path(correlation, np.geomspace(largest_alpha(correlation), 1e-4, 20),
+                                    penalize_diagonal=False)
+    assert all(result.dual_gap <= 1e-6 * len(correlation) for result in path)
+
+
+@pytest.mark.parametrize("alphas", [(0.4, 0.2), [0.2, 0.4], np.array([0.4, 0.2]), np.array([0.2, 0.4], np.float32),
+                                    pd.Series([0.2, 0.4]), [np.float64(0.2), 0.4]])
+def test_penalties_of_any_kind(alphas):
+    found = [result.alpha for result in graphical_lasso_path(DEMO, alphas)]
+    assert found == pytest.approx([0.4, 0.2]) and all(type(alpha) is float for alpha in found)
+
+
+@pytest.mark.parametrize("alphas", [[0.4, True], [0.4, np.nan], np.array([0.4, np.inf]), [0.4, 0.0], [-np.inf, 1.0]])
+def test_one_bad_penalty_is_enough(alphas):
+    with pytest.raises(InputError, match="alphas="):
+        graphical_lasso_path(DEMO, alphas)
+
+
+@pytest.mark.parametrize("p, n", [(1, 1), (1, 5), (12, 3)])
+@pytest.mark.parametrize("kind", [np.float32, np.int64, pd.DataFrame])
+def test_small_and_short_tables_of_any_kind(p, n, kind):
+    S = np.round(gram(p, n, 1) * 8)
+    given = pd.DataFrame(S) if kind is pd.DataFrame else S.astype(kind)
+    result = graphical_lasso(given, 2.0, tol=1e-12)
+    assert kkt_residual(S, 2.0, result.precision) < 1e-3 and result.precision.dtype == np.float64
