@@ -38,8 +38,8 @@ def squared_error_ceiling(
 
     Examples
     --------
-    >>> squared_error_ceiling([[0.02, 0.01], [0.01, 0.02]])
-    0.1
+    >>> squared_error_ceiling([[2.0, 1.0], [1.0, 2.0]])
+    1.0
     """
     variance = check_symmetric(variance, "variance")
     if (variance < 0).any():
