@@ -79,11 +79,11 @@ def true_epsilon(
     return float(epsilon_gdp(delta, check_positive(times, "times") * classical_mu(epsilon, delta)))
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #ff492f5c
-def _replaced_row(epsilon=1.0, delta=1e-6):
-    "ε of the printed central noise for two unit rows, orthogonal to each other."
+def _replaced_row(quantity="ε at δ = 1e-6, one row replaced", delta=1e-6, epsilon=1.0):
+    "ε of the printed noise for two unit rows, orthogonal to each other."
     e1, e2 = np.eye(2)
     true = true_epsilon(epsilon, delta, float(moment_change(e1, e2, 1.0)))
-    return Check("ε at δ = 1e-6, one row replaced", epsilon, true, true > epsilon)
+    return Check(quantity, epsilon, true, true > epsilon)
 
 
 register(Claim(
@@ -401,11 +401,9 @@ register(Claim(
     _effective_share))
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #9f6bd63d
-def _local_report(epsilon=1.0, delta=1e-5):
+def _local_report():
     "ε of one printed local report, between the users e₁ and e₂."
-    e1, e2 = np.eye(2)
-    true = true_epsilon(epsilon, delta, float(moment_change(e1, e2, 1.0)))
-    return Check("ε of one local report at δ = 1e-5", epsilon, true, true > epsilon)
+    return _replaced_row("ε of one local report at δ = 1e-5", delta=1e-5)
 
 
 register(Claim(
