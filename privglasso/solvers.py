@@ -378,6 +378,8 @@ def _path(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start):
     if not isinstance(solver, str) or solver not in SOLVERS:
         raise InputError("solver", solver, f"give one of {sorted(SOLVERS)}")
     tol, max_iter = check_positive(tol, "tol"), check_integer(max_iter, "max_iter", 1)
+    if not isinstance(penalize_diagonal, (bool, np.bool_)):
+        raise InputError("penalize_diagonal", penalize_diagonal, "give True or False")
     if start is not None and (not isinstance(start, GraphicalLassoResult) or len(start.precision) != len(S)):
         raise InputError("start", type(start).__name__, f"give a GraphicalLassoResult for {len(S)} columns, or None")
     if weights is not None:

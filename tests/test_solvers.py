@@ -204,6 +204,7 @@ RESULT = graphical_lasso(np.eye(3), 0.1)
     (dict(weights=np.ones(2)), "weights="), (dict(weights=np.eye(3)), "weights="), (dict(weights=1), "weights="),
     (dict(weights=[[1, -1], [-1, 1]]), "weights="), (dict(weights=[[1, np.nan], [np.nan, 1]]), "weights="),
     (dict(weights=[[1, 2], [3, 4]]), "weights="), (dict(max_iter=True), "max_iter="),
+    (dict(penalize_diagonal="no"), "penalize_diagonal="), (dict(penalize_diagonal=None), "penalize_diagonal="),
     (dict(start=np.eye(2)), "start="), (dict(start=RESULT), "start="), (dict(solver=["admm"]), "solver="),
 ])
 def test_bad_input_is_named(options, named):
