@@ -4,6 +4,7 @@ Run as `python docs/build.py`. Any warning of Sphinx is an error.
 """
 
 import importlib
+import inspect
 import os
 import shutil
 import subprocess
@@ -76,13 +77,21 @@ def handed_on(title):
     return [name for name in module.__all__ if getattr(getattr(module, name), "__module__", title) != title]
 
 
+def foreign_bases(title):
+    "The bases of a module's classes that are not ours: the methods that come from them are not listed."
+    module = importlib.import_module(title)
+    kinds = filter(inspect.isclass, (getattr(module, name) for name in module.__all__))
+    return sorted({base.__name__ for kind in kinds for base in kind.__mro__ if "privglasso" not in base.__module__})
+
+
 def api_page(module, chapter):
     "One module's reference page, as reStructuredText."
     title = f"privglasso.{module}"
-    excluded = ", ".join(handed_on(title))
+    excluded, foreign = ", ".join(handed_on(title)), ", ".join(foreign_bases(title))
     return (
         f"{title}\n{'=' * len(title)}\n\nDerived, tested and drawn in the chapter :doc:`/{chapter}`.\n\n"
-        f".. automodule:: {title}\n   :members:\n   :exclude-members: {excluded}\n   :member-order: bysource\n"
+        f".. automodule:: {title}\n   :members:\n   :inherited-members: {foreign}\n   :exclude-members: {excluded}\n"
+        "   :member-order: bysource\n"
     )
 
 

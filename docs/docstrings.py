@@ -9,8 +9,19 @@ from myst_parser.mocking import MockRSTParser
 from sphinx.util.docutils import SphinxDirective
 
 RETURNED = re.compile(r"^\s*\).*:\s+#\s*(.+)$", re.MULTILINE)  # the comment behind a signature's last line
+SEVERAL = re.compile(r"(:ivar|:vartype) ([^:]+,[^:]+):(.*)", re.DOTALL)  # attributes described together
 LITERAL_OR_FORMULA = re.compile(r"(``.*?``|`[^`]*`|\$[^$]+\$)")
 SPECIAL = re.compile(r"(?<!\\)\||(?<=\w)_(?!\w)")  # a substitution, or a reference such as alpha_
+
+
+def split_attributes(app, what, name, obj, options, lines):
+    "A field for several attributes becomes one for each, which napoleon does for parameters only."
+    fields = re.split(r"\n(?=\S)", "\n".join(lines))
+    split = [SEVERAL.match(field) for field in fields]
+    lines[:] = "\n".join(
+        "\n".join(f"{found[1]} {each.strip()}:{found[3]}" for each in found[2].split(",")) if found else field
+        for found, field in zip(split, fields, strict=True)
+    ).split("\n")
 
 
 def add_docments(app, what, name, obj, options, lines):
@@ -27,7 +38,7 @@ def add_docments(app, what, name, obj, options, lines):
 
 
 def escape_prose(app, what, name, obj, options, lines):
-    "Keep |x|, alpha_ and $x$ in a docstring's prose from meaning something else to reStructuredText."
+    "Keep |x|, alpha_ and $x$ in a docstring from meaning something else to reStructuredText."
     for number, line in enumerate(lines):
         if line.lstrip().startswith((">>>", "...", "..")):
             continue
@@ -35,7 +46,7 @@ def escape_prose(app, what, name, obj, options, lines):
         spans = LITERAL_OR_FORMULA.split(prose)
         spans[::2] = [SPECIAL.sub(r"\\\g<0>", span) for span in spans[::2]]
         spans[1::2] = [f":math:`{span[1:-1]}`" if span[0] == "$" else span for span in spans[1::2]]
-        lines[number] = field + plain_type(field, "".join(spans))
+        lines[number] = SPECIAL.sub(r"\\\g<0>", field) + plain_type(field, "".join(spans))
 
 
 def plain_type(field, text):
@@ -62,8 +73,9 @@ class ReStructuredText(SphinxDirective):
 
 
 def setup(app):
-    "Docstrings pass napoleon (priority 500), then add_docments, then escape_prose."
+    "Docstrings pass napoleon (priority 500), then what is here, in this order."
     app.add_directive("rst", ReStructuredText)
+    app.connect("autodoc-process-docstring", split_attributes, priority=525)
     app.connect("autodoc-process-docstring", add_docments, priority=550)
     app.connect("autodoc-process-docstring", escape_prose, priority=600)
     return {"parallel_read_safe": True}

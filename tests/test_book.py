@@ -453,7 +453,7 @@ def test_comments_beside_arguments_become_fields(docstring, documented):
     [
         ("the largest |entry| of coef_", r"the largest \|entry\| of coef\_"),
         ("`alpha_` and ``|x|``", "`alpha_` and ``|x|``"),
-        (":param alpha_: is |x|", r":param alpha_: is \|x\|"),
+        (":param alpha_: is |x|", r":param alpha\_: is \|x\|"),
         ("at $|x|_1$", "at :math:`|x|_1`"),
         (":type table: array of shape (n, p)", ":type table: *array of shape (n, p)*"),
         (">>> a | b", ">>> a | b"),
@@ -463,6 +463,14 @@ def test_prose_is_safe_for_restructuredtext(line, safe):
     lines = [line]
     docstrings.escape_prose(None, "function", "", None, None, lines)
     assert lines == [safe]
+
+
+def test_attributes_described_together_become_a_field_each():
+    lines = ["Fit.", "", ":ivar a_, b_: One", "    and two.", ":vartype a_, b_: arrays", ":ivar c_: alone, but", ""]
+    docstrings.split_attributes(None, "class", "", None, None, lines)
+    both = [":ivar a_: One", "    and two.", ":ivar b_: One", "    and two."]
+    types = [":vartype a_: arrays", ":vartype b_: arrays"]
+    assert lines == ["Fit.", "", *both, *types, ":ivar c_: alone, but", ""]
 
 
 # README
