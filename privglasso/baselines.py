@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.exceptions import ConvergenceWarning
 
-from .estimators import _GraphModel
+from .estimators import _descending, _GraphModel
 from .kernels import kernel
 from .selection import _alpha_above_errors
 from .solvers import nearest_psd
@@ -126,14 +126,12 @@ def _column_path(S, alphas, targets, own):
         yield alpha, B
 
 
-def _check_path(S, alphas):
+def _check_path(S, alphas, name="alphas"):
     "A safe matrix, and the penalties descending."
     S = check_symmetric(S)
     if np.diag(S).min() <= 0:
         raise InputError("S", f"diagonal entry {np.diag(S).min():.3g}", "variances are positive: drop the column")
-    if np.ndim(alphas) != 1 or len(alphas) == 0:
-        raise InputError("alphas", alphas, "give a list of penalties")
-    return _definite(S)[0], sorted({check_positive(alpha, "alphas") for alpha in alphas}, reverse=True)
+    return _definite(S)[0], _descending(alphas, name, "give a list of numbers")
 
 # %% ../nbs/2_recover/10_baselines.ipynb #539d3c0e
 _PICKS = {"and": np.less_equal, "or": np.greater_equal}
@@ -141,7 +139,7 @@ _PICKS = {"and": np.less_equal, "or": np.greater_equal}
 
 def _check_rule(rule):
     "One of the two rules."
-    if rule not in _PICKS:
+    if rule not in list(_PICKS):
         raise InputError("rule", rule, f"give one of {list(_PICKS)}")
     return rule
 
@@ -251,7 +249,7 @@ def wishart_path(
     >>> wishart_path([[1.0, 0.6], [0.6, 1.0]], [0.5])[0].precision.round(4).tolist()
     [[1.0989, -0.3297], [-0.3297, 1.0989]]
     """
-    S, shares = _check_path(S, shares)
+    S, shares = _check_path(S, shares, "shares")
     prior = np.diag(np.diag(S))
     inverses = [(share, np.linalg.inv((1 - check_probability(share, "shares")) * S + share * prior))
                 for share in shares]

@@ -56,13 +56,16 @@ def sample_covariance(
     return values.T @ values / len(values)
 
 # %% ../nbs/0_ground/07_covariance.ipynb #eb2858a0
-def _check_noise_variance(noise_variance, p):
-    "`noise_variance` as p nonnegative numbers."
-    variance = np.asarray(noise_variance)
+def _check_noise_variance(noise_variance, columns):
+    "`noise_variance` as a nonnegative number for each of the columns; a Series with their names is in their order."
+    variance, p = np.asarray(noise_variance), len(columns)
     if variance.dtype.kind not in "iuf" or variance.shape not in ((), (p,)):
         raise InputError("noise_variance", noise_variance, f"give one number, or one for each of the {p} columns")
     if not (np.isfinite(variance).all() and (variance >= 0).all()):
         raise InputError("noise_variance", noise_variance, "variances are finite and at least 0")
+    labels = list(noise_variance.index) if hasattr(noise_variance, "dtype") and hasattr(noise_variance, "index") else []
+    if labels != list(columns) and set(labels) == set(columns):
+        raise InputError("noise_variance", labels, f"give it in the order of the columns, {list(columns)}")
     return np.broadcast_to(variance.astype(np.float64), (p,))
 
 # %% ../nbs/0_ground/07_covariance.ipynb #4429b7fe
@@ -97,7 +100,7 @@ def noise_corrected_covariance(
     """
     values, columns = _centred(table, location)
     n, p = values.shape
-    variance = _check_noise_variance(noise_variance, p)
+    variance = _check_noise_variance(noise_variance, columns)
     constant = np.ptp(values, axis=0) == 0
     _refuse(columns, constant, "constant, so they have no variance to correct: drop them")
     share = (n - 1) / n if location is None else 1.0
@@ -177,7 +180,10 @@ def _positive_part(A):
     "The matrix with negative eigenvalues replaced by 0; itself when it has none."
     A = check_symmetric(A, "parts")
     values, vectors = np.linalg.eigh(A)
-    return A if values[0] >= 0 else (vectors * np.maximum(values, 0)) @ vectors.T
+    if values[0] >= 0:
+        return A
+    positive = (vectors * np.maximum(values, 0)) @ vectors.T
+    return (positive + positive.T) / 2
 
 
 def _check_parts(parts):
@@ -252,7 +258,7 @@ class SamplingError:
         variance = sum(_correlation_variance(A / units, r) / n for A, n in self.parts)
         variance = variance + V + r**2 * np.add.outer(np.diag(V), np.diag(V)) / 4
         np.fill_diagonal(variance, 0.0)
-        return variance
+        return np.maximum(variance, 0.0)  # of a correlation of 1 it is 0 up to rounding
 
     def precision_variance(
         self,

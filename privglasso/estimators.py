@@ -57,11 +57,13 @@ def _is_release(X):
 
 def _table_of(X):
     "The table, a release's or plain, and how many rows it must have: 1 if it is only the location of a release."
-    if not _is_release(X):
+    if not _is_release(X) and np.ndim(X) > 0:
         return X, 2
-    if getattr(X, "table", None) is None:
-        return pd.DataFrame([X.location], columns=X.columns), 1
-    return X.table, 2
+    if getattr(X, "table", None) is not None:
+        return X.table, 2
+    if not hasattr(X, "location"):
+        raise InputError("X", type(X).__name__, "give a release, or a table with rows and columns")
+    return pd.DataFrame([X.location], columns=X.columns), 1
 
 
 def _table_evidence(table, noise_variance):
@@ -77,12 +79,12 @@ def _release_evidence(release, rows):
     return _Evidence(release.corrected_covariance(), error, release.n, rows, type(release).__name__)
 
 # %% ../nbs/2_recover/08_estimators.ipynb #a5829581
-def _agreed_noise(given, X, p):
+def _agreed_noise(given, X, columns):
     "The release's noise variance, unless the caller said something else; the given one for a plain table."
-    stated = _check_noise_variance(given, p).copy()
+    stated = _check_noise_variance(given, columns).copy()
     if not _is_release(X):
         return stated
-    own = _check_noise_variance(X.noise_variance, p).copy()
+    own = _check_noise_variance(X.noise_variance, columns).copy()
     if stated.any() and not np.allclose(stated, own, rtol=1e-9, atol=0):
         raise InputError("noise_variance", given, f"the release says {own.tolist()}: leave it at 0 to use that")
     return own
@@ -156,15 +158,19 @@ class _ReadsReleases(_Documented):
     def _read(self, X):
         "Check the data, set what is known before anything is solved, and return what they say."
         table, min_rows = _table_of(X)
-        if hasattr(table, "columns"):
-            check_table(table, min_rows=min_rows)  # names the bad columns; scikit-learn's own complaint does not
-        values = validate_data(self, table, dtype=np.float64, ensure_min_samples=min_rows)
-        self.noise_variance_ = _agreed_noise(self.noise_variance, X, values.shape[1])
+        values = self._values(table, min_rows)
+        self.noise_variance_ = _agreed_noise(self.noise_variance, X, self._names())
         self.location_ = values.mean(axis=0)
         rows = pd.DataFrame(values, columns=self._names())
         if not hasattr(X, "sampling_error"):
             return _table_evidence(rows, self.noise_variance_)
         return _release_evidence(X, rows if min_rows > 1 else None)
+
+    def _values(self, table, min_rows, reset=True):
+        "The table as an array, under scikit-learn's rules."
+        if hasattr(table, "columns"):
+            check_table(table, min_rows=min_rows)  # names the bad columns; scikit-learn's own complaint does not
+        return validate_data(self, table, reset=reset, dtype=np.float64, ensure_min_samples=min_rows)
 
     def _matrix(self, corrected):
         "The matrix on which alpha acts, and its units; columns without a variance by their names."
@@ -193,6 +199,11 @@ def _edge_table(precision, names):
                           "partial_correlation": partial_correlations(precision)[i, j],
                           "precision": precision[i, j]})
     return edges.sort_values("partial_correlation", key=abs, ascending=False, kind="stable", ignore_index=True)
+
+
+def _is_model(precision):
+    "Whether a matrix with a positive diagonal is positive definite: asked of correlations, for rounding has units."
+    return np.linalg.eigvalsh(correlation_scale(precision)[0])[0] > 0
 
 
 def _rows_to_score(X, noise_variance):
@@ -234,18 +245,17 @@ class _GraphModel(_ReadsReleases):
         InputError
             If a release has no rows.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "precision_")
         table, noise = _rows_to_score(X, self.noise_variance_)
-        values = validate_data(self, table, reset=False, dtype=np.float64)
-        noise = _check_noise_variance(noise, values.shape[1])
-        if np.linalg.eigvalsh(self.precision_)[0] <= 0:
+        values, noise = self._values(table, 1, reset=False), _check_noise_variance(noise, self._names())
+        if not _is_model(self.precision_):
             return -np.inf
         return _log_likelihood(self.precision_, values, self.location_, noise)
 
     @property
     def edges_(self):
         "DataFrame of the edges: source, target, partial_correlation, precision; the strongest first."
-        check_is_fitted(self)
+        check_is_fitted(self, "precision_")
         return _edge_table(self.precision_, self._names())
 
     @property
@@ -283,6 +293,12 @@ class _PenalizedModel(_GraphModel):
     solver: str = "descent"
     tol: float = 1e-6
     max_iter: int = 5000
+
+    def _matrix(self, corrected):
+        for name in ("scale", "penalize_diagonal"):
+            if getattr(self, name) not in (True, False):
+                raise InputError(name, getattr(self, name), "give True or False")
+        return super()._matrix(corrected)
 
     def _solver_options(self):
         "What is handed on to the solver."
@@ -342,15 +358,21 @@ def _surely_solvable(matrices, penalize_diagonal):
     return 1.01 * max(min_feasible_alpha(matrix, penalize_diagonal).upper for matrix in matrices)
 
 # %% ../nbs/2_recover/08_estimators.ipynb #0d3ac0a3
+def _descending(alphas, name, remedy):
+    "The penalties in a list, each once, descending."
+    listed = list(alphas) if np.iterable(alphas) else []
+    if not listed:
+        raise InputError(name, alphas, remedy)
+    return sorted({check_positive(alpha, name) for alpha in listed}, reverse=True)
+
+
 def _check_alphas(alphas):
     "How many alphas to try, or which ones, descending."
     if isinstance(alphas, numbers.Integral) and not isinstance(alphas, bool):
         if alphas < 2:
             raise InputError("alphas", alphas, "give at least 2, or a list of penalties")
         return alphas
-    if np.ndim(alphas) != 1 or len(alphas) == 0:
-        raise InputError("alphas", alphas, "give how many to try, or a list of penalties")
-    return sorted({check_positive(alpha, "alphas") for alpha in alphas}, reverse=True)
+    return _descending(alphas, "alphas", "give how many to try, or a list of penalties")
 
 
 def _grid(count, matrix, lowest):
@@ -380,11 +402,16 @@ def _folds(table, cv, noise_variance, scale):
     folds = []
     for k, (train, held_out) in enumerate(check_cv(cv).split(table)):
         rows = table.iloc[train]
+        if len(rows) < 2 or len(held_out) < 1:
+            raise InputError("cv", cv, f"fold {k} has {len(rows)} rows to fit and {len(held_out)} to score: give at "
+                             "least 2 and 1")
         try:
             matrix, units = _alpha_scale(noise_corrected_covariance(rows, noise_variance), scale)
         except CovarianceError as error:
             raise CovarianceError(error.columns, f"in fold {k} of cv={cv!r}, {error.reason}") from error
         folds.append(_Fold(matrix, units, rows.mean().to_numpy(), table.iloc[held_out]))
+    if not folds:
+        raise InputError("cv", cv, "it makes no folds: give at least 2, or a scikit-learn splitter")
     return folds
 
 # %% ../nbs/2_recover/08_estimators.ipynb #ea198a78

@@ -244,6 +244,11 @@ def test_metrics_read_the_paths():
         (lambda: scio_path(np.eye(2), [0.5, 1.0]), "below 1"),
         (lambda: scio_path(np.diag([1.0, -1.0]), [0.5]), "variances are positive"),
         (lambda: wishart_path(np.eye(2), [1.0]), "shares=1.0"),
+        (lambda: wishart_path(np.eye(2), []), r"shares=\[\]"),
+        (lambda: wishart_path(np.eye(2), [-0.5]), "shares=-0.5"),
+        (lambda: NeighborhoodSelection(rule=["and"]).fit(ROWS), r"rule=\['and'\]"),
+        (lambda: NeighborhoodSelection(noise_variance=np.ones(9)).fit(ROWS), "noise_variance=.*8 columns"),
+        (lambda: WishartPrior().fit(None), "X='NoneType'"),
     ],
 )
 def test_bad_input_is_named(make, message):

@@ -1,6 +1,8 @@
 """The estimators: scikit-learn's rules, agreement with peers, and every bad input named."""
 
+import inspect
 import pickle
+import re
 import warnings
 from types import SimpleNamespace
 
@@ -386,6 +388,12 @@ TABLE, NOISE = noisy_table(n=60)
     ({"noise_variance": np.nan}, TABLE, InputError, "noise_variance"),
     ({"noise_variance": "1"}, TABLE, InputError, "noise_variance"),
     ({"noise_variance": None}, TABLE, InputError, "noise_variance"),
+    ({"noise_variance": pd.Series(NOISE, TABLE.columns)[::-1]}, TABLE, InputError, "noise_variance=.*order of the col"),
+    ({}, None, InputError, "X='NoneType': give a release, or a table"),
+    ({}, "rows.csv", InputError, "X='str': give a release, or a table"),
+    ({}, PrivateGraphicalLasso(), InputError, "X='PrivateGraphicalLasso': give a release, or a table"),
+    ({"scale": "yes"}, TABLE, InputError, "scale='yes': give True or False"),
+    ({"penalize_diagonal": None}, TABLE, InputError, "penalize_diagonal=None: give True or False"),
     ({"noise_variance": [0, 0, 1e4, 0, 0]}, TABLE, CovarianceError, "col2.*noise"),
     ({"solver": "newton"}, TABLE, InputError, "solver='newton'"),
     ({"tol": 0}, TABLE, InputError, "tol"),
@@ -407,8 +415,10 @@ def test_bad_alpha(alpha):
     ({"alphas": []}, "alphas="), ({"alphas": 1}, "alphas=1"), ({"alphas": 0}, "alphas=0"),
     ({"alphas": [0.1, 0]}, "alphas=0"),
     ({"alphas": [0.1, -1]}, "alphas=-1"), ({"alphas": None}, "alphas="), ({"alphas": True}, "alphas="),
-    ({"alphas": 0.1}, "alphas="),
-    ({"cv": 1}, "cv=1"), ({"cv": 0}, "cv=0"), ({"cv": 61}, "n_splits=61"),
+    ({"alphas": 0.1}, "alphas="), ({"alphas": [[0.1, 0.2], [0.3]]}, "alphas="), ({"alphas": "many"}, "alphas="),
+    ({"cv": 1}, "cv=1"), ({"cv": 0}, "cv=0"), ({"cv": 61}, "n_splits=61"), ({"cv": []}, "cv=.*no folds"),
+    ({"cv": [(range(50), [])]}, "cv=.*fold 0 has 50 rows to fit and 0 to score"),
+    ({"cv": [([1], range(9))]}, "cv=.*fold 0 has 1 rows to fit and 9 to score"),
 ])
 def test_bad_cross_validation(parameters, message):
     with pytest.raises(ValueError, match=message):
@@ -423,8 +433,47 @@ def test_a_fold_with_nothing_left_of_a_column_is_named():
         PrivateGraphicalLassoCV(cv=2, noise_variance=[0.0, 0.01]).fit(table)
 
 
+def test_variances_by_name_are_read_in_the_order_of_the_columns():
+    by_name = PrivateGraphicalLasso(noise_variance=pd.Series(NOISE, TABLE.columns)).fit(TABLE)
+    np.testing.assert_array_equal(by_name.noise_variance_, NOISE)
+    unnamed = PrivateGraphicalLasso(noise_variance=pd.Series(NOISE)).fit(TABLE)
+    np.testing.assert_array_equal(unnamed.noise_variance_, NOISE)
+
+
+def test_penalties_come_in_any_order():
+    model = PrivateGraphicalLassoCV([0.02, 0.9, 0.1, 0.9], cv=3).fit(TABLE)
+    assert model.cv_results_.alpha.tolist() == [0.9, 0.1, 0.02]
+
+
+def test_a_failed_fit_is_no_fit():
+    model = PrivateGraphicalLasso(-1.0)
+    with pytest.raises(InputError):
+        model.fit(TABLE)
+    for question in (lambda: model.edges_, lambda: model.score(TABLE)):
+        with pytest.raises(NotFittedError):
+            question()
+
+
+def test_warnings_point_at_the_call_of_fit():
+    with pytest.warns(UserWarning, match="alpha_=") as caught:
+        PrivateGraphicalLassoCV([0.4, 0.5], cv=3).fit(TABLE)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+def test_the_help_describes_every_parameter_and_what_is_fitted(estimator):
+    said, fitted = inspect.getdoc(estimator), estimator().fit(TABLE)
+    entry = r"^(\w+, )*{}(, \w+)*( :.*)?$"
+    for name in [*estimator().get_params(), *(key for key in vars(fitted) if key.endswith("_"))]:
+        described = len(re.findall(entry.format(name), said, re.MULTILINE))
+        assert described == 1 or name in {"n_features_in_", "feature_names_in_"}, name
+    assert said.index("Parameters\n") < said.index("Attributes\n") < said.index("Notes\n")
+
+
 def test_score_of_other_columns_is_refused():
     model = PrivateGraphicalLasso().fit(TABLE)
+    with pytest.raises(InputError, match=r"\['col2'\].*not numeric"):
+        model.score(TABLE.assign(col2="text"))
     with pytest.raises(ValueError, match="feature names"):
         model.score(TABLE.rename(columns={"col0": "other"}))
     with pytest.raises(ValueError, match="features"):

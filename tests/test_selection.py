@@ -214,6 +214,9 @@ def test_false_edges_keep_the_bound():
     (PrivateGraphicalLassoStable, {"random_state": "x"}, "random_state="),
     (PrivateGraphicalLassoEBIC, {"noise_variance": -1.0}, "noise_variance=-1"),
     (PrivateGraphicalLassoSimultaneous, {"solver": "magic"}, "solver='magic'"),
+    (PrivateGraphicalLassoSimultaneous, {"scale": "correlation"}, "scale='correlation'"),
+    (PrivateGraphicalLassoStable, {"noise_variance": np.ones(9)}, "noise_variance=.*8 columns"),
+    (PrivateGraphicalLassoEBIC, {"alphas": [0.1, -0.1]}, "alphas=-0.1"),
 ])
 def test_bad_parameters(rule, parameters, message):
     with pytest.raises(InputError, match=message):
@@ -233,6 +236,15 @@ def test_bad_tables():
     halves = np.r_[np.zeros(19), 5.0]
     with pytest.raises(CovarianceError, match="half of the rows"):
         PrivateGraphicalLassoStable(random_state=0).fit(np.c_[ROWS[:20, :2], halves])
+
+
+def test_two_rows_have_correlations_of_one():
+    "Which have no error, up to rounding: the variances are symmetric and nonnegative."
+    for seed in range(20):
+        rows = np.random.default_rng(seed).normal(size=(2, 6))
+        error = SamplingError(((sample_covariance(rows), 2),))
+        variance = error.correlation_variance(sample_covariance(rows))
+        assert 0 <= simultaneous_alpha(variance) < 1e-6
 
 
 def test_a_graph_without_an_estimate_is_an_error_with_a_remedy():
