@@ -221,8 +221,7 @@ class SamplingError:
     Raises
     ------
     InputError
-        If the matrices are not symmetric of one shape, rows are not counted in integers, or a variance is negative;
-        and by each method, if a matrix is of another shape.
+        Here and in the methods, if matrices are not symmetric of one shape; or a count or variance is none.
 
     Notes
     -----
@@ -230,9 +229,8 @@ class SamplingError:
 
     Examples
     --------
-    >>> error = SamplingError([([[2.0]], 100)])
-    >>> error.covariance_variance().tolist(), error.precision_variance([[1.0]]).tolist()
-    ([[0.08]], [[0.08]])
+    >>> SamplingError([([[2.0]], 100)]).covariance_variance().tolist()
+    [[0.08]]
     """
 
     parts: tuple

@@ -116,8 +116,22 @@ class _Documented(BaseEstimator):
             cls.__doc__ = _with_inherited(cls.__doc__, cls.__base__.__doc__)
 
 # %% ../nbs/2_recover/08_estimators.ipynb #21f737cc
+class _ReadsTables(_Documented):
+    "An estimator that reads tables."
+
+    def _values(self, table, min_rows, reset=True):
+        "The table as an array, under scikit-learn's rules."
+        if hasattr(table, "columns"):
+            check_table(table, min_rows=min_rows)  # names the bad columns; scikit-learn's own complaint does not
+        return validate_data(self, table, reset=reset, dtype=np.float64, ensure_min_samples=min_rows)
+
+    def _names(self):
+        "Column names: those of the fitted DataFrame, otherwise x0, x1, …"
+        return list(getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)]))
+
+# %% ../nbs/2_recover/08_estimators.ipynb #a3bb7569
 @dataclass(eq=False, repr=False)
-class _ReadsReleases(_Documented):
+class _ReadsReleases(_ReadsTables):
     """An estimator that reads a release; a subclass says in `_estimate` what follows from it.
 
     Parameters
@@ -166,22 +180,12 @@ class _ReadsReleases(_Documented):
             return _table_evidence(rows, self.noise_variance_)
         return _release_evidence(X, rows if min_rows > 1 else None)
 
-    def _values(self, table, min_rows, reset=True):
-        "The table as an array, under scikit-learn's rules."
-        if hasattr(table, "columns"):
-            check_table(table, min_rows=min_rows)  # names the bad columns; scikit-learn's own complaint does not
-        return validate_data(self, table, reset=reset, dtype=np.float64, ensure_min_samples=min_rows)
-
     def _matrix(self, corrected):
         "The matrix on which alpha acts, and its units; columns without a variance by their names."
         try:
             return _alpha_scale(corrected, self.scale)
         except CovarianceError as error:
             raise CovarianceError([self._names()[j] for j in error.columns], error.reason) from error
-
-    def _names(self):
-        "Column names: those of the fitted DataFrame, otherwise x0, x1, …"
-        return list(getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)]))
 
 # %% ../nbs/2_recover/08_estimators.ipynb #07d21a1d
 def _log_likelihood(precision, table, location, noise_variance):
