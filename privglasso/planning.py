@@ -24,8 +24,8 @@ from .validation import InputError, check_integer, check_positive, check_probabi
 # %% ../nbs/1_publish/12_planning.ipynb #39dd5a3e
 MECHANISMS = {"table": GaussianMechanism, "covariance": CovarianceMechanism, "synthetic": SyntheticDataMechanism}
 MECHANISM_STYLES = {"table": {"color": COLORS["private"], "marker": "s"},
-                    "covariance": {"color": "#0f9ba8", "marker": "o"},
-                    "synthetic": {"color": "#6a3d9a", "marker": "^"}}
+                    "covariance": {"color": COLORS["covariance"], "marker": "o"},
+                    "synthetic": {"color": COLORS["synthetic"], "marker": "^"}}
 
 # %% ../nbs/1_publish/12_planning.ipynb #036e10de
 def _pairs(matrix):
