@@ -410,7 +410,7 @@ def block_correlations(
     S = np.triu(S, 1) + np.triu(S, 1).T
     for first in range(0, p, block):
         inside = slice(first, first + block)
-        rows = sample_gaussian(random_sparse_precision(block, 0.5, random_state=rng), block, random_state=rng)
+        rows = sample_gaussian(random_sparse_precision(block, 0.5, random_state=rng), 5 * block // 4, random_state=rng)
         S[inside, inside] = np.corrcoef(rows, rowvar=False)
     np.fill_diagonal(S, 1)
     return (S + S.T) / 2
