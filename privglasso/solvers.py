@@ -203,9 +203,8 @@ def _solve_block(block, alphas, start, tol, max_iter, stop, progress):
     if len(block.S) == 1:
         block.solved += _isolated(block, alphas)
         return
-    first = _cold(block, alphas[0]) if start is None else _restricted(start, block.columns)
+    state, rounds, others = None if start is None else _restricted(start, block.columns), _ROUNDS, None
     chunk = max(1, int(_CHUNK / len(block.S) ** 3))
-    state, rounds, others = first, _ROUNDS, None
     while len(block.solved) < len(alphas) and not stop.is_set():
         done = 0
         take = alphas[len(block.solved):][:chunk]

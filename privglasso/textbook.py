@@ -10,6 +10,7 @@ __all__ = ['TEXTBOOK', 'log_det', 'standard_form', 'objective', 'dual_gap', 'kkt
 from itertools import count, islice
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf
 
 from .feasibility import penalty_weights, step_factor
 from .kernels import kernel
@@ -30,10 +31,8 @@ def log_det(
     >>> log_det(np.eye(2)), log_det(-np.eye(2))
     (0.0, -inf)
     """
-    try:
-        return float(2 * np.log(np.diag(np.linalg.cholesky(M))).sum())
-    except np.linalg.LinAlgError:
-        return -np.inf
+    factor, failed = dpotrf(M.T, lower=1, clean=0)  # half the time of numpy's, which copies more
+    return -np.inf if failed else float(2 * np.log(np.diag(factor)).sum())
 
 # %% ../nbs/2_recover/05_textbook.ipynb #f6537cf5
 def standard_form(

@@ -146,6 +146,8 @@ def check_symmetric(
     S = S.astype(np.float64)
     if not np.isfinite(S).all():
         raise InputError(name, "matrix with NaN or infinity", "give finite entries")
+    if np.array_equal(S, S.T):
+        return S
     gap = np.abs(S - S.T).max()
     if gap > 1e-10 * np.abs(S).max():
         raise InputError(name, f"matrix with |S - S'| up to {gap:.3g}", "give a symmetric matrix: (S + S.T) / 2")
