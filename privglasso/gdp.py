@@ -182,17 +182,19 @@ def _mean_slope(x, mu):
 
 
 def _log_delta(epsilon, mu):
-    "log delta(epsilon) of mu-GDP for 1-d arrays, mu > 0; three regions, none of which cancels."
+    """log delta(epsilon) of mu-GDP for 1-d arrays, mu > 0, and the log of delta / phi(x); three regions, none cancels.
+
+    The quotient is not left to subtraction: where x is huge, both logarithms are alike to the last digit.
+    """
     x = _threshold(epsilon, mu)
-    log_delta = np.empty_like(x)
+    log_density, value = _log_density(x), np.empty_like(x)
     near = mu < np.maximum(1.0, x / 4)  # M(x) and M(x + mu) almost agree
-    sure = ~near & (x < 0)  # delta above 1/2 or so: no logarithms needed
+    sure = ~near & (x < 0)  # delta above 1/2 or so: the value itself, elsewhere the quotient
     apart = ~near & ~sure
-    log_delta[near] = _log_density(x[near]) + np.log(mu[near]) + np.log(_mean_slope(x[near], mu[near]))
-    density = np.exp(_log_density(x[sure]))
-    log_delta[sure] = np.log(ndtr(-x[sure]) - density * _mills(x[sure] + mu[sure]))
-    log_delta[apart] = _log_density(x[apart]) + np.log(_mills(x[apart]) - _mills(x[apart] + mu[apart]))
-    return log_delta
+    value[near] = np.log(mu[near]) + np.log(_mean_slope(x[near], mu[near]))
+    value[sure] = np.log(ndtr(-x[sure]) - np.exp(log_density[sure]) * _mills(x[sure] + mu[sure]))
+    value[apart] = np.log(_mills(x[apart]) - _mills(x[apart] + mu[apart]))
+    return np.where(sure, value, log_density + value), np.where(sure, value - log_density, value)
 
 # %% ../nbs/1_publish/01_gdp.ipynb #5977c462
 def delta_gdp(
@@ -208,7 +210,8 @@ def delta_gdp(
 
     Notes
     -----
-    Dong, Roth & Su, Corollary 2.13 (Guo et al., Lemma 1). Relative error below 1e-12 for delta down to 1e-300.
+    Dong, Roth & Su, Corollary 2.13 (Guo et al., Lemma 1). Relative error below 1e-12 for delta down to 1e-300. A delta
+    below the smallest normal float, 2.2e-308, is rounded up to it; exactly 0 is returned for `mu` = 0 only.
 
     Examples
     --------
@@ -218,7 +221,8 @@ def delta_gdp(
     epsilon, mu = np.broadcast_arrays(_check_epsilon(epsilon), _check_mu(mu))
     delta = np.zeros(mu.shape)
     leaks = mu > 0
-    delta[leaks] = np.exp(_log_delta(epsilon[leaks], mu[leaks]))
+    log_delta, _ = _log_delta(epsilon[leaks], mu[leaks])
+    delta[leaks] = np.maximum(np.exp(log_delta), np.finfo(float).tiny)  # a promise is never rounded down to none
     return _plain(delta)
 
 # %% ../nbs/1_publish/01_gdp.ipynb #6563e4de
@@ -239,8 +243,8 @@ def _solve_epsilon(delta, mu):
     target = np.log(delta)
 
     def step(epsilon):
-        log_delta, x = _log_delta(epsilon, mu), _threshold(epsilon, mu)
-        slope = np.exp(_log_density(x) - log_delta) * _mills(x + mu)  # minus the derivative of log delta
+        log_delta, log_quotient = _log_delta(epsilon, mu)
+        slope = np.exp(-log_quotient) * _mills(_threshold(epsilon, mu) + mu)  # minus the derivative of log delta
         return np.maximum(epsilon + (log_delta - target) / np.maximum(slope, _FLAT), 0.0)
 
     return _iterate(step, np.maximum(mu * (mu / 2 - ndtri(delta)), 0.0), np.minimum)
@@ -294,7 +298,8 @@ def mu_gdp(
 
     Notes
     -----
-    The root in mu of `delta_gdp`; Balle & Wang's analytic Gaussian mechanism.
+    The root in mu of `delta_gdp`; Balle & Wang's analytic Gaussian mechanism. An epsilon above 4e199 is taken for
+    4e199, whose mu is just below the 1e100 that is accepted elsewhere: more noise than asked, never less.
 
     Examples
     --------
@@ -302,12 +307,12 @@ def mu_gdp(
     3.731
     """
     epsilon, delta = np.broadcast_arrays(_check_epsilon(epsilon), _check_delta(delta))
-    shape, epsilon, delta = epsilon.shape, epsilon.ravel(), delta.ravel()
+    shape, epsilon, delta = epsilon.shape, np.minimum(epsilon.ravel(), 4e199), delta.ravel()
     target = np.log(delta)
 
     def step(mu):
-        log_delta = _log_delta(epsilon, mu)
-        elasticity = np.exp(np.log(mu) + _log_density(_threshold(epsilon, mu)) - log_delta)
+        log_delta, log_quotient = _log_delta(epsilon, mu)
+        elasticity = np.exp(np.log(mu) - log_quotient)  # the derivative of log delta in log mu
         return mu * np.exp((target - log_delta) / np.maximum(elasticity, _FLAT))
 
     return _plain(_iterate(step, _start_mu(epsilon, delta), np.maximum).reshape(shape))

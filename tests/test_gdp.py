@@ -168,10 +168,43 @@ def test_shapes_and_extremes_without_warnings():
     assert isinstance(delta_gdp(1.0, 1.0), float) and isinstance(epsilon_gdp(0.1, 1), float)
     assert delta_gdp([[0.0], [1.0]], [1.0, 2.0, 0.0]).shape == (2, 3)
     assert epsilon_gdp(np.full((2, 2), 0.1), 3.0).shape == mu_gdp([[0.1, 1], [2, 3]], 0.1).shape == (2, 2)
-    assert delta_gdp(1e308, 1e-300) == 0.0 and delta_gdp(0.0, 1e100) == 1.0 and delta_gdp(0.0, 0.0) == 0.0
+    assert delta_gdp(0.0, 1e100) == 1.0 and delta_gdp(0.0, 0.0) == 0.0
     assert epsilon_gdp(1e-300, 0.0) == 0.0 and math.isfinite(epsilon_gdp(1e-300, 1e100))
-    assert mu_gdp(0.0, 0.5) == pytest.approx(2 * 0.6744897501960817) and mu_gdp(1e300, 0.5) > 1e149
+    assert mu_gdp(0.0, 0.5) == pytest.approx(2 * 0.6744897501960817)
+    assert 0.89e100 < mu_gdp(1e300, 0.5) == mu_gdp(4e199, 0.5) < 0.9e100 and mu_gdp(1.79e308, 1e-300) < 0.9e100
     assert tradeoff_gdp([0, 1], 1e100).tolist() == [1.0, 0.0]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("epsilon, mu", [(1e308, 1e-300), (1e308, 1.0), (1.0, 1e-3), (0.0, 5e-324), (746.0, 1e-100)])
+def test_a_delta_too_small_for_a_float_is_rounded_up(epsilon, mu):
+    "The true delta is positive, so 0 would promise too much; nor may gradual underflow round it down."
+    assert delta_gdp(epsilon, mu) == np.finfo(float).tiny
+    assert delta_gdp(epsilon, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [36.95, 37.2, 37.6, 38.0, 38.3, 38.5])  # delta from 1e-300 through the subnormals
+def test_delta_is_not_rounded_down_where_floats_end(epsilon):
+    with mpmath.workdps(400):
+        assert delta_gdp(epsilon, 1.0) >= exact_delta(epsilon, 1.0) * (1 - mpmath.mpf("1e-12"))
+
+
+@pytest.mark.filterwarnings("error")
+@settings(deadline=None, max_examples=200)
+@given(st.floats(9, 99.95), small_delta)
+def test_the_largest_mus_are_neither_lost_nor_endless(exponent, delta):
+    """From 1e9 on epsilon is mu (mu/2 + z) to 18 digits, and mu its root; beyond 1e16 no float near it has that delta.
+
+    The steps once lost their slope there: epsilon came out as 0, perfect privacy, and mu never.
+    """
+    mu = 10.0**exponent
+    with mpmath.workdps(60):
+        z = mpmath.sqrt(2) * mpmath.erfinv(1 - 2 * mpmath.mpf(delta)) if delta > 1e-50 else None
+        exact = mpmath.mpf(mu) * (mpmath.mpf(mu) / 2 + z) if z is not None else mpmath.mpf(mu) ** 2 / 2
+    epsilon = epsilon_gdp(delta, mu)
+    assert epsilon == pytest.approx(float(exact), rel=1e-14 if z is not None else 80 / mu + 1e-14)
+    if epsilon < 4e199:
+        assert mu_gdp(epsilon, delta) == pytest.approx(mu, rel=1e-12)
 
 
 def test_composition():
