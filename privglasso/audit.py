@@ -80,6 +80,15 @@ def _check_claim(mu, name):
     return mu
 
 # %% ../nbs/1_publish/11_audit.ipynb #fadaadb0
+def _text(result):
+    "What an audit says, its bound rounded downward."
+    verdict = "nothing was claimed" if result.claimed is None else (
+        f"the claimed μ = {result.claimed:.4g} is {'REFUTED' if result.refuted else 'not refuted'}")
+    return (f"{result.trials} fresh runs of each table: {result.false_alarms} false alarms (at most "
+            f"{result.type_one[1]:.3%}), {result.misses} misses (at most {result.type_two[1]:.3%}). With "
+            f"{100 * result.confidence:.6g} % confidence μ ≥ {math.floor(result.mu_lower * 1000) / 1000:g}; {verdict}.")
+
+# %% ../nbs/1_publish/11_audit.ipynb #6bedbfeb
 @dataclass(frozen=True)
 class AuditResult:
     """What running a mechanism on two neighbouring tables has shown.
@@ -148,11 +157,7 @@ class AuditResult:
         return self.claimed is not None and self.refutes(self.claimed)
 
     def __str__(self):
-        verdict = "nothing was claimed" if self.claimed is None else (
-            f"the claimed μ = {self.claimed:.4g} is {'REFUTED' if self.refuted else 'not refuted'}")
-        return (f"{self.trials} fresh runs of each table: {self.false_alarms} false alarms (at most "
-                f"{self.type_one[1]:.3%}), {self.misses} misses (at most {self.type_two[1]:.3%}). With "
-                f"{100 * self.confidence:.6g} % confidence μ ≥ {math.floor(self.mu_lower * 1000) / 1000:g}; {verdict}.")
+        return _text(self)
 
 # %% ../nbs/1_publish/11_audit.ipynb #0d5f9b51
 _GRID = ndtr(np.linspace(-4.2, 4.2, 301))  # quantiles that reach far into both tails
@@ -274,11 +279,25 @@ def _check_neighbors(mechanism, X, X_neighbor):
                          f"must differ from X in exactly one {mechanism.neighbors}")
 
 # %% ../nbs/1_publish/11_audit.ipynb #a63b80c6
+def _report(X, rng, mechanism, user):
+    "What one user of a local mechanism sends."
+    return mechanism.report(np.asarray(X)[user], len(X), rng)
+
+
+def _promised_part(mechanism, X, X_neighbor):
+    "What the promise is about: the release, or in the local model the report of the user whose row differs."
+    if not hasattr(mechanism, "report"):
+        return mechanism
+    values, other = _check_tables(X, X_neighbor)
+    (user,) = np.flatnonzero((values != other).any(axis=1))
+    return partial(_report, mechanism=mechanism, user=user)
+
+# %% ../nbs/1_publish/11_audit.ipynb #e49ea4db
 def audit(
     mechanism,  # has publish(X, random_state), or is a function (X, Generator) -> release
     X,  # table of shape (n, p), or whatever the function takes
     X_neighbor,  # a neighbouring table of the same shape (n, p)
-    statistic: Callable | None = None,  # release -> float; `likelihood_statistic` of the mechanism when None
+    statistic: Callable | None = None,  # release -> float; when None the likelihood ratio of what the promise is about
     *,
     claimed: float | None = None,  # the μ that is promised; the mechanism's own guarantee when None
     trials: int = 100_000,  # runs of each table; half choose the threshold, half are counted
@@ -296,7 +315,8 @@ def audit(
 
     Notes
     -----
-    Ding et al. (2018), Jagielski, Ullman & Oprea (2020), Nasr et al. (2023).
+    Ding et al. (2018), Jagielski, Ullman & Oprea (2020), Nasr et al. (2023). Without a `statistic`, a mechanism in the
+    local model is attacked where it promises something: in the report of the one user who differs.
 
     Examples
     --------
@@ -313,6 +333,7 @@ def audit(
         claimed = mechanism.guarantee(*np.shape(X)).mu
     if statistic is None:
         statistic = likelihood_statistic(mechanism, X, X_neighbor)
+        mechanism = _promised_part(mechanism, X, X_neighbor)
     draws = (partial(_statistics, mechanism, table, statistic) for table in (X, X_neighbor))
     batch = min(max(_BATCH_CELLS // max(np.size(X), 1), 1), 1000)
     return audit_draws(*draws, claimed=claimed, trials=trials, confidence=confidence, batch=batch, workers=workers,
@@ -419,7 +440,7 @@ def likelihood_statistic(
     mechanism,  # a mechanism of ours
     X,  # table of shape (n, p)
     X_neighbor,  # a neighbouring table, (n, p)
-) -> Callable:  # release -> float
+) -> Callable:  # release -> float; in the local model, of the report of the user who differs
     """The logarithm of the likelihood ratio of two tables, as a function of a release, up to a constant.
 
     Raises
@@ -459,15 +480,16 @@ def _different(shift):
 
 # %% ../nbs/1_publish/11_audit.ipynb #2b018ff4
 class _MomentStatistic:
-    "A weighted sum of the noisy moments in a covariance release."
+    "A weighted sum of the noisy moments in a covariance release, or of a single report."
 
     def __init__(self, second, total):
         self.second, self.total = second, total
 
     def __call__(self, release):
         release = getattr(release, "covariance_release", release)  # synthetic rows carry theirs
-        value = (self.second * release.second_moment).sum()
-        return float(value if release.total is None else value + self.total @ release.total)
+        value = (self.second * getattr(release, "second_moment", release)).sum()
+        total = getattr(release, "total", None)
+        return float(value if total is None else value + self.total @ total)
 
 
 def _clipped_moments(lattice, X):

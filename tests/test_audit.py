@@ -24,6 +24,7 @@ from privglasso.audit_table import audit_study, plot_audit
 from privglasso.covariance_release import CovarianceMechanism
 from privglasso.discrete_gaussian import pmf
 from privglasso.gdp import epsilon_gdp
+from privglasso.private_covariance import LocalMechanism
 from privglasso.release import DiscreteGaussianMechanism, GaussianMechanism
 from privglasso.synthetic_data import SyntheticDataMechanism
 from privglasso.validation import InputError
@@ -254,6 +255,53 @@ def log_ratio(moments, exact, lattice):
     squares = [sum((((value - mean) / sigma) ** 2).sum()
                    for value, mean, sigma in zip(moments, means, sigmas, strict=True)) for means in exact]
     return (squares[0] - squares[1]) / 2
+
+
+LOCAL = LocalMechanism(norm_bound=1.0, mu=3.0)
+USERS = np.zeros((5, 2))
+USERS[3] = 1.0, 0.0
+SWAPPED = USERS.copy()
+SWAPPED[3] = 0.0, 1.0
+
+
+def test_the_local_model_is_attacked_in_one_report():
+    "The promise is about a report; the curator's sum of five has a noise that could show 3/√5 = 1.34 at most."
+    result = audit(LOCAL, USERS, SWAPPED, trials=3000, random_state=0)
+    assert 2.3 < result.mu_lower < 3 and not result.refuted
+    assert result.claimed == LOCAL.guarantee(5, 2).mu
+    frames = [pd.DataFrame(table, columns=["report", "total"]) for table in (USERS, SWAPPED)]
+    assert result == audit(LOCAL, *frames, trials=3000, workers=2, random_state=0)
+    total = audit(LOCAL, USERS, SWAPPED, likelihood_statistic(LOCAL, USERS, SWAPPED), trials=400, random_state=0)
+    assert total.mu_lower < 3 / math.sqrt(5)
+
+
+def test_the_likelihood_of_a_report_is_the_log_ratio_up_to_a_constant():
+    "Against the probabilities of the integers that a report may hold, in either user's name."
+    statistic, lattice = likelihood_statistic(LOCAL, USERS, SWAPPED), LOCAL.lattice(5, 2)
+    above = np.triu_indices(2)
+    sigma = lattice.sigma[[1, 0, 1]]
+    exact = [_exact_moments(table[3], lattice)[above] for table in (USERS, SWAPPED)]
+    reports = [LOCAL.report(USERS[3], 5, seed) for seed in range(40)]
+    squares = np.array([[(((report[above] - mean) / sigma) ** 2).sum() / 2 for mean in exact] for report in reports])
+    ratios = squares[:, 0] - squares[:, 1]
+    assert np.ptp(ratios - [statistic(report) for report in reports]) < 1e-4 * np.ptp(ratios)
+
+
+def _exact_moments(row, lattice):
+    "A user's outer product in lattice steps."
+    steps = np.rint(row / lattice.unit)
+    return np.outer(steps, steps)
+
+
+class HalfReport(LocalMechanism):
+    "Users send half the noise that they promise."
+
+    def report(self, row, n, random_state=None):
+        return LocalMechanism(norm_bound=self.norm_bound, mu=6.0).report(row, n, random_state)
+
+
+def test_a_report_with_half_the_noise_is_found():
+    assert audit(HalfReport(norm_bound=1.0, mu=3.0), USERS, SWAPPED, trials=1000, random_state=0).refuted
 
 
 def test_a_change_that_clipping_removes_is_refused():
