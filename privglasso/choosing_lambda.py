@@ -23,7 +23,7 @@ from .selection import GraphFitError, PrivateGraphicalLassoEBIC, simultaneous_al
 from .settings import setting
 from .solvers import largest_alpha
 from .table2 import PAPER_DATA, clean_table, published
-from .validation import InputError, check_symmetric
+from .validation import InputError, check_integer, check_symmetric
 
 # %% ../nbs/4_experiments/10_choosing_lambda.ipynb #206342ed
 def squared_error_ceiling(
@@ -97,7 +97,16 @@ def penalty_table(
     cv=5,  # folds, or a scikit-learn splitter
     penalize_diagonal=True,  # whether the penalty counts the diagonal
 ) -> pd.DataFrame:  # (count, columns), by descending alpha
-    "Graph, scores and every criterion of cross-validation at each penalty of a grid; missing where none exists."
+    """Graph, scores and every criterion of cross-validation at each penalty of a grid; missing where none exists.
+
+    Raises
+    ------
+    InputError
+        If the table, its noise or the number of penalties is unusable.
+    CovarianceError
+        If the noise leaves a column without variance.
+    """
+    table, count = pd.DataFrame(table), check_integer(count, "count", 1)
     options = {"penalize_diagonal": penalize_diagonal, "tol": _TOL}
     S = noise_corrected_covariance(table, noise_variance)
     alphas = (np.geomspace(1, _SMALLEST_SHARE, count) * largest_alpha(S)).tolist()
@@ -109,20 +118,22 @@ def penalty_table(
     return known.rename_axis("alpha").reset_index()
 
 # %% ../nbs/4_experiments/10_choosing_lambda.ipynb #8b4c1d67
-def _first_drop(table):
-    "The row after the largest fall of the error, from the largest penalty with an edge down."
-    return (-table.mse.diff()).where(table.n_edges > 0).idxmax()
+def _least(values):
+    "The row of the least value; where there is none, the table has no answer."
+    if values.isna().all():
+        raise InputError("table", values.name, "missing at every penalty: try more rows, less noise or larger penalties")
+    return values.idxmin()
 
 
 _RULES = {
-    "squared error": lambda table: table.mse.idxmin(),
-    "squared error, with an edge": lambda table: table.mse.where(table.n_edges > 0).idxmin(),
-    "first drop": _first_drop,
-    "held-out rows noisy": lambda table: table.mse_noisy.idxmin(),
-    "off the diagonal": lambda table: table.mse_off.idxmin(),
-    "likelihood": lambda table: table.likelihood.idxmax(),
-    "extended BIC": lambda table: table.ebic.idxmin(),
-    "simultaneous": lambda table: table.alpha.where(table.alpha >= table.simultaneous).idxmin(),
+    "squared error": lambda table: _least(table.mse),
+    "squared error, with an edge": lambda table: _least(table.mse.where(table.n_edges > 0)),
+    "first drop": lambda table: _least(table.mse.diff().where(table.n_edges > 0)),  # from the largest penalty down
+    "held-out rows noisy": lambda table: _least(table.mse_noisy),
+    "off the diagonal": lambda table: _least(table.mse_off),
+    "likelihood": lambda table: _least(-table.likelihood),
+    "extended BIC": lambda table: _least(table.ebic),
+    "simultaneous": lambda table: _least(table.alpha.where(table.alpha >= table.simultaneous)),
 }
 
 
@@ -135,7 +146,7 @@ def choose(
     Raises
     ------
     InputError
-        If there is no such rule.
+        If there is no such rule, or what it looks at is missing at every penalty.
 
     Examples
     --------

@@ -24,6 +24,7 @@ from .runner import Study, register_study
 from .selection import PrivateGraphicalLassoSimultaneous
 from .settings import setting
 from .solvers import InfeasibleError, graphical_lasso_path, min_feasible_alpha
+from .validation import InputError
 
 # %% ../nbs/4_experiments/11_grid_baselines.ipynb #cd01a067
 _GRIDS = {"grid11": load_grid11, "grid115": load_grid115}
@@ -34,7 +35,15 @@ def grid_release(
     snr_db,  # noise level in decibels
     seed,  # of the noise
 ):  # the `Dataset` and a release of its table
-    "A grid's voltages, published at the papers' noise level, which promises nothing."
+    """A grid's voltages, published at the papers' noise level, which promises nothing.
+
+    Raises
+    ------
+    InputError
+        If there is no such grid, or the level is not finite.
+    """
+    if grid not in _GRIDS:
+        raise InputError("grid", grid, f"choose from {sorted(_GRIDS)}")
     data = _GRIDS[grid]()
     return data, publish_at_snr(data.table, data.bounds, snr_db, random_state=seed)
 
@@ -52,6 +61,8 @@ def honest_epsilons(
 # %% ../nbs/4_experiments/11_grid_baselines.ipynb #8e2419d9
 _PATHS = {"graphical lasso": lambda S, alphas: graphical_lasso_path(S, alphas, tol=1e-4),
           "neighbourhoods": neighborhood_path, "SCIO": scio_path, "Wishart prior": wishart_path}
+_RULES = {"graphical lasso": PrivateGraphicalLassoSimultaneous, "neighbourhoods": NeighborhoodSelection, "SCIO": SCIO,
+          "Wishart prior": WishartPrior}
 _SMALLEST = 3e-5  # about the least eigenvalue of the clean correlations
 
 
@@ -73,10 +84,6 @@ def method_paths(
     return {method: path(correlation, alphas) for method, path in _PATHS.items()}, deviations
 
 # %% ../nbs/4_experiments/11_grid_baselines.ipynb #4cfd957a
-_RULES = {"graphical lasso": PrivateGraphicalLassoSimultaneous, "neighbourhoods": NeighborhoodSelection, "SCIO": SCIO,
-          "Wishart prior": WishartPrior}
-
-
 def rule_scores(
     method,  # name of a method
     source,  # a release, or a table taken for clean

@@ -18,13 +18,6 @@ from .table2 import PAPER_DATA, clean_table, corrected_path, published
 from .validation import InputError, check_symmetric
 
 # %% ../nbs/4_experiments/09_structures.ipynb #96ee645a
-def _known(name):
-    "The name of a data set, in PAPER_DATA."
-    if name not in PAPER_DATA:
-        raise InputError("name", name, f"choose from {sorted(PAPER_DATA)}")
-    return name
-
-
 def released_covariance(
     name: str,  # data set, in PAPER_DATA
     snr_db: float | None,  # noise level in decibels; None for the table without noise
@@ -39,7 +32,7 @@ def released_covariance(
     DataError
         If its files are not to be had.
     """
-    table = clean_table(_known(name))[0]
+    table = clean_table(name)[0]
     released, variance = (table, np.zeros(table.shape[1])) if snr_db is None else published(name, snr_db, seed)[:2]
     return sample_covariance(released), variance
 
@@ -119,10 +112,13 @@ def side_by_side(
     >>> side_by_side([np.eye(1), np.zeros((1, 1))])[1].tolist()
     [nan, 1.0, nan, 0.0, nan]
     """
-    matrices = [np.asarray(matrix, dtype=float) for matrix in matrices]
-    shapes = {matrix.shape for matrix in matrices}
-    if len(shapes) != 1 or any(len(shape) != 2 or len(set(shape)) != 1 for shape in shapes):
-        raise InputError("matrices", sorted(shapes), "give at least one matrix, all square and of one size")
+    try:
+        matrices = np.array(list(matrices), dtype=float)
+    except (TypeError, ValueError):  # no numbers, or of several shapes
+        matrices = np.empty(0)
+    if matrices.ndim != 3 or not 0 < matrices.shape[1] == matrices.shape[2]:
+        raise InputError("matrices", f"array of shape {matrices.shape}",
+                         "give at least one matrix, all square and of one size")
     gap = max(1, len(matrices[0]) // 12)
     padded = [np.pad(matrix, ((gap, gap), (gap, 0)), constant_values=np.nan) for matrix in matrices]
     return np.pad(np.hstack(padded), ((0, 0), (0, gap)), constant_values=np.nan)
@@ -138,7 +134,7 @@ def structures_run(
     One row that says so if the data are not to be had.
     """
     try:
-        truth = clean_table(_known(dataset))[2]
+        truth = clean_table(dataset)[2]
     except DataError:
         return [{"dataset": dataset, "seed": seed, "against": "none"}]
     clean, rows = support(recovered_precision(dataset, None, seed)), []

@@ -154,6 +154,23 @@ def test_the_least_error_survives_missing_penalties():
     assert choose(CURVE.assign(mse=[np.nan, np.nan, 0.2, np.nan]), "squared error").alpha == 0.2
 
 
+@pytest.mark.parametrize(("rule", "column"), [("likelihood", "likelihood"), ("extended BIC", "ebic"),
+                                              ("first drop", "mse"), ("simultaneous", "alpha")])
+def test_a_rule_without_a_value_says_which_is_missing(rule, column):
+    blank = CURVE.assign(mse=np.nan, likelihood=np.nan, ebic=np.nan, simultaneous=1.0)
+    with pytest.raises(InputError, match=f"{column}.*missing at every penalty"):
+        choose(blank, rule)
+
+
+def test_an_array_is_a_table_and_no_penalties_are_none(rows):
+    pd.testing.assert_frame_equal(penalty_table(rows.to_numpy(), np.zeros(5), 3), penalty_table(rows, np.zeros(5), 3))
+    for count in (0, 2.5, None):
+        with pytest.raises(InputError, match="count"):
+            penalty_table(rows, np.zeros(5), count)
+    with pytest.raises(InputError, match="noise_variance"):
+        penalty_table(rows, np.zeros(4), 3)
+
+
 def test_an_unknown_rule_is_named():
     with pytest.raises(InputError, match="choose from .*squared error"):
         choose(CURVE, "elbow")

@@ -23,6 +23,7 @@ from privglasso.grid_baselines import (
 )
 from privglasso.release import NoGuarantee
 from privglasso.solvers import InfeasibleError, min_feasible_alpha
+from privglasso.validation import InputError
 
 DATA = load_grid11()
 CLEAN = correlation_scale(sample_covariance(DATA.table))[0]
@@ -63,6 +64,13 @@ def test_the_release_promises_nothing_and_the_epsilons_are_gaussian():
     honest = honest_epsilons(data, 20)  # the mechanism rounds σ up to its lattice: 2e-5
     assert honest["epsilon_cell"] == pytest.approx(epsilon_gdp(n**-2.0, (0.2 / sigma).max()), rel=1e-4)
     assert honest["epsilon_record"] == pytest.approx(epsilon_gdp(n**-2.0, np.linalg.norm(0.2 / sigma)), rel=1e-4)
+
+
+def test_what_is_no_grid_or_no_level_is_refused():
+    with pytest.raises(InputError, match="grid.*choose from.*grid115"):
+        grid_release("grid12", 20, 0)
+    with pytest.raises(InputError, match="snr_db"):
+        grid_release("grid11", np.inf, 0)
 
 
 def test_scores_of_hand_made_paths():

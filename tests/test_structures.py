@@ -206,7 +206,9 @@ def test_an_image_leaves_its_matrices_alone():
     assert np.array_equal(matrix, CHAIN)
 
 
-@pytest.mark.parametrize("matrices", [[], [np.eye(2), np.eye(3)], [np.ones((2, 3))], [np.ones(4)], [3.0]])
+@pytest.mark.parametrize("matrices", [
+    [], [np.eye(2), np.eye(3)], [np.ones((2, 3))], [np.ones(4)], [3.0], 3.0, [[["a"]]], [[[1j]]], np.ones((1, 0, 0)),
+])
 def test_what_makes_no_image_is_refused(matrices):
     with pytest.raises(InputError, match="at least one matrix, all square and of one size"):
         side_by_side(matrices)

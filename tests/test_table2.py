@@ -9,8 +9,9 @@ import pytest
 from privglasso.datasets import DataError
 from privglasso.release import DiscreteGaussianMechanism
 from privglasso.settings import SettingsError, resource, setting
-from privglasso.solvers import min_feasible_alpha
+from privglasso.solvers import graphical_lasso, min_feasible_alpha
 from privglasso import runner
+from privglasso.validation import InputError
 from privglasso.table2 import (
     PAPER_DATA, TABLE2, PaperData, clean_table, corrected_path, honest_promise, path_scores, published, table2_run,
 )
@@ -43,6 +44,12 @@ def test_every_column_of_the_table_is_a_data_set():
     assert all(data.same or data.note for data in PAPER_DATA.values())
 
 
+def test_a_data_set_that_the_table_does_not_have():
+    for ask in (lambda: clean_table("scahs"), lambda: published("scahs", 20, 1), lambda: table2_run("scahs", 1, [20.0])):
+        with pytest.raises(InputError, match="name.*choose from.*sachs"):
+            ask()
+
+
 # paths
 
 def test_a_path_ends_at_the_penalty_or_at_the_least_that_has_a_graph():
@@ -53,6 +60,15 @@ def test_a_path_ends_at_the_penalty_or_at_the_least_that_has_a_graph():
     assert path[0].alpha == 2.0 and path[-1].alpha == pytest.approx(1.05 * lowest)
     assert all(first.alpha > second.alpha for first, second in zip(path, path[1:], strict=False))
     assert [result.alpha for result in corrected_path(INDEFINITE, [0.01])] == [pytest.approx(1.05 * lowest)]
+
+
+def test_a_path_is_solved_far_enough_for_its_order():
+    "Every entry is within a thousandth of the largest of its limit, with a solution at the penalty or at the least."
+    S = np.array([[1, 0.5, 0], [0.5, 1, 0.1], [0, 0.1, 1]])
+    for S in (S, INDEFINITE):
+        loose, exact = corrected_path(S, [2.0, 0.9])[-1], graphical_lasso(S, 0.9, tol=1e-13)
+        assert np.abs(loose.precision - exact.precision).max() < 1e-3 * exact.precision.max()
+        assert loose.dual_gap <= 1e-8 * 3
 
 
 def test_scores_of_a_path():
