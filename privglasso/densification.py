@@ -42,7 +42,8 @@ def noisy_precision(precision, noise_variance):
 
     Notes
     -----
-    Guo et al., Theorem 4.2. Entries below 1e-15 of the largest are rounding; `fill_in_polynomial` is exact.
+    Guo et al., Theorem 4.2. Rounding is about 1e-16 of the largest entry times the condition number of the identity
+    plus noise times precision; `fill_in_polynomial` is exact.
 
     Examples
     --------
@@ -78,6 +79,14 @@ def _fraction(value, name):
     if not exact or isinstance(value, bool):
         raise InputError(name, value, "give integers, fractions or finite floats")
     return Fraction(value)
+
+
+def _exact_variance(value):
+    "A noise variance as an exact fraction of at least 0, or `InputError`."
+    exact = _fraction(value, "noise_variance")
+    if exact < 0:
+        raise InputError("noise_variance", value, "give a variance of at least 0")
+    return exact
 
 
 def _exact_matrix(precision):
@@ -162,9 +171,7 @@ class FillIn:
 
     def __call__(self, noise_variance):
         "The entry at a noise variance, exactly, as a Fraction."
-        s = _fraction(noise_variance, "noise_variance")
-        if s < 0:
-            raise InputError("noise_variance", noise_variance, "give a variance of at least 0")
+        s = _exact_variance(noise_variance)
         parts = self.numerator, self.denominator
         top, bottom = (polynomial.polyval(s, np.array(part, dtype=object)) for part in parts)
         return top / bottom
@@ -265,8 +272,8 @@ def path_sum_inverse(precision, noise_variance, i, j):
     Raises
     ------
     InputError
-        If an argument is not exact or not symmetric, `i`, `j` are no pair of columns, or the matrix to invert
-        is singular.
+        If an argument is not exact or not symmetric, the variance is negative, `i`, `j` are no pair of columns, or
+        the matrix to invert is singular.
 
     Notes
     -----
@@ -278,7 +285,7 @@ def path_sum_inverse(precision, noise_variance, i, j):
     >>> path_sum_inverse([[2, 1, 0], [1, 2, 1], [0, 1, 2]], 1, 0, 2)
     Fraction(1, 21)
     """
-    theta, s = _exact_matrix(precision), _fraction(noise_variance, "noise_variance")
+    theta, s = _exact_matrix(precision), _exact_variance(noise_variance)
     _check_pair(i, j, len(theta))
     matrix = np.diag([Fraction(1)] * len(theta)) + s * theta
     whole = _determinant(matrix)

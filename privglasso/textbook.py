@@ -111,7 +111,8 @@ def dual_gap(
     Raises
     ------
     InputError
-        If the pair proves nothing: one of them is not positive definite, or `dual_covariance` leaves the box.
+        If the pair proves nothing: one of them is not positive definite, or `dual_covariance` leaves the box by more
+        than rounding, which is taken back.
 
     Notes
     -----
@@ -130,6 +131,7 @@ def dual_gap(
     if outside > 1e-10 * (alpha + np.abs(S).max()):
         raise InputError("dual_covariance", f"matrix outside the box by {outside:.3g}",
                          "give W with |W - S| <= alpha (and W_ii = S_ii + alpha, or S_ii when unpenalised)")
+    W = np.clip(W, T - limits, T + limits)  # only a point of the box proves anything
     gap = _primal(T, limits, precision) - log_det(W) - len(S)
     if not np.isfinite(gap):
         raise InputError("precision, dual_covariance", "not both positive definite", "only such a pair has a gap")
@@ -148,6 +150,11 @@ def kkt_residual(
     With D = inverse of `precision` less T: D_ij is the limit with the sign of the entry where that is not zero, and
     no larger than the limit where it is.
 
+    Raises
+    ------
+    InputError
+        If `precision` is not positive definite: it is not in the domain, where 0 means the minimum.
+
     Notes
     -----
     Friedman et al. (2008), Eq. 2.6.
@@ -159,6 +166,8 @@ def kkt_residual(
     """
     S, T, limits = _problem(S, alpha, penalize_diagonal, weights)
     precision = _check_same_size(precision, "precision", len(S))
+    if not np.isfinite(log_det(precision)):
+        raise InputError("precision", "matrix that is not positive definite", "the conditions are for one that is")
     difference = np.linalg.inv(precision) - T
     where_zero = np.maximum(np.abs(difference) - limits, 0)
     return float(np.where(precision != 0, np.abs(difference - limits * np.sign(precision)), where_zero).max())

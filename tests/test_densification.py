@@ -200,6 +200,21 @@ def test_extreme_noise_stays_positive_definite_and_symmetric(variance):
     assert np.allclose(noisy * (1 + variance), expected * (1 + variance))
 
 
+@pytest.mark.parametrize("decades", [0, 4, 8])
+@pytest.mark.parametrize("level", [1e-6, 1.0, 1e6])
+def test_rounding_is_what_the_note_says(decades, level):
+    "Against fractions: within a few roundings of the largest entry, times the condition of I + s Theta."
+    for seed in range(5):
+        Q, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(5, 5)))
+        theta = (Q * np.logspace(0, -decades, 5)) @ Q.T
+        theta = (theta + theta.T) / 2
+        error = [noisy_precision(theta, level)[i, j] - float(fill_in_polynomial(theta, i, j)(level))
+                 for i in range(5) for j in range(i)]
+        values = np.linalg.eigvalsh(theta)
+        condition, largest = (1 + level * values[-1]) / (1 + level * values[0]), values[-1] / (1 + level * values[-1])
+        assert np.abs(error).max() < 20 * np.finfo(float).eps * condition * largest
+
+
 def test_the_ring_keeps_its_graph():
     ring = np.eye(4) + 0.5 * np.array([[0, 1, 0, -1], [1, 0, 1, 0], [0, 1, 0, 1], [-1, 0, 1, 0]])
     for variance in (0.01, 0.3, 1.0, 10.0):
@@ -266,3 +281,5 @@ def test_other_refusals():
         fill_in_polynomial(np.eye(2), 0, 1).zeros()
     with pytest.raises(InputError, match="singular"):
         path_sum_inverse([[-1, 0], [0, 1]], 1, 0, 1)
+    with pytest.raises(InputError, match="noise_variance=-1"):
+        path_sum_inverse(np.eye(2), -1, 0, 1)
