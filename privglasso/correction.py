@@ -9,7 +9,7 @@ __all__ = ['CORRECTION', 'correction_model', 'edge_pvalues', 'false_positives', 
 import numpy as np
 from scipy.special import ndtr
 
-from .covariance import sample_covariance
+from .covariance import SamplingError, sample_covariance
 from .experiments import publish_at_snr, recover, score_recovery
 from .metrics import support
 from .runner import Study, choices, register_study
@@ -47,11 +47,15 @@ def edge_pvalues(precision, noisy_covariance, n):
     -------
     ndarray of shape (p (p - 1) / 2,)
         For the pairs of the upper triangle, row by row.
+
+    Raises
+    ------
+    InputError
+        If the matrices do not fit each other, or `n` is no number of rows.
     """
-    M = precision @ noisy_covariance @ precision
-    variance = (np.outer(np.diag(M), np.diag(M)) + M**2) / n
-    upper = np.triu_indices(len(M), 1)
-    return 2 * ndtr(-np.abs(precision[upper]) / np.sqrt(variance[upper]))
+    deviation = np.sqrt(SamplingError(((noisy_covariance, n),)).precision_variance(precision))
+    upper = np.triu_indices(len(deviation), 1)
+    return 2 * ndtr(-np.abs(precision[upper]) / deviation[upper])
 
 # %% ../nbs/4_experiments/02_correction.ipynb #e2d62f5f
 def false_positives(
