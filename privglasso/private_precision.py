@@ -10,13 +10,12 @@ __all__ = ['moment_sensitivity', 'rescaled_moments', 'classical_mu', 'classical_
 import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from .claims import Check, Claim, register
 from .covariance_release import CovarianceMechanism
-from .estimators import PrivateGraphicalLasso
+from .estimators import PrivateGraphicalLasso, _ReadsTables
 from .gdp import delta_gdp, epsilon_gdp
+from .solvers import graphical_lasso
 from privglasso.validation import (
     InputError, check_positive, check_probability, check_symmetric, check_table,
 )
@@ -146,7 +145,7 @@ register(Claim(
 # %% ../nbs/3_neighbours/01_private_precision.ipynb #c43cb874
 def _ridge_eigenvalues(values, alpha):
     "Where each eigenvalue goes, by the form that does not cancel."
-    size = np.abs(values) + np.sqrt(values**2 + 8 * alpha)
+    size = np.abs(values) + np.hypot(values, np.sqrt(8 * alpha))
     return np.where(values > 0, 2 / size, size / (4 * alpha))
 
 
@@ -171,7 +170,8 @@ def ridge_precision(
     [[1.0, 0.0], [0.0, 0.5]]
     """
     values, vectors = np.linalg.eigh(check_symmetric(S))
-    return (vectors * _ridge_eigenvalues(values, check_positive(alpha, "alpha"))) @ vectors.T
+    half = vectors * np.sqrt(_ridge_eigenvalues(values, check_positive(alpha, "alpha")))
+    return half @ half.T
 
 # %% ../nbs/3_neighbours/01_private_precision.ipynb #70b76856
 def ridge_change_bound(
@@ -246,7 +246,7 @@ def lasso_error_bound(
     Raises
     ------
     InputError
-        If `alpha` is not positive or `precision` not symmetric.
+        If `alpha` is not positive or `precision` not positive definite.
 
     Notes
     -----
@@ -257,8 +257,10 @@ def lasso_error_bound(
     >>> round(lasso_error_bound(0.1, np.eye(4)), 3)
     0.429
     """
-    precision = check_symmetric(precision, "precision")
-    alpha, norm = check_positive(alpha, "alpha"), np.linalg.norm(precision, 2)
+    precision, alpha = check_symmetric(precision, "precision"), check_positive(alpha, "alpha")
+    least, norm = np.linalg.eigvalsh(precision)[[0, -1]]
+    if least <= 0:
+        raise InputError("precision", f"matrix with eigenvalue {least:.3g}", "give a positive definite matrix")
     allowed = np.count_nonzero(precision - np.diag(np.diag(precision))) + len(precision)
     c = 1.5 * alpha * np.sqrt(allowed) * norm
     return float(c * norm / (1 - c)) if c < 1 else np.inf
@@ -266,7 +268,7 @@ def lasso_error_bound(
 
 def _no_edges(p=20, alpha=0.1):
     "Error of the graphical lasso of S = I, where no entry is wrong and no edge is there."
-    error = float(np.linalg.norm(np.eye(p) / (1 + alpha) - np.eye(p)))
+    error = float(np.linalg.norm(graphical_lasso(np.eye(p), alpha).precision - np.eye(p)))
     return Check("Frobenius error, s = 0", 0.0, error, error > 0)
 
 
@@ -278,8 +280,61 @@ register(Claim(
     "√(p + s) (√(log p/n) + B² √(log p log(1/δ))/(nε)).", _no_edges))
 
 # %% ../nbs/3_neighbours/01_private_precision.ipynb #861559b5
-class _OwnsItsBudget(BaseEstimator):
-    "What both estimators share: from a table and a budget to a released covariance."
+class _OwnsItsBudget(_ReadsTables):
+    """An estimator that releases the second moments of a table itself, and spends a budget on it.
+
+    Parameters
+    ----------
+    norm_bound : float
+        Every row is clipped to this distance from `center`, in data units, chosen without looking at the data.
+    center : float or sequence of p floats
+        Public point that second moments are taken about.
+    epsilon, delta : float, optional
+        Budget of one fit, as (ε, δ)-differential privacy.
+    mu : float, optional
+        The budget as Gaussian differential privacy, instead.
+    random_state : None, int or numpy Generator
+        None takes the operating system's randomness: use it for anything that leaves the house.
+
+    Attributes
+    ----------
+    release_ : CovarianceRelease
+        What the data were used for; everything else follows from it.
+    guarantee_ : Guarantee
+        What the fit promises.
+    """
+
+    def _publish(self, X):
+        "Release the second moments of `X` and keep the release; nothing else of `X` is looked at afterwards."
+        values = self._values(X, 2)
+        self.release_ = self._mechanism().publish(pd.DataFrame(values, columns=self._names()), self.random_state)
+        self.guarantee_ = self.release_.guarantee
+        return self.release_
+
+
+def _check_norm_bound(norm_bound):
+    "A norm bound, or the reason why there must be one."
+    if norm_bound is None:
+        raise InputError("norm_bound", None, "give the norm that every row is clipped to, chosen without looking at "
+                         "the data: the largest norm in the table is itself a secret")
+    return norm_bound
+
+# %% ../nbs/3_neighbours/01_private_precision.ipynb #df33e4fb
+class _PrecisionEstimator(_OwnsItsBudget):
+    """A private estimate of the precision matrix, from released second moments and a public penalty.
+
+    Parameters
+    ----------
+    calibration : {"exact", "classical"}
+        Classical takes the noise from the papers' formula, and refuses where it fails (`classical_limit`).
+    noise : {"symmetric", "upper"}
+        Half the variance off the diagonal, or the papers' independent upper triangle.
+
+    Attributes
+    ----------
+    precision_, covariance_ : (p, p) arrays
+        The estimate, symmetric and positive definite even if the noisy covariance is not, and its inverse.
+    """
 
     def __init__(self, alpha=0.1, *, norm_bound=None, center=0.0, epsilon=None, delta=None, mu=None,
                  calibration="exact", noise="symmetric", random_state=None):
@@ -306,55 +361,18 @@ class _OwnsItsBudget(BaseEstimator):
 
     def _mechanism(self):
         "The covariance mechanism that the arguments describe."
-        if self.norm_bound is None:
-            raise InputError("norm_bound", None, "give the norm that every row is clipped to, chosen without looking "
-                             "at the data: the largest norm in the table is itself a secret")
-        return CovarianceMechanism(norm_bound=self.norm_bound, center=self.center, noise=self.noise, mean_share=0,
-                                   **self._budget())
-
-    def _publish(self, X):
-        "Release the second moments of `X` and keep the release; nothing else of `X` is looked at afterwards."
         check_positive(self.alpha, "alpha")
-        mechanism = self._mechanism()
-        if hasattr(X, "columns"):
-            check_table(X)  # names the bad columns; scikit-learn's own complaint does not
-        values = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(values.shape[1])])
-        self.release_ = mechanism.publish(pd.DataFrame(values, columns=list(names)), self.random_state)
-        self.guarantee_ = self.release_.guarantee
-        return self.release_
+        return CovarianceMechanism(norm_bound=_check_norm_bound(self.norm_bound), center=self.center,
+                                   noise=self.noise, mean_share=0, **self._budget())
 
-# %% ../nbs/3_neighbours/01_private_precision.ipynb #df33e4fb
-class DPRidgePrecision(_OwnsItsBudget):
+# %% ../nbs/3_neighbours/01_private_precision.ipynb #70f991e9
+class DPRidgePrecision(_PrecisionEstimator):
     """Ridge estimate of the precision matrix, private by noise on the second moments.
 
     Parameters
     ----------
     alpha : float
         Penalty λ > 0 on the squared Frobenius norm, in data units to the fourth power; chosen without the data.
-    norm_bound : float
-        Every row is clipped to this distance from `center`, in data units, chosen without looking at the data.
-    center : float or sequence of p floats
-        Public point that second moments are taken about.
-    epsilon, delta : float, optional
-        Budget of one fit: (ε, δ)-differential privacy for a replaced row.
-    mu : float, optional
-        The budget as Gaussian differential privacy, instead.
-    calibration : {"exact", "classical"}
-        Classical takes the noise from the papers' formula, and refuses where it fails (`classical_limit`).
-    noise : {"symmetric", "upper"}
-        Half the variance off the diagonal, or the papers' independent upper triangle.
-    random_state : None, int or numpy Generator
-        None takes the operating system's randomness: use it for anything that leaves the house.
-
-    Attributes
-    ----------
-    precision_, covariance_ : (p, p) arrays
-        The estimate, positive definite even if the noisy covariance is not, and its inverse.
-    release_ : CovarianceRelease
-        What the data were used for; everything else follows from it.
-    guarantee_ : Guarantee
-        What the fit promises.
 
     Notes
     -----
@@ -384,25 +402,19 @@ class DPRidgePrecision(_OwnsItsBudget):
         self.covariance_ = np.linalg.inv(self.precision_)
         return self
 
-# %% ../nbs/3_neighbours/01_private_precision.ipynb #70f991e9
-class DPGraphicalLasso(_OwnsItsBudget):
+# %% ../nbs/3_neighbours/01_private_precision.ipynb #c3d9f642
+class DPGraphicalLasso(_PrecisionEstimator):
     """Sparse precision matrix and graph, private by noise on the second moments.
 
     Parameters
     ----------
     alpha : float
         Penalty λ > 0, in squared data units; chosen without the data.
-    norm_bound, center, epsilon, delta, mu, calibration, noise, random_state
-        As for `DPRidgePrecision`.
 
     Attributes
     ----------
-    precision_, covariance_ : (p, p) arrays
-        The estimate, exactly sparse, symmetric and positive definite, and its inverse.
     model_ : PrivateGraphicalLasso
-        The fitted model of the release, with `graph_`, `edges_` and `score`.
-    release_, guarantee_ : CovarianceRelease, Guarantee
-        As for `DPRidgePrecision`.
+        The fitted model of the release, with `graph_`, `edges_` and `score`; `precision_` is exactly sparse.
 
     Notes
     -----

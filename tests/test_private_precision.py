@@ -80,6 +80,14 @@ def test_closed_form_of_one_column(phi, alpha):
     assert abs(terms.sum()) < 1e-12 * np.abs(terms).max()
 
 
+def test_ridge_is_symmetric_and_positive_definite_at_any_scale():
+    "To the last digit, and where the square of an eigenvalue is no floating-point number."
+    A = np.random.default_rng(0).standard_normal((40, 40))
+    Theta = ridge_precision(A + A.T, 1e-6)
+    assert np.array_equal(Theta, Theta.T) and np.linalg.eigvalsh(Theta)[0] > 0
+    np.testing.assert_allclose(np.diag(ridge_precision(np.diag([1e200, -1e200]), 1.0)), [1e-200, 5e199], rtol=1e-12)
+
+
 def test_ridge_input():
     with pytest.raises(InputError, match="symmetric"):
         ridge_precision([[1.0, 2.0], [0.0, 1.0]], 1.0)
@@ -135,6 +143,8 @@ def test_lasso_error_bound_says_where_it_says_nothing():
     assert lasso_error_bound(1.0, np.eye(5)) == np.inf
     with pytest.raises(InputError, match="alpha"):
         lasso_error_bound(-1.0, np.eye(5))
+    with pytest.raises(InputError, match="positive definite"):
+        lasso_error_bound(0.1, np.array([[1.0, 2.0], [2.0, 1.0]]))
 
 
 def test_sensitivity_is_attained_and_never_exceeded():
