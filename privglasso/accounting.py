@@ -31,6 +31,9 @@ from .validation import (InputError, check_integer, check_number, check_positive
                                    check_table)
 
 # %% ../nbs/1_publish/10_accounting.ipynb #dd1fe437
+_SMALLEST = np.finfo(float).tiny  # a delta below the floats is rounded up to it, as `delta_gdp` does: 0 promises more
+
+
 def _best_order(rho, epsilon):
     "The Rényi order, less 1, at which the conversion gives the smallest delta."
     slope = lambda t: (1 + 2 * math.exp(t)) * rho - epsilon - math.log1p(math.exp(-t))
@@ -77,7 +80,7 @@ def delta_zcdp(
     epsilon = check_number(epsilon, "epsilon", "give a finite number of at least 0")
     if epsilon < 0:
         raise InputError("epsilon", epsilon, "give a number of at least 0")
-    return math.exp(_log_delta_zcdp(epsilon, check_positive(rho, "rho")))
+    return max(math.exp(_log_delta_zcdp(epsilon, check_positive(rho, "rho"))), _SMALLEST)
 
 
 def epsilon_zcdp(
@@ -211,6 +214,14 @@ def _delta(epsilon, losses, masses, mu):
     return float(masses @ (_delta_gaussian(excess, mu) if mu > 0 else -np.expm1(np.minimum(excess, 0.0))))
 
 # %% ../nbs/1_publish/10_accounting.ipynb #fc53f9fe
+def _check_pairs(pairs):
+    "Pairs of shift and sigma, as a tuple of tuples."
+    try:
+        return tuple((shift, sigma) for shift, sigma in pairs)
+    except (TypeError, ValueError):
+        raise InputError("pairs", pairs, "give pairs (shift, sigma) of numbers") from None
+
+
 @dataclass(frozen=True)
 class PrivacyLoss:
     """What independent lattice noises, and anything else that is GDP, give away together about one change.
@@ -225,7 +236,8 @@ class PrivacyLoss:
     Raises
     ------
     InputError
-        If a shift is no whole number of at least 1, a sigma out of its range, `gaussian` negative, or there is neither.
+        If a shift is no whole number of at least 1, a sigma out of its range, a pair no pair, `gaussian` negative, or
+        there is neither.
 
     Notes
     -----
@@ -243,6 +255,7 @@ class PrivacyLoss:
     gaussian: float = 0.0
 
     def __post_init__(self):
+        object.__setattr__(self, "pairs", _check_pairs(self.pairs))
         if check_number(self.gaussian, "gaussian") < 0 or self.mu == 0:
             raise InputError("pairs, gaussian", (self.pairs, self.gaussian), "give pairs, or a number greater than 0")
 
@@ -356,6 +369,9 @@ def _charge(promise, relation, columns):
         raise InputError("promises", promise, "give guarantees: what carries none cannot be covered by any budget")
     if check_number(promise.mu, "mu") < 0:
         raise InputError("mu", promise.mu, "give a number of at least 0")
+    if promise.neighbors not in _RELATIONS:
+        raise InputError("neighbors", promise.neighbors, "give a promise about a record or a cell: one about a row set "
+                         "to a public centre is, with twice its mu, one about a record")
     if promise.neighbors == relation or relation == "cell":
         return float(promise.mu)
     if columns is None:

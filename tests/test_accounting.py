@@ -67,12 +67,21 @@ def test_the_account_is_valid_monotone_and_never_above_the_simple_ones(pairs, ep
     loss = PrivacyLoss(tuple(pairs))
     delta = loss.delta(epsilon)
     simple = delta_gdp(epsilon, loss.mu)
-    assert 0 <= delta <= min(1, simple * (1 + 1e-12)) and (delta > 0 or simple == 0)  # far below 1e-300 there is only 0
+    assert 0 < delta <= min(1, simple * (1 + 1e-12))
     assert delta <= max(delta_zcdp(epsilon, loss.rho), 1e-36) * (1 + 1e-3)
     assert delta >= max(delta_exact(epsilon, *pair) for pair in pairs) * (1 - 1e-9)  # one of them alone
     assert loss.delta(epsilon + 0.1) <= delta
     more = loss.compose(PrivacyLoss(((1, 5.0),)))
     assert more.delta(epsilon) >= delta * (1 - 1e-3)
+
+
+@pytest.mark.parametrize("epsilon", [1e2, 1e3, 1e6, 1e300])
+def test_a_delta_too_small_for_a_number_is_not_0(epsilon):
+    "A δ of 0 would be a promise of ε alone, which no Gaussian noise keeps."
+    parts = ((1, 2.0),), ((1, 2.0), (1, 3.0)), ((100, 80.0),)
+    losses = [*map(PrivacyLoss, parts), PrivacyLoss(gaussian=0.5)]
+    for delta in (*(loss.delta(epsilon) for loss in losses), delta_zcdp(epsilon, 0.5)):
+        assert 0 < delta < 1e-36
 
 
 @given(shift=st.integers(1, 40), sigma=st.floats(0.4, 60.0), epsilon=st.floats(0, 8))
@@ -129,6 +138,17 @@ def test_wide_sums_become_gaussian():
 def test_impossible_pairs_are_refused(shift, sigma):
     with pytest.raises(InputError):
         PrivacyLoss(((shift, sigma),))
+
+
+@pytest.mark.parametrize("pairs", [5, None, "ab", (1, 2.0), ((1,),), ((1, 2.0), (3,)), ((1, 2.0, 3.0),)])
+def test_what_is_no_pair_is_refused(pairs):
+    with pytest.raises(InputError, match="give pairs"):
+        PrivacyLoss(pairs)
+
+
+def test_pairs_in_a_list_are_pairs():
+    one, two = PrivacyLoss([[1, 2.0]]), PrivacyLoss(((1, 2.0), (1, 2.0)))
+    assert one == PrivacyLoss(((1, 2.0),)) and one.compose(one) == two and hash(one.compose(one)) == hash(two)
 
 
 @pytest.mark.parametrize("gaussian", [-1.0, math.nan, math.inf, "1", 0])
@@ -283,6 +303,15 @@ def test_what_is_no_promise_cannot_be_entered(budget, promise):
     with pytest.raises(InputError, match="promises"):
         budget.spend(promise, label="x")
     assert budget.table().empty
+
+
+@pytest.mark.parametrize("neighbors", ["zero-out", "household", None])
+def test_a_promise_about_something_else_cannot_be_entered(tmp_path, neighbors):
+    "A row set to a public centre is less of a change than a replaced row, or even a replaced cell of one."
+    both = Budget.create(tmp_path / "b.json", record(3.0), cell(1.0))
+    with pytest.raises(InputError, match="about a record or a cell"):
+        both.spend(Guarantee(0.1, neighbors), label="x", columns=2)
+    assert both.table().empty
 
 
 @pytest.mark.parametrize("mu", [math.nan, math.inf, -1.0])
