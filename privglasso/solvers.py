@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from tqdm.auto import tqdm
 
-from .descent import connected_columns, descend
+from .descent import connected_columns, descend, thresholded
 from privglasso.feasibility import (
     ConvergenceError, FeasibleAlpha, InfeasibleError, feasible_start, min_feasible_alpha, nearest_psd, penalty_weights,
 )
@@ -103,12 +103,15 @@ class _Block:
         return weights
 
 # %% ../nbs/2_recover/07_solvers.ipynb #4f89699c
+_MOSTLY = 0.9  # of the work is in one component: taking it apart would cost more than it saves
+
+
 def _blocks(S, weights, penalize_diagonal, alpha):
-    "The connected components at `alpha`, largest first."
+    "The connected components at `alpha`, largest first; all columns together if there is mostly one."
     one = np.ones((1, 1)) if weights is None else weights
     shift = (np.ones(len(S)) if weights is None else np.diag(weights)) * penalize_diagonal
     labels = connected_columns(S, one, alpha)
-    if labels.max() == 0:
+    if (np.bincount(labels) ** 3).sum() > _MOSTLY * len(S) ** 3:
         return [_Block(np.arange(len(S)), S, one, shift)]
     order = np.argsort(labels, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
@@ -119,12 +122,6 @@ def _blocks(S, weights, penalize_diagonal, alpha):
 _LOOSE, _LOOSE_SWEEPS = 1e-2, 50  # on the way to an alpha it is enough to be well inside: measured
 _STEPS = 12  # towards an alpha before its feasibility is decided by a search
 _ROUNDS, _CAREFUL = 2, 1000  # how often a column's support may grow in a pass, and when nothing else has worked
-
-
-def _cold(block, alpha):
-    "The solution for a large alpha: diagonal. None if no dual point has a positive diagonal."
-    diagonal = block.diagonal(alpha)
-    return (np.diag(diagonal), np.zeros_like(block.S)) if diagonal.min() > 0 else None
 
 
 def _run(block, alphas, W, B, tol, max_sweeps, rounds=_ROUNDS):
@@ -141,23 +138,27 @@ def _approach(block, alpha):
     weights = block.full_weights()
     above = largest_alpha(block.S * (weights > 0), weights + (weights == 0))
     above = max(above, 2 * alpha)
-    state = _cold(block, above)
-    target = np.sqrt(above * alpha)
-    for _ in range(_STEPS if state else 0):
-        W, B = state
+    target, diagonal, B = np.sqrt(above * alpha), block.diagonal(above), np.zeros_like(block.S)
+    W = np.diag(diagonal)  # the solution for a large alpha
+    for _ in range(_STEPS if diagonal.min() > 0 else 0):
         done, _, duals, _ = _run(block, np.array([target]), W, B, _LOOSE, _LOOSE_SWEEPS)
-        state = duals[0], B
+        W = duals[0]
         if done and target == alpha:
-            return state
+            return W, B
         above, target = (target, alpha) if done else (above, np.sqrt(above * target))
     return None
 
 
+def _box_points(block, alpha):
+    "Points of the box that are known without a search."
+    yield thresholded(block.S, block.shift, block.weights, alpha)
+    yield block.S + np.diag(alpha * block.shift)
+
+
 def _starts(block, alpha, smallest):
     "Starts for `alpha`, each safer and dearer than the one before; raises if there can be none."
-    yield _cold(block, alpha), _ROUNDS
-    T = block.S + np.diag(alpha * block.shift)
-    yield (T, np.zeros_like(T)) if np.isfinite(log_det(T)) else _approach(block, alpha), _ROUNDS
+    W = next((W for W in _box_points(block, alpha) if np.isfinite(log_det(W))), None)
+    yield _approach(block, alpha) if W is None else (W, np.zeros_like(W)), _ROUNDS
     W = feasible_start(block.S, smallest, block.full_weights())
     yield (W, np.zeros_like(W)), _ROUNDS
     yield (W, np.zeros_like(W)), _CAREFUL

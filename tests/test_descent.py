@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.linear_model import Lasso
 
 from privglasso import descent
-from privglasso.descent import connected_columns, descend
+from privglasso.descent import connected_columns, descend, thresholded
 
 seeds = st.integers(0, 10**6)
 ONE = np.ones((1, 1))
@@ -144,3 +144,19 @@ def test_one_compiled_version_serves_all():
     run(definite(4, 0), [0.1])
     run(definite(4, 0), [0.2, 0.1], weights=np.ones((4, 4)))
     assert len(descend.signatures) <= max(before, 1)
+
+
+@given(seed=seeds, p=st.integers(1, 12), alpha=st.floats(0.01, 3), shift=st.sampled_from([0.0, 1.0]),
+       weighted=st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_from_the_thresholded_matrix_no_complement_fails(seed, p, alpha, shift, weighted):
+    S, rng = symmetric(p, seed), np.random.default_rng(seed)
+    weights = np.exp(rng.normal(size=(p, p))) if weighted else ONE
+    weights = (weights + weights.T) / 2
+    W = thresholded(S, np.full(p, shift), weights, alpha)
+    limits = alpha * np.broadcast_to(weights, (p, p)) * (1 - np.eye(p))
+    T = S + alpha * shift * np.eye(p)
+    assert np.array_equal(W, W.T) and (np.abs(W - T) <= limits + 1e-15).all()
+    assert np.allclose(np.abs(W), np.maximum(np.abs(T) - limits, 0), atol=1e-15)  # no point of the box is smaller
+    if np.linalg.eigvalsh(W)[0] > 1e-9:
+        assert run(S, [alpha], W, shift, weights, rounds=1000)[0] == 1
