@@ -12,6 +12,7 @@ __all__ = ['SMALLEST_SIGMA', 'LARGEST_SIGMA', 'NOISE_KEY', 'normaliser', 'varian
 import math
 import numbers
 import os
+import sys
 from bisect import bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
@@ -284,7 +285,9 @@ def _log_delta(epsilon, shift, sigma):
         log_first = -float(_half_square(m, sigma)) - math.log(normaliser(sigma))
         return log_first + math.log(_excess(float(m), float(m - threshold), shift, sigma))
     between = (_central_mass(m + shift, sigma) + _central_mass(1 - m, sigma)) / 2
-    return math.log(between + math.expm1(-epsilon) * math.exp(epsilon + _log_tail([m + shift], sigma)[0]))
+    exponent = float(Fraction(epsilon) - Fraction(m + shift) ** 2 / (2 * Fraction(sigma) ** 2))  # both may be huge
+    outer_tail = math.exp(exponent) * float(_tail_ratio([m + shift], sigma)[0]) / normaliser(sigma)
+    return math.log(between + math.expm1(-epsilon) * outer_tail)
 
 # %% ../nbs/1_publish/03_discrete_gaussian.ipynb #ac832ac3
 def delta_exact(
@@ -301,7 +304,8 @@ def delta_exact(
 
     Notes
     -----
-    Canonne, Kamath and Steinke (2020), Theorem 7, summed without cancellation. Zero where it underflows.
+    Canonne, Kamath and Steinke (2020), Theorem 7, summed without cancellation. It is never 0: what is below the
+    smallest normal float, 2.2e-308, is rounded up to it.
 
     Examples
     --------
@@ -311,7 +315,7 @@ def delta_exact(
     epsilon = check_number(epsilon, "epsilon", "give a finite number of at least 0")
     if epsilon < 0:
         raise InputError("epsilon", epsilon, "give a number of at least 0")
-    return math.exp(_log_delta(epsilon, _check_shift(shift), _check_sigma(sigma)))
+    return max(math.exp(_log_delta(epsilon, _check_shift(shift), _check_sigma(sigma))), sys.float_info.min)
 
 
 def epsilon_exact(
@@ -319,7 +323,7 @@ def epsilon_exact(
     shift: int,  # how far one person can move the value, in lattice steps
     sigma: float,  # parameter of the noise, in lattice steps
 ) -> float:  # the smallest epsilon >= 0 for which the mechanism is (epsilon, delta)-DP
-    """Inverse of `delta_exact` in epsilon.
+    """Inverse of `delta_exact` in epsilon, rounded up where delta is steep.
 
     Raises
     ------
@@ -338,7 +342,10 @@ def epsilon_exact(
     upper = shift / sigma * (shift / sigma + 1)
     while excess(upper) > 0:
         upper *= 2
-    return brentq(excess, 0.0, upper, xtol=1e-300, rtol=1e-14)
+    root = brentq(excess, 0.0, upper, xtol=1e-300, rtol=4 * sys.float_info.epsilon)
+    while excess(root) > 0:  # a few units in the last place too small, and delta may be steep
+        root = math.nextafter(root, math.inf)
+    return root
 
 # %% ../nbs/1_publish/03_discrete_gaussian.ipynb #68e1317a
 NOISE_KEY = 0x6E6F697365  # "noise": the branch of every seed that belongs to noise

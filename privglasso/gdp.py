@@ -238,6 +238,13 @@ def _iterate(step, x, keep):
         x = following
 
 
+def _rounded_safely(x, excess, safe):
+    "`x` moved by its last digit towards `safe` until log delta is above its target by no more than 1e-12."
+    while (broken := excess(x) > 1e-12).any():
+        x = np.where(broken, np.nextafter(x, safe), x)
+    return x
+
+
 def _solve_epsilon(delta, mu):
     "The epsilon > 0 with delta(epsilon) = delta, for 1-d arrays with delta < delta(0)."
     target = np.log(delta)
@@ -247,7 +254,8 @@ def _solve_epsilon(delta, mu):
         slope = np.exp(-log_quotient) * _mills(_threshold(epsilon, mu) + mu)  # minus the derivative of log delta
         return np.maximum(epsilon + (log_delta - target) / np.maximum(slope, _FLAT), 0.0)
 
-    return _iterate(step, np.maximum(mu * (mu / 2 - ndtri(delta)), 0.0), np.minimum)
+    epsilon = _iterate(step, np.maximum(mu * (mu / 2 - ndtri(delta)), 0.0), np.minimum)
+    return _rounded_safely(epsilon, lambda epsilon: _log_delta(epsilon, mu)[0] - target, np.inf)
 
 # %% ../nbs/1_publish/01_gdp.ipynb #e6b25665
 def epsilon_gdp(
@@ -315,7 +323,9 @@ def mu_gdp(
         elasticity = np.exp(np.log(mu) - log_quotient)  # the derivative of log delta in log mu
         return mu * np.exp((target - log_delta) / np.maximum(elasticity, _FLAT))
 
-    return _plain(_iterate(step, _start_mu(epsilon, delta), np.maximum).reshape(shape))
+    mu = _iterate(step, _start_mu(epsilon, delta), np.maximum)
+    mu = _rounded_safely(mu, lambda mu: _log_delta(epsilon, mu)[0] - target, 0.0)
+    return _plain(mu.reshape(shape))
 
 # %% ../nbs/1_publish/01_gdp.ipynb #a027119a
 def compose_gdp(

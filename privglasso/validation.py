@@ -7,6 +7,7 @@ __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 
            'column_names', 'check_table', 'check_symmetric']
 
 # %% ../nbs/0_ground/01_validation.ipynb #756f2997
+import math
 import numbers
 
 import numpy as np
@@ -26,11 +27,13 @@ def check_number(
     remedy="give a finite number",  # what the message tells to do
 ):  # the value as a float
     "`value` as a finite float, or `InputError`."
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.number)):
+    try:
+        number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # an integer too long for a float
+        number = math.inf
+    if not math.isfinite(number):
         raise InputError(name, value, remedy)
-    if not np.isfinite(value):
-        raise InputError(name, value, remedy)
-    return float(value)
+    return number
 
 
 def check_positive(

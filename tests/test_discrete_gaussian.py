@@ -237,7 +237,8 @@ def test_delta_known_values():
 
 
 def test_delta_underflows_to_zero_and_huge_epsilon():
-    assert dg.delta_exact(1e6, 1, 1.0) == 0 and dg.delta_exact(1e300, 1, 1e10) == 0
+    tiny = np.finfo(float).tiny  # the true values are positive: 0 would promise too much
+    assert dg.delta_exact(1e6, 1, 1.0) == dg.delta_exact(1e300, 1, 1e10) == dg.delta_exact(1.0, 1, 64.0) == tiny
     assert dg.delta_exact(0.0, 10**6, 1.0) == 1
 
 
@@ -574,3 +575,12 @@ def test_nothing_breaks_at_the_ends_of_the_range(sigma):
         assert shift / sigma * (1 - 1e-15) <= mu <= dg.mu_bound(shift, sigma) * (1 + 1e-15)
         assert 0 < dg.delta_exact(0, shift, sigma) <= 1
         assert dg.epsilon_exact(1e-6, shift, sigma) >= 0
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-5, 0.5, 1 - 1e-16])
+@pytest.mark.parametrize("sigma", [2.0**-10, 0.3, 1.0, 64.0, 1e6])
+@pytest.mark.parametrize("shift", [1, 3, 10**6, 2**40, 10**15])
+def test_epsilon_is_rounded_up_where_delta_is_steep(shift, sigma, delta):
+    "With sigma = 2^-10 one unit in the last place of epsilon moves delta from 1e-9 to 1e-300."
+    epsilon = dg.epsilon_exact(delta, shift, sigma)
+    assert 0 < dg.delta_exact(epsilon, shift, sigma) <= delta * (1 + 1e-9)

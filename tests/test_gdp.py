@@ -207,6 +207,16 @@ def test_the_largest_mus_are_neither_lost_nor_endless(exponent, delta):
         assert mu_gdp(epsilon, delta) == pytest.approx(mu, rel=1e-12)
 
 
+@settings(deadline=None, max_examples=300)
+@given(st.floats(-8, 99), small_delta)
+def test_no_conversion_rounds_a_promise_in_its_favour(exponent, delta):
+    "At mu = 1e6 the last digit of mu moves delta by a billionth, at 1e20 from 1 to 0."
+    mu = 10.0**exponent
+    epsilon = epsilon_gdp(delta, mu)
+    assert delta_gdp(epsilon, mu) <= delta * (1 + 2e-12)
+    assert delta_gdp(epsilon, mu_gdp(epsilon, delta)) <= delta * (1 + 2e-12)
+
+
 def test_composition():
     assert compose_gdp() == 0.0 and compose_gdp(2.5) == 2.5 and compose_gdp(3, 4) == 5.0
     assert compose_gdp(*[0.5] * 100) == pytest.approx(5.0)
