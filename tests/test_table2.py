@@ -45,9 +45,9 @@ def test_every_column_of_the_table_is_a_data_set():
 
 
 def test_a_data_set_that_the_table_does_not_have():
-    for ask in (lambda: clean_table("scahs"), lambda: published("scahs", 20, 1), lambda: table2_run("scahs", 1, [20.0])):
+    for ask, arguments in ((clean_table, ()), (published, (20.0, 1)), (table2_run, (1, [20.0]))):
         with pytest.raises(InputError, match="name.*choose from.*sachs"):
-            ask()
+            ask("scahs", *arguments)
 
 
 # paths
@@ -64,8 +64,7 @@ def test_a_path_ends_at_the_penalty_or_at_the_least_that_has_a_graph():
 
 def test_a_path_is_solved_far_enough_for_its_order():
     "Every entry is within a thousandth of the largest of its limit, with a solution at the penalty or at the least."
-    S = np.array([[1, 0.5, 0], [0.5, 1, 0.1], [0, 0.1, 1]])
-    for S in (S, INDEFINITE):
+    for S in (np.array([[1, 0.5, 0], [0.5, 1, 0.1], [0, 0.1, 1]]), INDEFINITE):
         loose, exact = corrected_path(S, [2.0, 0.9])[-1], graphical_lasso(S, 0.9, tol=1e-13)
         assert np.abs(loose.precision - exact.precision).max() < 1e-3 * exact.precision.max()
         assert loose.dual_gap <= 1e-8 * 3
