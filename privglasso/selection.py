@@ -258,17 +258,18 @@ def _check_stability(false_edges, threshold):
 
 
 def _half_matrices(rows, noise_variance, scale, count, rng):
-    "The matrices on which alpha acts, of random halves of the rows."
-    if len(rows) < 4:
+    "The matrices on which alpha acts, of random halves of the rows, in pairs without a common row."
+    size, pairs = len(rows) // 2, (check_integer(count, "halves", 2) + 1) // 2
+    if size < 2:
         raise InputError("X", f"{len(rows)} rows", "halves need at least 2 rows each: give at least 4")
-    matrices = []
-    for _ in range(check_integer(count, "halves", 2)):
-        half = rows.iloc[np.sort(rng.permutation(len(rows))[:len(rows) // 2])]
-        try:
-            matrices.append(_alpha_scale(noise_corrected_covariance(half, noise_variance), scale)[0])
-        except CovarianceError as error:
-            raise CovarianceError(error.columns, f"in a half of the rows, {error.reason}") from error
-    return matrices
+    halves = []
+    for _ in range(pairs):
+        order = rng.permutation(len(rows))
+        halves += [np.sort(order[:size]), np.sort(order[size:2 * size])]
+    try:
+        return [_alpha_scale(noise_corrected_covariance(rows.iloc[half], noise_variance), scale)[0] for half in halves]
+    except CovarianceError as error:
+        raise CovarianceError(error.columns, f"in a half of the rows, {error.reason}") from error
 
 
 def _next_graphs(matrices, alpha, results, options):
@@ -320,7 +321,7 @@ class PrivateGraphicalLassoStable(_GraphRule):
     threshold : float
         Share of the halves that must choose an edge, between 0.5 and 1 (both excluded).
     halves : int
-        How many random halves.
+        How many random halves, in pairs without a common row; an odd number is raised by one.
     random_state : None, int or numpy Generator
         Which halves.
 
@@ -336,8 +337,9 @@ class PrivateGraphicalLassoStable(_GraphRule):
     Notes
     -----
     Meinshausen & Bühlmann (2010), Theorem 1, which assumes that false edges are exchangeable and not chosen more
-    readily than true ones. Neither can be checked, and graphs seldom have the first. The penalties only find the
-    stable edges: the estimate is the best model with them.
+    readily than true ones. Neither can be checked, and graphs seldom have the first. Halves in complementary pairs: Shah
+    & Samworth (2013). The bound takes the last penalty for given, though the rows decide where the walk ends. The
+    penalties only find the stable edges: the estimate is the best model with them.
     """
 
     false_edges: float = 5.0
@@ -396,12 +398,10 @@ def selection_release(
     seed,  # of the noise
 ):  # a release, or the rows as (n, p) array
     "What a publisher shows of the rows in the study."
-    if kind == "raw rows":
-        return rows
-    if kind == "noisy table":
-        return GaussianMechanism((-_RANGE, _RANGE), sigma=1.0).publish(rows, seed)
-    mechanism = CovarianceMechanism((-_RANGE, _RANGE), epsilon=8.0, delta=len(rows)**-2.0)
-    return mechanism.publish(rows, seed)
+    bounds = -_RANGE, _RANGE
+    publish = {"raw rows": lambda: rows, "noisy table": lambda: GaussianMechanism(bounds, sigma=1.0).publish(rows, seed),
+               "covariance": lambda: CovarianceMechanism(bounds, epsilon=8.0, delta=len(rows)**-2.0).publish(rows, seed)}
+    return publish[kind]()
 
 # %% ../nbs/2_recover/09_selection.ipynb #a2b77551
 _RULES = {"cross-validation": PrivateGraphicalLassoCV, "stability": lambda: PrivateGraphicalLassoStable(random_state=0),

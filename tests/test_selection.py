@@ -22,6 +22,7 @@ from privglasso.selection import (
     PrivateGraphicalLassoEBIC,
     PrivateGraphicalLassoSimultaneous,
     PrivateGraphicalLassoStable,
+    _half_matrices,
     effective_rows,
     selection_jobs,
     selection_model,
@@ -191,6 +192,17 @@ def test_halves_are_those_of_the_seed():
                         for seed in (0, 0, 1))
     np.testing.assert_array_equal(one.selection_frequency_, same.selection_frequency_)
     assert (one.selection_frequency_ != other.selection_frequency_).any()
+
+
+def test_halves_come_in_pairs_without_a_common_row():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(9, 2)))
+    matrices = _half_matrices(X, np.zeros(2), False, 5, np.random.default_rng(3))
+    rng = np.random.default_rng(3)
+    assert len(matrices) == 6  # an odd number is raised by one
+    for first, second in zip(matrices[::2], matrices[1::2], strict=True):
+        order = rng.permutation(9)
+        for matrix, chosen in ((first, order[:4]), (second, order[4:8])):
+            np.testing.assert_allclose(matrix, np.cov(X.to_numpy()[chosen].T, bias=True), rtol=1e-12)
 
 
 def test_false_edges_keep_the_bound():
