@@ -12,15 +12,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
 from scipy.stats import chi2
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from .claims import Check, Claim, register
 from .covariance import SamplingError
 from .covariance_release import CovarianceMechanism, LocalRelease
 from .discrete_gaussian import bit_source
 from .gdp import delta_gdp, epsilon_gdp
-from .private_precision import classical_mu
+from .private_precision import _check_norm_bound, _OwnsItsBudget, classical_mu
 from .release import Guarantee, check_budget
 from privglasso.validation import (
     InputError, check_integer, check_number, check_positive, check_probability, check_symmetric, check_table,
@@ -98,7 +96,7 @@ def paper_covariance(
     p,  # columns
     sparsity,  # share of entries off the diagonal that are not zero
     seed,  # of the pattern and the entries
-):  # (p, p) array, positive definite
+):  # (p, p) array, positive definite at the paper's p
     """The covariance of the paper's experiments; entries that are not zero are uniform on (0, 1) before scaling.
 
     Raises
@@ -116,7 +114,7 @@ def paper_covariance(
     [0.25, 0.25, 0.25]
     """
     p, sparsity = check_integer(p, "p", 1), check_probability(sparsity, "sparsity")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_integer(seed, "seed", 0))
     upper = np.triu(rng.random((p, p)) * (rng.random((p, p)) < sparsity), 1)
     return (upper + upper.T + 50 * np.eye(p)) / 200
 
@@ -147,6 +145,16 @@ register(Claim(
     "sampling, as it does if γ is too small.", _direction))
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #0e905f13
+def _check_threshold(threshold, p):
+    "Thresholds of all entries (p, p), from one number or one for each."
+    if np.shape(threshold) not in ((), (p, p)):
+        raise InputError("threshold", f"array of shape {np.shape(threshold)}", f"give a number, or ({p}, {p}) of them")
+    threshold = check_symmetric(np.broadcast_to(threshold, (p, p)), "threshold")
+    if (threshold < 0).any():
+        raise InputError("threshold", float(threshold.min()), "give numbers of at least 0")
+    return threshold
+
+
 def threshold_off_diagonal(
     S,  # (p, p) symmetric array, may be indefinite
     threshold,  # float or (p, p) array, at least 0
@@ -168,12 +176,10 @@ def threshold_off_diagonal(
     [[0.1, 0.0], [0.0, 1.0]]
     """
     S = check_symmetric(S)
-    threshold = check_symmetric(np.broadcast_to(threshold, S.shape), "threshold")
-    if (threshold < 0).any():
-        raise InputError("threshold", float(threshold.min()), "give numbers of at least 0")
-    return np.where((np.abs(S) > threshold) | np.eye(len(S), dtype=bool), S, 0.0)
+    kept = (np.abs(S) > _check_threshold(threshold, len(S))) | np.eye(len(S), dtype=bool)
+    return np.where(kept, S, 0.0)
 
-
+# %% ../nbs/3_neighbours/03_private_covariance.ipynb #e32ac20a
 def thresholding_bound(
     covariance,  # (p, p) array, the true Σ
     threshold,  # float or (p, p) array, at least twice the error of each entry
@@ -184,7 +190,7 @@ def thresholding_bound(
     Raises
     ------
     InputError
-        If `covariance` is not symmetric.
+        If `covariance` is not symmetric, or a threshold or `diagonal_error` negative.
 
     Notes
     -----
@@ -195,8 +201,12 @@ def thresholding_bound(
     >>> thresholding_bound([[1.0, 0.2], [0.2, 1.0]], 0.1)
     0.15000000000000002
     """
-    size = np.minimum(np.abs(check_symmetric(covariance, "covariance")), 1.5 * np.asarray(threshold, dtype=float))
-    return float((size - np.diag(np.diag(size))).sum(axis=0).max() + diagonal_error)
+    covariance = check_symmetric(covariance, "covariance")
+    if check_number(diagonal_error, "diagonal_error") < 0:
+        raise InputError("diagonal_error", diagonal_error, "give a number of at least 0")
+    size = np.minimum(np.abs(covariance), 1.5 * _check_threshold(threshold, len(covariance)))
+    np.fill_diagonal(size, 0)
+    return float(size.sum(axis=0).max() + diagonal_error)
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #fd71a7a2
 def positive_part(
@@ -219,8 +229,8 @@ def positive_part(
     [[1.0, 0.0], [0.0, 0.0]]
     """
     values, vectors = np.linalg.eigh(check_symmetric(S))
-    positive = (vectors * np.maximum(values, 0)) @ vectors.T
-    return (positive + positive.T) / 2
+    half = vectors * np.sqrt(np.maximum(values, 0))
+    return half @ half.T
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #e984398b
 def _thresholding_case(rng):
@@ -242,7 +252,7 @@ def printed_threshold(
     p,  # columns
     epsilon,  # > 0
     delta,  # strictly between 0 and 1
-    gamma,  # the constant of the sampling error, in units of the covariance
+    gamma,  # the constant of the sampling error, at least 0, in units of the covariance
     local=False,  # whether every user adds noise, or the curator
 ):  # in units of the covariance
     """The threshold that the paper prints, for rows of norm at most 1.
@@ -262,20 +272,22 @@ def printed_threshold(
     0.0208
     """
     n, p = check_integer(n, "n", 1), check_integer(p, "p", 1)
+    if check_number(gamma, "gamma") < 0:
+        raise InputError("gamma", gamma, "give a number of at least 0")
     noise = 4 / classical_mu(epsilon, delta) / (np.sqrt(n) if local else n)
-    return float(np.sqrt(np.log(p)) * (check_number(gamma, "gamma") / np.sqrt(n) + noise))
+    return float(np.sqrt(np.log(p)) * (gamma / np.sqrt(n) + noise))
 
 
 def printed_estimate(
     S,  # (p, p) symmetric array, the noisy covariance
-    threshold,  # for every entry, the diagonal's as well
+    threshold,  # float or (p, p) array, at least 0: for every entry, the diagonal's as well
 ):  # (p, p) array, positive semidefinite
     """What Algorithms 1 and 2 make of a noisy covariance.
 
     Raises
     ------
     InputError
-        If `S` is not symmetric.
+        If `S` is not symmetric, or `threshold` not symmetric of its shape and at least 0.
 
     Notes
     -----
@@ -287,7 +299,7 @@ def printed_estimate(
     [[0.0, 0.0], [0.0, 1.0]]
     """
     S = check_symmetric(S)
-    return positive_part(np.where(np.abs(S) > threshold, S, 0.0))
+    return positive_part(np.where(np.abs(S) > _check_threshold(threshold, len(S)), S, 0.0))
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #b7e271b8
 def _lost_diagonal(p=100, n=2000, seeds=20):
@@ -365,7 +377,7 @@ def effective_rows(
     Raises
     ------
     InputError
-        If `norm_bound` or `deviation` is not positive.
+        If an argument is not positive.
 
     Notes
     -----
@@ -376,6 +388,9 @@ def effective_rows(
     >>> round(effective_rows(10_000, 0.01, 1.0, 0.5)), round(effective_rows(10_000, 0.01, 1.0, 0.5, local=True), 2)
     (2000, 0.25)
     """
+    for name, value in (("n", n), ("mu", mu)):
+        if not np.all(np.greater(value, 0)):
+            raise InputError(name, value, "give numbers greater than 0")
     ratio = check_positive(norm_bound, "norm_bound") ** 2 / (mu * check_positive(deviation, "deviation"))
     return n / (1 + ratio**2 / (1 if local else n))
 
@@ -414,14 +429,6 @@ register(Claim(
     _local_report))
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #8592399c
-def _check_norm_bound(norm_bound):
-    "A norm bound, or the reason why there must be one."
-    if norm_bound is None:
-        raise InputError("norm_bound", None, "give the norm that every row is clipped to, chosen without looking at "
-                         "the data: that they have norm 1 is not so by itself")
-    return norm_bound
-
-
 class LocalMechanism(CovarianceMechanism):
     """Every user sends a noisy outer product of their own row: exact noise, in integers.
 
@@ -503,7 +510,7 @@ def threshold_constant(
     Raises
     ------
     InputError
-        If `false_share` is not strictly between 0 and 1.
+        If a score is NaN, or `false_share` not strictly between 0 and 1.
 
     Notes
     -----
@@ -515,6 +522,8 @@ def threshold_constant(
     2.241
     """
     sizes = np.sort(np.abs(np.asarray(scores, dtype=float)).ravel())[::-1]
+    if np.isnan(sizes).any():
+        raise InputError("scores", "NaN among them", "give numbers: an entry without a standard error has no score")
     share, m = check_probability(false_share, "false_share"), max(len(sizes), 1)
     needed = -ndtri(share * np.arange(1, m + 1) / (2 * m))
     kept = np.flatnonzero(sizes >= needed[: len(sizes)])
@@ -542,8 +551,25 @@ class ZeroOutGuarantee(Guarantee):
         return "if one record were set to the public centre, " + str(Guarantee(self.mu, "record")).split(", ", 2)[2]
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #503e2c20
-class _Thresholding(BaseEstimator):
-    "What both estimators share: from a table to a release, and from that to a sparse covariance."
+class _Thresholding(_OwnsItsBudget):
+    """A sparse covariance from released second moments.
+
+    Parameters
+    ----------
+    constant : float, optional
+        Entries off the diagonal below so many standard errors become zero. When None, chosen from the release.
+    false_share : float
+        Of the entries that are kept, about this share may be truly zero; used if `constant` is None.
+
+    Attributes
+    ----------
+    covariance_ : (p, p) array
+        The estimate, positive semidefinite.
+    thresholded_ : (p, p) array
+        The same before projection: exactly sparse, perhaps indefinite.
+    threshold_, constant_ : (p, p) array, float
+        Thresholds of the entries, and how many standard errors they are.
+    """
 
     def __init__(self, norm_bound=None, *, center=0.0, epsilon=None, delta=None, mu=None, constant=None,
                  false_share=0.1, random_state=None):
@@ -568,26 +594,10 @@ class _Thresholding(BaseEstimator):
         InputError
             If `norm_bound` or the budget is missing, or an argument is bad.
         """
-        table = self._values(X)
-        mechanism = self._mechanism(table.shape[1])
-        self.release_ = mechanism.publish(table, self.random_state)
-        self.guarantee_ = self._promise(self.release_.guarantee, table.shape[1])
-        return self._estimate(self.release_)
-
-    def _promise(self, guarantee, p):
-        "What the fit promises, if this is what the release does."
-        return guarantee
-
-    def _values(self, X):
-        "The table with its names, after the complaints."
         check_probability(self.false_share, "false_share")
         if self.constant is not None and check_number(self.constant, "constant") < 0:
             raise InputError("constant", self.constant, "give a number of standard errors, or None")
-        if hasattr(X, "columns"):
-            check_table(X)  # names the bad columns; scikit-learn's own complaint does not
-        values = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(values.shape[1])])
-        return pd.DataFrame(values, columns=list(names))
+        return self._estimate(self._publish(X))
 
     def _estimate(self, release):
         "Everything after the release, from nothing else."
@@ -605,37 +615,11 @@ class DPThresholding(_Thresholding):
 
     Parameters
     ----------
-    norm_bound : float
-        Every row is clipped to this distance from `center`, in data units, chosen without looking at the data.
-    center : float or sequence of p floats
-        Public point that second moments are taken about.
-    epsilon, delta : float, optional
-        Budget of one fit: (ε, δ)-differential privacy, calibrated exactly.
-    mu : float, optional
-        The budget as Gaussian differential privacy, instead.
     neighbors : {"record", "zero-out"}
-        What the budget is about: one row replaced by any other, or set to the centre. A zeroed row needs less noise.
+        What the budget, and `guarantee_`, are about: one row replaced by any other, or set to the centre, which needs
+        less noise. The release's own guarantee is for a replaced row.
     noise : {"symmetric", "upper"}
         Twice the variance on the diagonal, or the paper's independent upper triangle of one variance.
-    constant : float, optional
-        Entries off the diagonal below so many standard errors become zero. When None, chosen from the release.
-    false_share : float
-        Of the entries that are kept, about this share may be truly zero; used if `constant` is None.
-    random_state : None, int or numpy Generator
-        None takes the operating system's randomness: use it for anything that leaves the house.
-
-    Attributes
-    ----------
-    covariance_ : (p, p) array
-        The estimate, positive semidefinite.
-    thresholded_ : (p, p) array
-        The same before projection: exactly sparse, perhaps indefinite.
-    threshold_, constant_ : (p, p) array, float
-        Thresholds of the entries, and how many standard errors they are.
-    release_ : CovarianceRelease
-        What the data were used for; its own guarantee is for a replaced row.
-    guarantee_ : Guarantee
-        What the fit promises, for the neighbours that were asked for.
 
     Notes
     -----
@@ -655,45 +639,33 @@ class DPThresholding(_Thresholding):
         self.neighbors = neighbors
         self.noise = noise
 
-    def _mechanism(self, p):
+    def _mechanism(self):
         return CovarianceMechanism(norm_bound=_check_norm_bound(self.norm_bound), center=self.center, noise=self.noise,
-                                   mu=self._target() * self._replaced_over_zeroed(p), mean_share=0)
+                                   mu=self._target() * self._replaced_over_zeroed(), mean_share=0)
 
     def _target(self):
         "The budget as μ, for the neighbours that were asked for."
         return check_budget(self.mu, self.epsilon, self.delta)["mu"]
 
-    def _replaced_over_zeroed(self, p):
+    def _replaced_over_zeroed(self):
         "How many times farther a replaced row moves the moments than a zeroed one: not at all in one column."
         if self.neighbors not in ("record", "zero-out"):
             raise InputError("neighbors", self.neighbors, 'give "record" (one row replaced) or "zero-out" (one row '
                              "set to the centre)")
-        return 1.0 if self.neighbors == "record" or p == 1 else np.sqrt(2)
+        return 1.0 if self.neighbors == "record" or self.n_features_in_ == 1 else np.sqrt(2)
 
-    def _promise(self, guarantee, p):
-        if self.neighbors == "record":
-            return guarantee
-        return ZeroOutGuarantee(min(guarantee.mu / self._replaced_over_zeroed(p), self._target()), "zero-out")
+    def _publish(self, X):
+        release = super()._publish(X)
+        if self.neighbors == "zero-out":
+            mu = min(release.guarantee.mu / self._replaced_over_zeroed(), self._target())
+            self.guarantee_ = ZeroOutGuarantee(mu, "zero-out")
+        return release
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #1e15e974
 class LDPThresholding(_Thresholding):
     """Sparse covariance from users who each add noise to their own row's outer product.
 
-    Parameters
-    ----------
-    norm_bound, center, constant, false_share, random_state
-        As for `DPThresholding`.
-    epsilon, delta, mu : float, optional
-        Budget of every user: what one report promises, for any two rows.
-
-    Attributes
-    ----------
-    covariance_, thresholded_ : (p, p) arrays
-        As for `DPThresholding`.
-    threshold_, constant_ : (p, p) array, float
-        As for `DPThresholding`.
-    release_, guarantee_ : LocalRelease, Guarantee
-        The reports, added; and what each promises.
+    The budget is that of every user: what one report promises, for any two rows. `release_` holds the reports, added.
 
     Notes
     -----
@@ -706,7 +678,7 @@ class LDPThresholding(_Thresholding):
     [[0.3, 0.0], [0.0, 0.3]]
     """
 
-    def _mechanism(self, p):
+    def _mechanism(self):
         return LocalMechanism(self.norm_bound, center=self.center, mu=self.mu, epsilon=self.epsilon, delta=self.delta)
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #d42e5375
