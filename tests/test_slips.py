@@ -1,0 +1,244 @@
+"""Slips that are easily made where promises are computed, kept and read back: each test fails under one of them."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from scipy.special import ndtr
+
+from privglasso.accounting import Budget, BudgetError, PrivacyLoss
+from privglasso.covariance import SamplingError, noise_corrected_covariance, sample_covariance
+from privglasso.covariance_release import CovarianceMechanism
+from privglasso.discrete_gaussian import delta_exact, pmf
+from privglasso.files import ReleaseError, read_release
+from privglasso.gdp import tradeoff_gdp
+from privglasso.private_covariance import DPThresholding, LocalMechanism, threshold_constant
+from privglasso.release import DiscreteGaussianMechanism, GaussianMechanism, Guarantee
+from privglasso.synthetic_data import SyntheticDataMechanism
+from privglasso.validation import InputError, check_generator, check_integer, check_symmetric
+
+TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
+BOUNDS = ([0, 0], [2, 10])
+
+
+# ---------------------------------------------------------------------- input
+
+@pytest.mark.parametrize("value", [True, np.True_, 1.0, "1", None, 0, -3])
+def test_what_is_no_count(value):
+    with pytest.raises(InputError, match="n=.*integer of at least 1"):
+        check_integer(value, "n", 1)
+
+
+def test_a_count_is_a_plain_int():
+    assert type(check_integer(np.int16(1), "n", 1)) is int
+
+
+@pytest.mark.parametrize("random_state", [-1, 1.5, "seed"])
+def test_what_is_no_source_of_randomness(random_state):
+    with pytest.raises(InputError, match="random_state"):
+        check_generator(random_state)
+
+
+@pytest.mark.parametrize("unit", [1e-15, 1.0, 1e15])
+def test_asymmetry_is_measured_by_the_largest_entry(unit):
+    S = unit * np.array([[2.0, 1.0], [1.0, 2.0]])
+    rounded, wrong = S * [[1, 1 + 1e-13], [1, 1]], S * [[1, 1 + 1e-6], [1, 1]]
+    checked = check_symmetric(rounded)
+    assert np.array_equal(checked, checked.T) and checked == pytest.approx(S, rel=1e-12)
+    with pytest.raises(InputError, match="symmetric"):
+        check_symmetric(wrong)
+
+
+def test_a_checked_matrix_is_the_callers_no_more():
+    S = np.eye(2)
+    assert not np.shares_memory(check_symmetric(S), S)
+    with pytest.raises(InputError, match="square"):
+        check_symmetric(np.empty((0, 0)))
+
+
+# ---------------------------------------------------------------------- promises
+
+def test_the_tradeoff_is_that_of_two_normals():
+    cut, mu = np.linspace(-3, 5, 9), 1.7
+    assert tradeoff_gdp(ndtr(-cut), mu) == pytest.approx(ndtr(cut - mu), rel=1e-12)
+
+
+def hockey_stick_of_two(first, second, epsilon):
+    "δ at ε of two integers that move together, by summing over the plane; a pair is (shift, sigma)."
+    k = np.arange(-120, 121)
+    p, q = (np.multiply.outer(*(pmf(k - moved * shift, sigma) for shift, sigma in (first, second)))
+            for moved in (False, True))
+    return np.maximum(p - math.exp(epsilon) * q, 0).sum()
+
+
+@pytest.mark.parametrize("pairs", [((1, 1.5), (1, 1.5)), ((2, 1.5), (1, 3.0)), ((4, 2.0), (3, 5.0))])
+@pytest.mark.parametrize("epsilon", [0.0, 0.4, 2.0])
+def test_an_account_is_never_below_the_truth(pairs, epsilon):
+    truth = hockey_stick_of_two(*pairs, epsilon)
+    assert truth * (1 - 1e-13) <= PrivacyLoss(pairs).delta(epsilon) <= truth * (1 + 1e-4)
+
+
+def test_the_curve_of_one_column_is_not_that_of_a_record():
+    mechanism = DiscreteGaussianMechanism((0, 1), sigma=1.5)
+    one, two = (mechanism.guarantee(10, p) for p in (1, 2))
+    for epsilon in (0.0, 0.5, 2.0):
+        assert one.delta(epsilon) == pytest.approx(delta_exact(epsilon, 1, 1.5), rel=1e-9)
+        assert two.delta(epsilon) >= hockey_stick_of_two((1, 1.5), (1, 1.5), epsilon)
+
+
+def test_two_releases_are_not_told_by_the_curve_of_one():
+    one = DiscreteGaussianMechanism((0, 1), neighbors="cell", sigma=1.5).guarantee(10, 2)
+    assert one.pairs and one.compose(one).delta(0.5) >= hockey_stick_of_two((1, 1.5), (1, 1.5), 0.5)
+
+
+def test_the_worst_column_counts():
+    guarantee = DiscreteGaussianMechanism(([0, 0], [1, 6]), neighbors="cell", sigma=2.0).guarantee(10, 2)
+    assert guarantee.delta(0.5) == pytest.approx(delta_exact(0.5, 6, 2.0), rel=1e-9)
+    assert guarantee.delta(guarantee.epsilon(1e-4)) == pytest.approx(1e-4, rel=1e-6)
+
+
+def test_what_is_printed_of_a_promise_is_rounded_upward():
+    assert str(Guarantee(1.00001, "cell")).endswith("μ = 1.001") and str(Guarantee(2.0, "cell")).endswith("μ = 2")
+    guarantee = Guarantee(1.0, "record")
+    for delta in (1e-2, 1e-3, 1e-5, 1e-8):
+        assert guarantee.epsilon(delta) <= float(guarantee.epsilon_text(delta)) < guarantee.epsilon(delta) * 1.001
+
+
+def test_a_budget_is_not_overdrawn_by_a_little(tmp_path):
+    budget = Budget.create(tmp_path / "b.json", Guarantee(1.0, "record"))
+    budget.spend(Guarantee(0.8, "record"), label="first")
+    with pytest.raises(BudgetError):
+        budget.spend(Guarantee(0.6 + 1e-9, "record"), label="a hair too much")
+    budget.spend(Guarantee(0.6, "record"), label="all that is left")
+
+
+# ---------------------------------------------------------------------- releases
+
+def test_cells_are_rounded_to_the_nearest_step():
+    mechanism, X = GaussianMechanism((-1, 1), mu=1.0), np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    step = mechanism.lattice(2).step
+    one, two = (mechanism.publish(cells, 3).table for cells in (X, np.rint(X / step) * step))
+    assert one.equals(two)
+
+
+def test_the_covariance_about_a_private_mean_is_unbiased_and_as_noisy_as_stated():
+    # a table far off the centre, a mean of few bits: its noise is all there is. 5.5 standard errors of 1500 releases
+    X, draws = np.full((50, 2), [0.3, -0.2]) + np.repeat([[0.1], [-0.1]], 25, axis=0), 1500
+    mechanism = CovarianceMechanism((-1, 1), mu=0.4, mean_share=0.02)
+    stated = mechanism.sampling_error(np.eye(2), 50, X.mean(axis=0)).noise
+    found = np.array([mechanism.publish(X, seed).matrix for seed in range(draws)])
+    assert (np.abs(found.mean(axis=0) - sample_covariance(X)) < 5.5 * np.sqrt(stated / draws)).all()
+    assert found.var(axis=0) == pytest.approx(stated, rel=5.5 * math.sqrt(3 / draws))
+
+
+def test_the_corrected_covariance_of_synthetic_rows_is_about_the_mean_they_were_drawn_with():
+    release = SyntheticDataMechanism(BOUNDS, mu=2.0, rows=40).publish(TABLE, random_state=0)
+    assert release.projection.any()
+    away = release.table.to_numpy() - release.covariance_release.location
+    with pytest.MonkeyPatch.context() as patch:  # whether a variance is left is not asked here
+        patch.setattr(type(release), "_refuse_lost", lambda *arguments: None)
+        assert release.corrected_covariance() == pytest.approx(away.T @ away / 40 - release.projection)
+
+
+def test_synthetic_rows_of_two_releases_are_independent():
+    mechanism = SyntheticDataMechanism((-6, 6), mu=5.0)
+    X = np.random.default_rng(0).normal(size=(2000, 1))
+    one, two = (mechanism.publish(X, seed).table["x0"] for seed in (1, 2))
+    assert abs(np.corrcoef(one, two)[0, 1]) < 5.5 / math.sqrt(2000)
+
+
+# ---------------------------------------------------------------------- estimates
+
+def correlation(S):
+    "The correlations of a covariance."
+    return S / np.sqrt(np.outer(np.diag(S), np.diag(S)))
+
+
+def test_the_error_of_a_correlation_is_the_delta_methods():
+    "Rows with noise in them and noise on the entries, by derivatives that are taken numerically."
+    generator, n, p, step = np.random.default_rng(0), 40, 3, 1e-6
+    root, V = generator.normal(size=(p, 7)), generator.uniform(0.01, 0.1, (p, p))
+    S, V = root @ root.T, V + V.T
+    A = S + np.diag([0.5, 1.0, 2.0])
+    pairs = [(i, j) for i in range(p) for j in range(i, p)]
+    moves = [step * (np.eye(p)[[i]].T @ np.eye(p)[[j]] + np.eye(p)[[j]].T @ np.eye(p)[[i]]) / (1 + (i == j))
+             for i, j in pairs]
+    gradient = np.array([(correlation(S + move) - correlation(S - move)) / (2 * step) for move in moves])
+    joint = np.array([[(A[i, k] * A[j, m] + A[i, m] * A[j, k]) / n for k, m in pairs] for i, j in pairs])
+    joint += np.diag([V[pair] for pair in pairs])
+    expected = np.einsum("aij,ab,bij->ij", gradient, joint, gradient)
+    assert SamplingError(((A, n),), V).correlation_variance(S) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+def test_noise_variances_with_names_must_be_in_the_columns_order():
+    variances = pd.Series([0.01, 0.02], index=["a", "b"])
+    assert np.array_equal(noise_corrected_covariance(TABLE, variances), noise_corrected_covariance(TABLE, [0.01, 0.02]))
+    with pytest.raises(InputError, match="noise_variance=.*order of the columns"):
+        noise_corrected_covariance(TABLE, variances[::-1])
+
+
+def test_every_entry_has_a_threshold_of_its_own():
+    X = np.random.default_rng(0).normal(size=(500, 3)) * [1.0, 3.0, 9.0]
+    model = DPThresholding(norm_bound=30.0, mu=5.0, random_state=0).fit(X)
+    deviation = np.sqrt(model.release_.sampling_error().covariance_variance())
+    scores = (model.release_.matrix / deviation)[np.triu_indices(3, 1)]
+    assert model.constant_ == threshold_constant(scores)
+    assert model.threshold_ == pytest.approx(model.constant_ * deviation)
+
+
+# ---------------------------------------------------------------------- files
+
+def changed(path, release, change):
+    "The file of a release, its metadata changed."
+    release.to_parquet(path)
+    stored = pq.read_table(path)
+    metadata = json.loads(stored.schema.metadata[b"privglasso"])
+    change(metadata)
+    pq.write_table(stored.replace_schema_metadata({b"privglasso": json.dumps(metadata)}), path)
+    return path
+
+
+@pytest.mark.parametrize("factor", [1 - 1e-6, 1 + 1e-6, 1.5])
+def test_a_file_states_its_noise_and_promise_to_the_digit(tmp_path, factor):
+    release = GaussianMechanism(BOUNDS, mu=1.0).publish(TABLE, random_state=0)
+    noise = [variance * factor for variance in release.noise_variance]
+    for name, value in {"mu": release.guarantee.mu * factor, "noise_variance": noise}.items():
+        path = changed(tmp_path / "r.parquet", release, lambda metadata, new={name: value}: metadata.update(new))
+        with pytest.raises(ReleaseError, match=name):
+            read_release(path)
+
+
+COVARIANCE = CovarianceMechanism(BOUNDS, mu=2.0).publish(TABLE, random_state=0)
+BALL = CovarianceMechanism(norm_bound=9.0, mu=2.0, mean_share=0).publish(TABLE, random_state=0)
+
+
+@pytest.mark.parametrize("release, change", [
+    (COVARIANCE, lambda m: m.update(total=None)),
+    (COVARIANCE, lambda m: m["lattice"].update(half_range=[math.inf, 5.0])),
+    (COVARIANCE, lambda m: m["lattice"].update(sigma=[m["lattice"]["sigma"][0], m["lattice"]["sigma"][1] / 2,
+                                                     m["lattice"]["sigma"][2]])),
+    (COVARIANCE, lambda m: m["lattice"].update(center=[math.nan, 0.0])),
+    (BALL, lambda m: m["lattice"].update(half_range=[9.0, 18.0])),
+    (BALL, lambda m: m.update(total=[0, 0])),
+], ids=["no total", "infinite range", "diagonal", "no centre", "no round ball", "a total without noise"])
+def test_no_setting_of_a_covariance_can_be_changed_alone(tmp_path, release, change):
+    with pytest.raises(ReleaseError, match="contradicts itself"):
+        read_release(changed(tmp_path / "r.parquet", release, change))
+
+
+def test_noise_too_coarse_for_its_proof_is_refused_even_if_all_agrees(tmp_path):
+    lattice = replace(BALL.lattice, sigma=np.array([0.7, 0.7 * math.sqrt(2), 0.0]))
+    coarse = replace(BALL, lattice=lattice, guarantee=lattice.guarantee("record"))
+    coarse.to_parquet(tmp_path / "r.parquet")
+    with pytest.raises(ReleaseError, match="no noise"):
+        read_release(tmp_path / "r.parquet")
+
+
+def test_the_noise_of_very_many_reports_is_no_contradiction(tmp_path):
+    release = LocalMechanism(1.0, mu=1e-3).publish(np.zeros((5000, 1)), random_state=0)
+    release.to_parquet(tmp_path / "r.parquet")
+    assert np.array_equal(read_release(tmp_path / "r.parquet").second_moment, release.second_moment)
