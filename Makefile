@@ -5,13 +5,13 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PROFILE ?= full
 export SOURCE_DATE_EPOCH = 0
-export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 # uv where it is installed, otherwise venv and pip
 INSTALL = if command -v uv >/dev/null 2>&1; then uv pip install -q --python $(BIN)/python $(1); \
           else $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
 
 .DEFAULT_GOAL := help
+.DELETE_ON_ERROR:  # half an environment would pass for a whole one the next time
 .PHONY: help demo test docs lab check refresh reproduce bench grid
 
 help:  ## this list
@@ -36,8 +36,8 @@ demo: $(VENV)/.core  ## publish, recover and compare; DATA=sachs for the real ce
 	$(BIN)/privglasso demo $(if $(DATA),--data $(DATA))
 
 test: $(VENV)/.dev  ## run every chapter's proofs and every test
-	nbdev-test --n-workers $(WORKERS) --timing
-	pytest -n $(WORKERS) --dist loadgroup
+	$(BIN)/nbdev-test --n-workers $(WORKERS) --timing
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 docs: $(VENV)/.dev  ## build the book as a site in _docs/html
 	$(BIN)/python docs/build.py
@@ -46,13 +46,13 @@ lab: $(VENV)/.dev  ## read and rerun the book in JupyterLab
 	$(BIN)/jupyter lab nbs
 
 check: $(VENV)/.dev  ## lint; export, outputs and README in sync
-	ruff check .
-	pytest -n $(WORKERS) tests/test_book.py
+	$(BIN)/ruff check .
+	$(BIN)/pytest -n $(WORKERS) tests/test_book.py
 
 refresh: $(VENV)/.dev  ## export the package, rerun and save every chapter, make README anew
-	nbdev-export
-	TQDM_DISABLE=1 nbdev-test --save --n-workers $(WORKERS)
-	nbdev-clean
+	$(BIN)/nbdev-export
+	TQDM_DISABLE=1 $(BIN)/nbdev-test --save --n-workers $(WORKERS)
+	$(BIN)/nbdev-clean
 	$(BIN)/python docs/readme.py
 
 reproduce: $(VENV)/.core  ## run the long computations, write data/results/*.csv; ONLY=name for one, PROFILE=quick
