@@ -30,9 +30,7 @@ def part_of(path):
 
 def exported_symbols():
     "nbdev's index of exported names."
-    scope = {}
-    exec((ROOT / "privglasso/_modidx.py").read_text(encoding="utf-8"), scope)
-    return scope["d"]["syms"]
+    return importlib.import_module("privglasso._modidx").d["syms"]
 
 
 def link_target(path, nbs, source):
