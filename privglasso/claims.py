@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Check', 'Claim', 'register', 'claims', 'paper_mu', 'implied_mu', 'covariance_attack', 'joint_distance',
-           'printed_epsilon', 'claims_table']
+           'claims_table']
 
 # %% ../nbs/1_publish/06_claims.ipynb #c15fae38
 from collections.abc import Callable
@@ -16,6 +16,7 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 from scipy.stats import chi2, ncx2, norm
 
+from .datasets import paper_epsilon
 from .discrete_gaussian import cdf, epsilon_exact, sample
 from .gdp import epsilon_gdp, tradeoff_gdp
 from .settings import resource
@@ -73,7 +74,9 @@ class Claim:
 _REGISTRY: dict[tuple[str, str], Claim] = {}
 
 
-def register(claim: Claim) -> None:
+def register(
+    claim: Claim,  # the statement, its verdict and its check
+) -> None:
     """Add a claim to the registry: later chapters add theirs when they are imported, or run again.
 
     Raises
@@ -286,21 +289,11 @@ register(Claim(
     "Integer tables with integer noise: the exact δ(ε) of the discrete Gaussian, or μ = Δ/√(σ² − 1/6).", _ratings))
 
 # %% ../nbs/1_publish/06_claims.ipynb #23d9beb6
-def printed_epsilon(
-    table,  # array or DataFrame of shape (n, p)
-    snr_db,  # signal-to-noise ratio in decibels
-):  # a number in units of the data
-    "What section 5.1 computes, 2 R²/(n σ): not an ε of anything. R and σ are read from the table."
-    table = np.asarray(table, dtype=float)
-    sigma = table.std() * 10 ** (-snr_db / 20)
-    return float(2 * np.ptp(table) ** 2 / len(table) / sigma)
-
-
 def _units():
     "The printed ε of one table in two units."
     table = np.random.default_rng(0).normal(size=(500, 3))
-    return Check("printed ε in a unit ten times smaller", printed_epsilon(table, 20), printed_epsilon(10 * table, 20),
-                 not np.isclose(printed_epsilon(table, 20), printed_epsilon(10 * table, 20)))
+    printed, in_other_units = paper_epsilon(table, 20), paper_epsilon(10 * table, 20)
+    return Check("printed ε in a unit ten times smaller", printed, in_other_units, not np.isclose(printed, in_other_units))
 
 
 register(Claim(

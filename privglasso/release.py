@@ -12,6 +12,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ from tqdm.auto import tqdm
 import privglasso
 from .covariance import CovarianceError, SamplingError, noise_corrected_covariance, sample_covariance
 from privglasso.discrete_gaussian import (
-    bit_source, delta_exact, epsilon_exact, mu_bound, sampler, variance,
+    LARGEST_SIGMA, bit_source, delta_exact, epsilon_exact, mu_bound, sampler, variance,
 )
 from .gdp import compose_gdp, delta_gdp, epsilon_gdp, mu_gdp, tradeoff_gdp
 from .kernels import kernel
@@ -37,10 +38,8 @@ def _percent(share):
 
 def _upward(value, digits=4):
     "A positive number in so many digits, rounded upward (but for a floating-point error of 1e-9)."
-    if value <= 0:
-        return "0"
-    unit = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    return f"{math.ceil(value / unit * (1 - 1e-9)) * unit:.{digits}g}"
+    up = Context(prec=digits, rounding=ROUND_CEILING)
+    return f"{float(up.create_decimal(value * (1 - 1e-9))):.{digits}g}"
 
 # %% ../nbs/1_publish/05_release.ipynb #f46e0ca4
 @dataclass(frozen=True)
@@ -50,13 +49,18 @@ class Guarantee:
     Parameters
     ----------
     mu : float
-        The mechanism is proved to be `mu`-GDP.
+        The mechanism is proved to be `mu`-GDP: a number from 0 (nothing is told) to 1e100.
     neighbors : {"cell", "record"}
         What may differ between two tables that the release hides from each other: one entry, or one row
         *replaced* by any other (many read such a promise as one row added or removed: it is not that).
     pairs : tuple of (shift, sigma)
         For releases in which a single integer column changes: the columns' worst shifts and noise parameters, in
         lattice steps, for which the exact discrete curve is used.
+
+    Raises
+    ------
+    InputError
+        If `mu` is not such a number; if an argument of its methods is out of range.
 
     Notes
     -----
@@ -72,6 +76,10 @@ class Guarantee:
     mu: float
     neighbors: str
     pairs: tuple = ()
+
+    def __post_init__(self):
+        if not 0 <= check_number(self.mu, "mu") <= 1e100:
+            raise InputError("mu", self.mu, "give a number from 0 to 1e100")
 
     def delta(self, epsilon: float) -> float:
         "Smallest proved δ with which the release is (`epsilon`, δ)-DP."
@@ -230,6 +238,9 @@ def _step(sigma, low, high):
 
 def _sigma_steps(shift, mu):
     "Smallest proved noise parameter, in steps, that makes a shift `mu`-GDP."
+    if (mu * LARGEST_SIGMA < shift + 1).any():
+        raise InputError("mu", float(np.min(mu)), "so small a share of the promise for one column needs noise of more "
+                         f"than 2^40 steps, which no lattice holds: ask for more than {(shift + 1).max():.0f} / 2^40")
     by_variance, always = np.sqrt((shift / mu) ** 2 + 1 / 6), (shift + 1) / mu
     sigma = np.where(by_variance**2 > 2 / 3, np.minimum(by_variance, always), always)
     return sigma * (1 + 4e-16)  # rounding must not push μ above its target
@@ -248,7 +259,7 @@ def _lattice_for_sigma(low, high, sigma):
 
 def _lattice_for_mu(low, high, mu):
     "The lattice whose noise makes each column `mu`-GDP."
-    step = _step((high - low) / mu, low, high)
+    step = _step((high - low) / np.maximum(mu, 1e-100), low, high)
     for _ in range(2):  # moving bounds inward may leave a hair less than 64 steps: then halve the step
         snapped = _snap(low, high, step)
         sigma = _sigma_steps(snapped[1] - snapped[0], mu)
@@ -420,7 +431,8 @@ def check_bounds(
     Raises
     ------
     InputError
-        If bounds are missing, not finite, not a pair, or reversed in some column.
+        If bounds are missing, not finite, not a pair, reversed in some column, or so large or so close that their
+        squares are no floats.
 
     Notes
     -----
@@ -431,13 +443,16 @@ def check_bounds(
     >>> check_bounds((0, 1))
     (0.0, 1.0)
     """
-    if bounds is None or isinstance(bounds, (str, dict)) or not np.iterable(bounds) or len(bounds) != 2:
-        raise InputError("bounds", bounds, "give (low, high), chosen without looking at the data")
-    sizes = [np.size(half) for half in bounds]
-    p = max(sizes)
-    low, high = (per_column(half, "bounds", p) for half in bounds)
+    try:
+        low, high = () if isinstance(bounds, (str, dict, set)) else bounds
+    except (TypeError, ValueError):
+        raise InputError("bounds", bounds, "give (low, high), chosen without looking at the data") from None
+    p = max(np.size(low), np.size(high))
+    low, high = (per_column(half, "bounds", p) for half in (low, high))
     if not (low < high).all():
         raise InputError("bounds", bounds, "every low bound must be below its high bound")
+    if max(np.abs(low).max(), np.abs(high).max()) > 1e100 or (high - low).min() < 1e-100:
+        raise InputError("bounds", bounds, "keep them within 1e100 of 0 and at least 1e-100 apart: choose other units")
     return (low, high) if p > 1 else (float(low[0]), float(high[0]))
 
 # %% ../nbs/1_publish/05_release.ipynb #67a289af
@@ -466,7 +481,9 @@ def check_budget(
         epsilon, delta = check_positive(epsilon, "epsilon"), check_probability(delta, "delta")
         return {"mu": float(mu_gdp(epsilon, delta))}
     if mu is not None:
-        return {"mu": check_positive(mu, "mu")}
+        if check_positive(mu, "mu") > 1e100:
+            raise InputError("mu", mu, "give a number up to 1e100")
+        return {"mu": float(mu)}
     return {"sigma": [check_positive(value, "sigma") for value in np.atleast_1d(sigma)]}
 
 # %% ../nbs/1_publish/05_release.ipynb #0e64ce92

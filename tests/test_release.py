@@ -82,6 +82,17 @@ def test_an_integer_column_is_accounted_exactly_by_direct_summation():
         assert direct <= delta_gdp(epsilon, guarantee.mu)  # the bound on μ is the looser one
 
 
+@pytest.mark.parametrize("mu", [-1, math.nan, math.inf, 1e101, "1", None, True])
+def test_a_guarantee_of_no_number_is_refused(mu):
+    with pytest.raises(InputError, match="mu="):
+        Guarantee(mu, "cell")
+
+
+def test_a_promise_of_nothing_and_the_smallest_are_printed():
+    assert "μ = 0" in str(Guarantee(0.0, "cell")) and "μ = 4.941e-324" in str(Guarantee(5e-324, "cell"))
+    assert Guarantee(1.0, "cell").delta(100.0) > 0 == Guarantee(0.0, "cell").delta(100.0)
+
+
 def test_guarantees_compose_only_for_one_relation():
     first, second = Guarantee(3.0, "record"), Guarantee(4.0, "record")
     assert first.compose(second) == Guarantee(5.0, "record")
@@ -244,11 +255,27 @@ def test_bad_bounds(bounds):
     ({"mu": 0}, "mu="), ({"mu": -1}, "mu="), ({"mu": math.inf}, "mu="), ({"mu": "1"}, "mu="),
     ({"epsilon": 0, "delta": 0.1}, "epsilon="), ({"epsilon": 1, "delta": 0}, "delta="),
     ({"epsilon": 1, "delta": 1}, "delta="), ({"epsilon": 1, "delta": -0.1}, "delta="),
-    ({"sigma": 0}, "sigma="), ({"sigma": [1, -1]}, "sigma="), ({"sigma": math.nan}, "sigma="),
+    ({"mu": 1e101}, "mu="), ({"sigma": 0}, "sigma="), ({"sigma": [1, -1]}, "sigma="), ({"sigma": math.nan}, "sigma="),
 ])
 def test_bad_budgets(budget, complaint):
     with pytest.raises(InputError, match=complaint):
         GaussianMechanism((0, 1), **budget)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("bounds", [(-1e308, 1e308), (0, 1e101), (0, 1e-101), (0, 5e-324), {0, 1}, iter(()),
+                                    {0: 0, 1: 1}])
+def test_bounds_that_no_float_can_square_or_that_are_no_pair(bounds):
+    with pytest.raises(InputError, match="bounds"):
+        GaussianMechanism(bounds, mu=1.0)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("mu", [1e-12, 1e-40, 5e-324])
+def test_a_target_too_small_for_any_lattice_is_named(mu):
+    for kind in (GaussianMechanism, DiscreteGaussianMechanism):
+        with pytest.raises(InputError, match="mu=.*no lattice holds"):
+            kind((0, 100), mu=mu).guarantee(10, 2)
 
 
 def test_bad_neighbors():
