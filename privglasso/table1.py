@@ -16,6 +16,7 @@ from scipy.special import ndtr
 
 from .covariance import SamplingError, correlation_scale, sample_covariance
 from .estimators import PrivateGraphicalLassoCV
+from .experiments import noise_ratio
 from .metrics import auc_by_magnitude, partial_correlations, support
 from .release import DiscreteGaussianMechanism, GaussianMechanism, TableRelease
 from .runner import Study, register_study
@@ -36,7 +37,7 @@ def whole_table_sigma(
     Raises
     ------
     InputError
-        If the table is unusable or constant, or `snr_db` is not finite.
+        If the table is unusable or constant, or `snr_db` is no number from -300 to 300.
 
     Notes
     -----
@@ -50,7 +51,7 @@ def whole_table_sigma(
     values, _ = check_table(table, "table")
     if np.ptp(values) == 0:
         raise InputError("table", "constant", "a constant table has no signal")
-    return float(values.std() * 10 ** (-check_number(snr_db, "snr_db") / 20))
+    return float(values.std() * noise_ratio(snr_db))
 
 # %% ../nbs/4_experiments/07_table1.ipynb #fcb400f8
 def publish_at_paper_snr(table, snr_db, integers=False, random_state=None) -> TableRelease:
@@ -211,9 +212,10 @@ def expected_auc(
 def edge_effects(
     precision,  # (p, p) true precision matrix
     noise_variance: float,  # the same for all (n, p) cells
-    n: int,  # rows
+    n: int,  # rows, more than p
 ):  # (edges,) standard errors from 0
     "How many standard errors each true edge's entry is from 0 in the corrected estimate without a penalty."
+    n = check_integer(n, "n", len(precision) + 1)
     seen = np.linalg.inv(precision) + noise_variance * np.eye(len(precision))
     deviation = np.sqrt(SamplingError(((seen, n - len(precision)),)).precision_variance(precision))
     edges = np.triu(support(precision), 1)

@@ -30,7 +30,7 @@ def test_sigma_is_of_all_cells_and_has_their_unit():
 
 @pytest.mark.parametrize(("table", "level", "message"), [
     (np.ones((3, 2)), 20, "constant"), ([[1.0, np.nan], [0.0, 1.0]], 20, "table"), (CELLS, np.inf, "snr_db"),
-    (CELLS, "loud", "snr_db"), ([[1.0, 2.0]], 20, "table"),
+    (CELLS, "loud", "snr_db"), ([[1.0, 2.0]], 20, "table"), (CELLS, 1e6, "snr_db"), (CELLS, -1e6, "snr_db"),
 ])
 def test_what_has_no_sigma(table, level, message):
     with pytest.raises(InputError, match=message):
@@ -98,6 +98,12 @@ def test_effects_of_a_pair_by_hand():
     precision = np.array([[1.0, 0.5], [0.5, 1.0]])
     assert edge_effects(precision, 0.0, 102) == pytest.approx(0.5 / np.sqrt((1 + 0.25) / 100))
     assert edge_effects(precision, 0.5, 102) < edge_effects(precision, 0.0, 102)
+
+
+@pytest.mark.parametrize("n", [0, 6, 2.5, "many"])
+def test_effects_need_more_rows_than_columns(n):
+    with pytest.raises(InputError, match="n="):
+        edge_effects(dominant_precision(6, 0.5, 3), 0.0, n)
 
 
 def test_effects_agree_with_draws():
