@@ -116,8 +116,9 @@ def strongest(
 ):  # (p, p)
     "(p, p) bool adjacency of the `count` largest partial correlations, or of all that are not zero if fewer."
     strength = np.triu(np.abs(partial_correlations(precision)), 1)
-    cut = np.sort(strength, axis=None)[-count]
-    graph = (strength >= cut) & (strength > 0)
+    graph = np.zeros(strength.shape, dtype=bool)
+    graph.flat[np.argsort(-strength, axis=None, kind="stable")[:count]] = True
+    graph &= strength > 0
     return graph | graph.T
 
 
