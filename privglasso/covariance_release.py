@@ -176,8 +176,38 @@ def _matrix_noise_variance(lattice, squared_offset):
     return lattice.second_moment_noise() + mean_part + np.diag(np.diag(mean_part))
 
 # %% ../nbs/1_publish/07_covariance_release.ipynb #dfdd4f39
+class _NoisyMoments:
+    "What follows from noisy sums of integer rows and of their outer products, on a public lattice."
+
+    @property
+    def n(self) -> int:
+        "Number of rows that the covariance is the average of."
+        return self.lattice.n
+
+    @property
+    def location(self) -> np.ndarray:
+        "(p,) the private mean; the public centre if no mean was released. In data units."
+        return self.lattice.center + self._offset()
+
+    def _offset(self):
+        "(p,) the location as seen from the public centre."
+        return np.zeros(len(self.columns)) if self.total is None else self.total / self.n * self.lattice.unit
+
+    @property
+    def matrix(self) -> np.ndarray:
+        "(p, p) unbiased covariance about the mean (about `location`, if that is the public centre); may be indefinite."
+        unit, offset = self.lattice.unit, self._offset()
+        average = self.second_moment / self.n * np.outer(unit, unit)
+        return average - np.outer(offset, offset) + np.diag(self.lattice.mean_noise())
+
+    @property
+    def matrix_noise_variance(self) -> np.ndarray:
+        "(p, p) variance of the noise on each entry of `matrix`, in data units to the fourth power."
+        return _matrix_noise_variance(self.lattice, self._offset() ** 2 - self.lattice.mean_noise())
+
+# %% ../nbs/1_publish/07_covariance_release.ipynb #60a0a44b
 @dataclass(frozen=True, eq=False)
-class CovarianceRelease(Release):
+class CovarianceRelease(_NoisyMoments, Release):
     """A privately released covariance matrix, and everything a stranger may know about how it was made.
 
     Parameters
@@ -205,32 +235,6 @@ class CovarianceRelease(Release):
     guarantee: Guarantee
     secure: bool
     mechanism: str
-
-    @property
-    def n(self) -> int:
-        "Number of rows that the covariance is the average of."
-        return self.lattice.n
-
-    @property
-    def location(self) -> np.ndarray:
-        "(p,) the private mean; the public centre if no mean was released. In data units."
-        return self.lattice.center + self._offset()
-
-    def _offset(self):
-        "(p,) the location as seen from the public centre."
-        return np.zeros(len(self.columns)) if self.total is None else self.total / self.n * self.lattice.unit
-
-    @property
-    def matrix(self) -> np.ndarray:
-        "(p, p) unbiased covariance about the mean (about `location`, if that is the public centre); may be indefinite."
-        unit, offset = self.lattice.unit, self._offset()
-        average = self.second_moment / self.n * np.outer(unit, unit)
-        return average - np.outer(offset, offset) + np.diag(self.lattice.mean_noise())
-
-    @property
-    def matrix_noise_variance(self) -> np.ndarray:
-        "(p, p) variance of the noise on each entry of `matrix`, in data units to the fourth power."
-        return _matrix_noise_variance(self.lattice, self._offset() ** 2 - self.lattice.mean_noise())
 
     def corrected_covariance(self) -> np.ndarray:
         "(p, p) the matrix, if every variance is positive: its noise has mean 0, and there is nothing to subtract."

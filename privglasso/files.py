@@ -33,12 +33,22 @@ def _require(holds, complaint):
         raise _Contradiction(complaint)
 
 
+def _flag(stated):
+    "A yes or no of the file; a word that only looks like one is damage."
+    if not isinstance(stated, bool):
+        raise TypeError(f"{stated!r} is neither true nor false")
+    return stated
+
+
 def _agree(stated, computed):
     "Whether two arrays are the same up to rounding."
     stated = np.asarray(stated, dtype=float)
     return stated.shape == computed.shape and np.allclose(stated, computed, rtol=1e-9, atol=0)
 
 # %% ../nbs/1_publish/09_files.ipynb #c5e4b792
+_NOISE_REACH = 50  # times sigma: noise lands beyond with probability below e^-1200
+
+
 def _table_release(metadata, table):
     "The `TableRelease` that a file holds."
     kinds = (float, float, np.int64, np.int64)
@@ -50,8 +60,11 @@ def _table_release(metadata, table):
     _require(((lattice.step > 0) & (lattice.sigma > 0) & (lattice.low < lattice.high)).all(),
              "the lattice has empty bounds, or no noise")
     _require(_on_lattice(table, lattice), "cells lie off the lattice")
+    counts, reach = table.to_numpy(dtype=float) / lattice.step, _NOISE_REACH * lattice.sigma
+    _require(((counts >= lattice.low - reach) & (counts <= lattice.high + reach)).all(),
+             "cells lie farther outside the bounds than noise reaches")
     guarantee = lattice.guarantee(metadata["neighbors"])
-    return TableRelease(table, lattice, guarantee, bool(metadata["secure"]), metadata["mechanism"])
+    return TableRelease(table, lattice, guarantee, _flag(metadata["secure"]), metadata["mechanism"])
 
 
 def _on_lattice(table, lattice):
@@ -62,9 +75,6 @@ def _on_lattice(table, lattice):
     return bool(np.isfinite(counts).all() and (counts == np.rint(counts)).all())
 
 # %% ../nbs/1_publish/09_files.ipynb #8243572c
-_NOISE_REACH = 50  # times sigma: noise lands beyond with probability below e^-1200
-
-
 def _covariance_release(metadata, table, kind=CovarianceRelease, draws=1):
     "The `CovarianceRelease` that a file holds, its noise a sum of so many draws."
     lattice = _moment_lattice(metadata)
@@ -74,7 +84,7 @@ def _covariance_release(metadata, table, kind=CovarianceRelease, draws=1):
     _check_moments(second, total, lattice, _NOISE_REACH * math.sqrt(draws))
     guarantee = lattice.guarantee(metadata["neighbors"])
     return kind(second, total, [str(name) for name in table.columns], lattice, guarantee,
-                bool(metadata["secure"]), metadata["mechanism"])
+                _flag(metadata["secure"]), metadata["mechanism"])
 
 
 def _local_release(metadata, table):
@@ -91,7 +101,7 @@ def _moment_lattice(metadata):
     settings = metadata["lattice"]
     arrays = {name: np.array(settings[name], dtype=float) for name in ("center", "half_range", "sigma")}
     n, radius = check_integer(metadata["n"], "n", 2), check_integer(settings["radius"], "radius", 1)
-    return MomentLattice(n=n, ball=bool(settings["ball"]), noise=settings["noise"], radius=radius, **arrays)
+    return MomentLattice(n=n, ball=_flag(settings["ball"]), noise=settings["noise"], radius=radius, **arrays)
 
 # %% ../nbs/1_publish/09_files.ipynb #789cbbec
 def _check_moment_lattice(lattice, p, total):

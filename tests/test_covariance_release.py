@@ -255,7 +255,7 @@ def test_the_error_of_a_precision_matrix_is_the_stated_one():
     ({"norm_bound": 1e-80}, "norm_bound.*units"), ({"norm_bound": 1, "center": math.nan}, "center"),
     ({"norm_bound": 1, "center": "a"}, "center"), ({"bounds": (0, 1), "center": 1.0}, "center.*midpoint"),
     ({"bounds": (1, 0)}, "bounds"), ({"bounds": 3}, "bounds"), ({"bounds": (0, math.inf)}, "bounds"),
-    ({"bounds": (-1e308, 1e308)}, "bounds.*units"), ({"bounds": (0, 5e-324)}, "bounds.*units"),
+    ({"bounds": (-1e308, 1e308)}, "bounds.*unit"), ({"bounds": (0, 5e-324)}, "bounds.*unit"),
     ({"bounds": (0, 1), "mean_share": 1}, "mean_share"), ({"bounds": (0, 1), "mean_share": -0.1}, "mean_share"),
     ({"bounds": (0, 1), "mean_share": math.nan}, "mean_share"), ({"bounds": (0, 1), "mean_share": "all"}, "mean_share"),
     ({"bounds": (0, 1), "noise": "goe"}, "noise"), ({"bounds": (0, 1), "neighbors": "row"}, "neighbors"),

@@ -64,6 +64,7 @@ def rewrite(path, change, table=None):
     (lambda m: m["lattice"].update(sigma=[-1.0, 1.0]), "lattice"),
     (lambda m: m.pop("lattice"), "damaged"),
     (lambda m: m.pop("secure"), "incomplete"),
+    (lambda m: m.update(secure="no"), "'no' is neither true nor false"),
     (lambda m: m.update(format=99), "format 99"),
 ])
 def test_contradictory_metadata_are_refused(release, tmp_path, change, complaint):
@@ -83,6 +84,21 @@ def test_cells_that_were_tampered_with_are_refused(release, tmp_path):
         rewrite(path, lambda m: None, pa.Table.from_pandas(cells, preserve_index=False))
         with pytest.raises(ReleaseError, match="off the lattice"):
             read_release(path)
+
+
+def test_cells_beyond_the_reach_of_noise_are_refused(release, tmp_path):
+    path, lattice = tmp_path / "r.parquet", release.lattice
+    release.to_parquet(path)
+    last = (lattice.high[0] + np.floor(50 * lattice.sigma[0])) * lattice.step[0]
+    for value, possible in ((last, True), (last + lattice.step[0], False)):
+        cells = release.table.copy()
+        cells.iloc[0, 0] = value
+        rewrite(path, lambda m: None, pa.Table.from_pandas(cells, preserve_index=False))
+        if possible:
+            assert read_release(path).table.iloc[0, 0] == value
+        else:
+            with pytest.raises(ReleaseError, match="farther outside the bounds"):
+                read_release(path)
 
 
 def test_other_files_are_refused(tmp_path):
@@ -192,6 +208,8 @@ SETTINGS = {
     "fraction": lambda m: moments(m)["lattice"].update(radius=2.5),
     "lattice": lambda m: moments(m).pop("lattice"),
     "secure": lambda m: m.pop("secure"),
+    "secure in words": lambda m: m.update(secure="false"),
+    "ball in words": lambda m: moments(m)["lattice"].update(ball=str(moments(m)["lattice"]["ball"])),
     "kind": lambda m: m.update(kind="rumour"),
     "format": lambda m: m.update(format=3),
     "no reason": lambda m: m.update(no_guarantee="because"),
