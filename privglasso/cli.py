@@ -79,10 +79,10 @@ def _read_bounds(path, columns):
     "Bounds from a CSV with the columns column, low, high, in the order of the table's columns."
     import pandas as pd
 
-    stated = pd.read_csv(path)
+    stated = pd.read_csv(path, dtype={"column": str})  # a table's columns may be called 0, 1, 2
     if not {"column", "low", "high"} <= set(stated.columns):
         raise ValueError(f"{path.name}: needs the columns column, low, high")
-    stated = stated.set_index("column")
+    stated, columns = stated.set_index("column"), [str(column) for column in columns]
     missing = [column for column in columns if column not in stated.index]
     if missing or not stated.index.is_unique:
         raise ValueError(f"{path.name}: state each column's bounds once; missing: {missing}")
@@ -256,7 +256,7 @@ def inspect(release: Annotated[Path, typer.Argument(help="a release file of any 
     published = pg.read_release(release)
     typer.echo(f"{published}\n")
     typer.echo(_noise_table(published).to_string(float_format="{:.6g}".format))
-    delta = published.n**-2.0
+    delta = getattr(published, "covariance_release", published).n ** -2.0  # of the records, not of synthetic rows
     typer.echo(f"\nε = {published.guarantee.epsilon_text(delta)} at δ = 1/n² = {delta:.2g}")
 
 # %% ../nbs/5_use/01_cli.ipynb #227fc41a

@@ -57,6 +57,23 @@ def test_bounds_for_each_column_come_from_a_file(secret, tmp_path):
     assert code == 2 and "missing: ['e']" in output
 
 
+def test_columns_may_be_numbered(secret, tmp_path):
+    "pandas reads a column of the names 0, 1, 2 as numbers, and the header of a table as words."
+    bounds, numbered = tmp_path / "bounds.csv", tmp_path / "numbered.csv"
+    pd.read_csv(secret).set_axis(range(5), axis=1).to_csv(numbered, index=False)
+    pd.DataFrame({"column": range(5), "low": -6, "high": 6}).to_csv(bounds, index=False)
+    assert call("publish", numbered, tmp_path / "r.parquet", "--bounds", bounds, "--mu", 1)[0] == 0
+    assert read_release(tmp_path / "r.parquet").columns == list("01234")
+
+
+def test_what_is_promised_of_synthetic_rows_is_stated_for_the_records_behind_them(secret, tmp_path):
+    "δ = 1/n² counts the 5000 records: two hundred drawn rows would make it 2.5e-05."
+    mechanism = MECHANISMS["synthetic"]((-6, 6), mu=1.0, rows=200)
+    mechanism.publish(pd.read_csv(secret), random_state=0).to_parquet(tmp_path / "r.parquet")
+    code, output = call("inspect", tmp_path / "r.parquet")
+    assert code == 0 and "δ = 1/n² = 4e-08" in output
+
+
 @pytest.mark.parametrize("kind", MECHANISMS)
 def test_every_mechanism_from_the_shell(secret, tmp_path, kind):
     release, edges = tmp_path / "open.parquet", tmp_path / "edges.csv"
