@@ -45,7 +45,7 @@ class GaussianPair:
 
     def __post_init__(self):
         sizes = set()
-        for name, least in (("variance_ratio", 1e-300), ("multiplicity", 1), ("squared_shift", 0)):
+        for name, least in (("variance_ratio", 1e-12), ("multiplicity", 1), ("squared_shift", 0)):
             value = np.asarray(getattr(self, name), dtype=float)
             if value.ndim != 1 or not (np.isfinite(value) & (value >= least)).all():
                 raise InputError(name, value.tolist(), f"give a list of finite numbers of at least {least:g}")
@@ -61,8 +61,13 @@ class GaussianPair:
     @property
     def largest_order(self):
         "The Rényi divergence is finite for every order below this one, and for none from it on."
-        least = self.variance_ratio.min(initial=1.0)
-        return 1 / (1 - least) if least < 1 else math.inf
+        return 1 + _room(self)
+
+
+def _room(pair):
+    "How far above 1 the orders reach; with all its digits where it is small."
+    least = float(pair.variance_ratio.min(initial=1.0))
+    return least / (1 - least) if least < 1 else math.inf
 
 # %% ../nbs/3_neighbours/04_filter_divergence.ipynb #2b2ad720
 class SupportError(ValueError):
@@ -89,9 +94,21 @@ def _same_plane(basis, vectors, scale, what):
                            "between them; add noise in that direction, or publish the projection on the common range")
 
 # %% ../nbs/3_neighbours/04_filter_divergence.ipynb #494885b4
+def _check_columns(value, name, rows=None):
+    "A factor or means as a finite array with columns, of as many rows as the other has."
+    value = np.asarray(value, dtype=float)
+    if value.ndim != 2 or 0 in value.shape or rows not in (None, len(value)) or not (np.abs(value) < 1e100).all():
+        raise InputError(name, f"array of shape {value.shape}", "give finite numbers below 1e100 in size, in "
+                         f"{'rows' if rows is None else f'{rows} rows'} and columns")
+    return value
+
+
 def _squared_shift(means, other_means):
     "Squared differences of the means in each coordinate, zero where they are nothing but rounding."
-    squares = ((other_means - means) ** 2).sum(axis=1)
+    with np.errstate(over="ignore"):
+        squares = ((other_means - means) ** 2).sum(axis=1)
+    if not np.isfinite(squares).all():
+        raise InputError("other_means", "means more than 1e150 deviations apart", "give the noise a larger variance")
     rounding = 64 * np.finfo(float).eps * (np.linalg.norm(means) + np.linalg.norm(other_means))
     return np.where(squares > rounding**2, squares, 0.0)
 
@@ -124,7 +141,8 @@ def factored_pair(
     Raises
     ------
     InputError
-        If a factor is so ill-conditioned that its rank is in doubt, or there is no noise at all.
+        If an array is not finite or not of the right shape, a factor is so ill-conditioned that its rank is in doubt,
+        or there is no noise at all.
     SupportError
         If the laws live on different planes.
 
@@ -138,7 +156,11 @@ def factored_pair(
     >>> renyi_divergence(pair, 3)
     1.5
     """
-    means, other_means = np.asarray(means, dtype=float), np.asarray(other_means, dtype=float)
+    factor = _check_columns(factor, "factor")
+    given = {"other_factor": other_factor, "means": means, "other_means": other_means}
+    other_factor, means, other_means = (_check_columns(value, name, len(factor)) for name, value in given.items())
+    if means.shape != other_means.shape:
+        raise InputError("other_means", f"array of shape {other_means.shape}", f"give shape {means.shape}, as of means")
     Q, s, _ = np.linalg.svd(factor)
     rank = _rank(s, floor, "covariance")
     _same_rank(rank, _rank(np.linalg.svd(other_factor, compute_uv=False), floor, "other_covariance"))
@@ -401,11 +423,11 @@ def _line(pair, x, power, rtol):
     def height(s):
         return float(_transform(pair, s)[0]) - s * x - math.log(s) - (power - 1) * math.log1p(s)
 
-    end = pair.largest_order - 1
+    end = _room(pair)
     c = _lowest(height, end)
     beyond = c + min(c, (end - c) / 2)
     top, excess = height(c), float(_transform(pair, beyond)[0]) - beyond * x
-    digits = 8 - math.log(rtol)
+    digits = 8 - math.log(rtol) + max(-math.log(c), 0.0)  # where c is small the pole at 0 is much of the height
     h = 2 * math.pi * min(c / max(digits - top, 1.0), (beyond - c) / max(digits + excess - top, 1.0))
     left, right = 2 * math.pi * c / h, 2 * math.pi * (beyond - c) / h
     aliases = (math.exp(-left - top) + math.exp(excess - right - top)) / -math.expm1(-min(left, right))
@@ -477,7 +499,7 @@ def _check_rtol(rtol):
 def loss_tail(
     pair,  # GaussianPair
     threshold,  # float: any number of nats
-    rtol=1e-6,  # relative width of the answer
+    rtol=1e-6,  # relative width of the answer, which rounding may widen
 ):  # Enclosure of P(L > threshold), draws from the pair's first law
     """How often the logarithm of the likelihood ratio exceeds a threshold.
 
@@ -508,7 +530,7 @@ def loss_tail(
 def delta_between(
     pair,  # GaussianPair
     epsilon,  # float, at least 0
-    rtol=1e-8,  # relative width of the answer
+    rtol=1e-8,  # relative width of the answer, which rounding may widen
 ):  # Enclosure of the smallest delta
     """The smallest δ with P(A) ≤ exp(ε) Q(A) + δ for every event A, P and Q being the pair's laws in this order.
 

@@ -51,7 +51,7 @@ def adjacency_shift(
     Raises
     ------
     GraphError
-        If the graph is directed, has parallel edges or self-loops, or no edge.
+        If the graph is directed, has parallel edges, self-loops or weights that are no number, or no edge.
 
     Notes
     -----
@@ -63,7 +63,10 @@ def adjacency_shift(
     [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
     """
     _check_graph(graph)
-    return nx.to_numpy_array(graph)
+    adjacency = nx.to_numpy_array(graph)
+    if not np.isfinite(adjacency).all():
+        raise GraphError("graph has weights that are NaN or infinite: give every edge a finite one")
+    return adjacency
 
 
 def laplacian_shift(
@@ -74,7 +77,7 @@ def laplacian_shift(
     Raises
     ------
     GraphError
-        If the graph is directed, has parallel edges or self-loops, or no edge.
+        If the graph is directed, has parallel edges, self-loops or weights that are no number, or no edge.
 
     Notes
     -----
@@ -248,6 +251,15 @@ class Excitation:
         return solve_triangular(np.linalg.cholesky(self.temporal), self.mean.T, lower=True).T
 
 # %% ../nbs/3_neighbours/05_graph_filter.ipynb #3fcbb0bc
+def _check_filters(filter, other, n):
+    "The filters of two graphs as finite (n, n) arrays."
+    filters = {"filter": np.asarray(filter, dtype=float), "other": np.asarray(other, dtype=float)}
+    for name, value in filters.items():
+        if value.shape != (n, n) or not np.isfinite(value).all():
+            raise InputError(name, f"array of shape {value.shape}", f"give a finite ({n}, {n}) array, one row a node")
+    return filters.values()
+
+
 def gso_pair(
     filter,  # (n, n) array, the filter of one graph
     other,  # (n, n) array, the filter of its neighbour
@@ -266,10 +278,7 @@ def gso_pair(
     -----
     Campbell et al., Corollary 1, Equation (20) and Corollary 2, for covariances that are Kronecker products.
     """
-    H, H_other, n = np.asarray(filter, dtype=float), np.asarray(other, dtype=float), len(excitation.mean)
-    for name, value in (("filter", H), ("other", H_other)):
-        if value.shape != (n, n) or not np.isfinite(value).all():
-            raise InputError(name, f"array of shape {value.shape}", f"give a finite ({n}, {n}) array, one row a node")
+    H, H_other = _check_filters(filter, other, len(excitation.mean))
     root, M = covariance_root(excitation.spatial, "spatial"), excitation.whitened_mean()
     return factored_pair(H @ root, H_other @ root, H @ M, H_other @ M)
 
@@ -481,7 +490,7 @@ def relative_change(
     Raises
     ------
     InputError
-        If `filter` or `spatial` is singular.
+        If the shapes do not agree, a filter is not finite, or `filter` or `spatial` is singular.
 
     Notes
     -----
@@ -492,7 +501,7 @@ def relative_change(
     >>> relative_change(np.eye(2), 1.1 * np.eye(2)).round(6).item()
     0.1
     """
-    H, H_other = np.asarray(filter, dtype=float), np.asarray(other, dtype=float)
+    H, H_other = _check_filters(filter, other, len(filter))
     spatial = np.eye(len(H)) if spatial is None else check_symmetric(spatial, "spatial")
     root = covariance_root(spatial, "spatial")
     for name, value in (("filter", H), ("spatial", root)):

@@ -20,6 +20,7 @@ from privglasso.filter_divergence import (
     best_epsilon,
     delta_between,
     epsilon_between,
+    factored_pair,
     gaussian_pair,
     loss_tail,
     renyi_divergence,
@@ -96,8 +97,9 @@ def test_one_ratio_is_a_chi_squared_law(v, h, q):
 def test_a_shift_is_gaussian_privacy(d, epsilon):
     pair = gaussian_pair([0], [[1]], [d], [[1]])
     low, high = delta_between(pair, epsilon)
-    exact = delta_gdp(epsilon, d)
-    assert low * (1 - 1e-9) <= exact <= high * (1 + 1e-9) and high <= low * (1 + 1e-6) + 1e-300
+    exact = delta_gdp(epsilon, d)  # which says 2e-308 for what is less than any number
+    assert low * (1 - 1e-9) <= exact <= max(high * (1 + 1e-9), np.finfo(float).tiny)
+    assert high <= low * (1 + 1e-6) + 1e-300
     delta = 1e-6
     assert epsilon_between(pair, delta) == pytest.approx(epsilon_gdp(delta, d), rel=1e-8)
 
@@ -240,6 +242,8 @@ BAD_PAIRS = [
     (([0, np.nan], EYE, [0, 0], EYE), "2 finite numbers"),
     (([0, 0], EYE, [0, 0], np.eye(3)), "give 2, as the covariance has"),
     (([0, 0], np.diag([1, 1e-13]), [0, 0], EYE), "cannot be told from a singular one"),
+    (([0, 0], EYE, [1e200, 0], EYE), "means=.*below 1e100"),
+    (([0, 0], 1e-120 * EYE, [1e99, 0], 1e-120 * EYE), "deviations apart"),
 ]
 
 
@@ -250,8 +254,35 @@ def test_bad_laws(arguments, message):
 
 
 @pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((EYE, EYE, [[0.0], [0]], [[np.nan], [0]]), "other_means=.*finite"),
+        (([[np.nan]], [[1.0]], [[0.0]], [[0.0]]), "factor=.*finite"),
+        (([1.0], [[1.0]], [[0.0]], [[0.0]]), "rows and columns"),
+        ((EYE, [[1.0]], [[0.0], [0]], [[0.0], [0]]), "other_factor=.*2 rows"),
+        ((EYE, EYE, [[0.0], [0]], [[0.0, 0], [0, 0]]), r"give shape \(2, 1\)"),
+    ],
+)
+def test_bad_factors(arguments, message):
+    "A number that is none must not look like means that agree: that would be a perfect promise."
+    with pytest.raises(InputError, match=message):
+        factored_pair(*arguments)
+
+
+@pytest.mark.parametrize("v", [1e-7, 1e-9, 1e-11, 1e6, 1e12])
+def test_ratios_far_from_one_are_still_enclosed(v):
+    "Four variances that all but vanish, or explode, against the law of chi-squared."
+    edge = (4 * np.log(v) - 2) / (1 - 1 / v)
+    below = chi2.cdf(edge, 4) - math.e * chi2.cdf(edge / v, 4)
+    above = chi2.sf(edge, 4) - math.e * chi2.sf(edge / v, 4)
+    low, high = delta_between(GaussianPair([v], [4], [0]), 1.0, 1e-6)
+    assert low <= (below if v > 1 else above) * (1 + 1e-12) and (below if v > 1 else above) <= high * (1 + 1e-12)
+    assert high <= low * (1 + 1e-5)
+
+
+@pytest.mark.parametrize(
     "arguments",
-    [([0.0], [1], [0]), ([1.0, 2.0], [1], [0]), ([2.0], [0], [0]), ([2.0], [1], [-1]), ([np.nan], [1], [0])],
+    [([1e-13], [1], [0]), ([1.0, 2.0], [1], [0]), ([2.0], [0], [0]), ([2.0], [1], [-1]), ([np.nan], [1], [0])],
 )
 def test_bad_pairs(arguments):
     with pytest.raises(InputError, match="give"):
@@ -332,6 +363,9 @@ BAD_FILTERS = [
     (lambda: gso_epsilon(PATH, CYCLE, excitation(), 0.0), InputError, "strictly between 0 and 1"),
     (lambda: gso_renyi(PATH, CYCLE, excitation(), 1e9), InputError, "finite for 1 < alpha"),
     (lambda: relative_change(np.ones((2, 2)), np.eye(2)), InputError, "singular matrix"),
+    (lambda: relative_change(np.eye(2), np.eye(3)), InputError, r"other=.*finite \(2, 2\)"),
+    (lambda: relative_change(np.eye(2) * np.nan, np.eye(2)), InputError, r"filter=.*finite \(2, 2\)"),
+    (lambda: adjacency_shift(nx.Graph([(0, 1, {"weight": np.nan})])), GraphError, "weights"),
     (lambda: relative_change(np.eye(2), np.eye(2), np.diag([1.0, 0])), InputError, "singular matrix"),
     (lambda: diffusion_change(0.2, 5), InputError, "singular from 0.2"),
     (lambda: spectral_renyi_bound(3.0, 1.0, 2.0, 4), InputError, "1 < alpha < 2"),
