@@ -209,10 +209,11 @@ def _threshold_search(S, weights):
 # %% ../nbs/2_recover/04_feasibility.ipynb #400f9920
 def _feasibility_bounds(S, weights):
     "Proved bounds on the threshold, better at every step."
-    values = np.linalg.eigvalsh(S)
+    values, free = np.linalg.eigvalsh(S), np.diag(weights) == 0
     if values[0] >= -len(S) * np.finfo(float).eps * values[-1] and (np.diag(S) + np.diag(weights)).min() > 0:
-        return iter([FeasibleAlpha(0.0, 0.0, S, None)])
-    free = np.diag(weights) == 0
+        can_move = not free.any() or (weights == 0).sum() == free.sum()  # the diagonal, or all that is off it
+        known = can_move or _is_definite(S)
+        return iter([FeasibleAlpha(0.0, 0.0, S, None) if known else _witnessed(S, np.diag(np.diag(S)), weights)])
     worst = np.argmin(np.where(free, np.diag(S), np.inf))
     if free[worst] and S[worst, worst] <= 0:
         return iter([FeasibleAlpha(np.inf, np.inf, None, np.diag(np.eye(len(S))[worst]))])
@@ -350,8 +351,8 @@ def _interior(S, alpha, bounds, weights):
 
 
 def _works(S, bounds, weights):
-    "An alpha just above the upper bound whose interior point passes the Cholesky test."
-    margin = 0.01 * bounds.upper
+    "An alpha just above the upper bound whose interior point passes the Cholesky test; infinite if none does."
+    margin = max(0.01 * bounds.upper, np.finfo(float).eps * np.abs(S).max(), np.finfo(float).tiny)
     while np.isfinite(margin) and not _is_definite(_interior(S, bounds.upper + margin, bounds, weights)):
         margin *= 2
     return bounds.upper + margin

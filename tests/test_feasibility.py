@@ -189,3 +189,34 @@ def test_a_graph_without_completion_is_refused_for_every_alpha():
             assert np.linalg.eigvalsh(V)[0] >= -1e-12 * np.abs(V).max() and np.vdot(S, V) < 0
             refused += 1
     assert 5 <= refused < 25
+
+
+@pytest.mark.parametrize("free_diagonal", [[0, 1], [0, 1, 2]])
+def test_a_singular_matrix_that_must_be_met_is_not_called_feasible(free_diagonal):
+    "Two equal columns whose variances and covariance are not penalised: W is singular for every alpha."
+    weights = np.ones((3, 3))
+    weights[0, 1] = weights[1, 0] = weights[free_diagonal, free_diagonal] = 0
+    with pytest.warns(ConvergenceWarning, match="wider"):
+        bounds = min_feasible_alpha(np.ones((3, 3)), weights=weights)
+    assert bounds.lower == 0 and bounds.upper == np.inf and bounds.witness is None
+    with pytest.raises(ConvergenceError, match="none is known to work"):
+        feasible_start(np.ones((3, 3)), 1.0, weights)
+
+
+@pytest.mark.parametrize("weights", [np.ones((3, 3)), 1 - np.eye(3), np.eye(3) + np.eye(3)[::-1]])
+def test_a_singular_matrix_that_may_move_has_a_solution_at_every_alpha(weights):
+    "With the diagonal penalised, or all that is off it."
+    S = np.ones((3, 3))
+    bounds = min_feasible_alpha(S, weights=weights)
+    assert bounds.lower == bounds.upper == 0
+    for alpha in (1e-9, 1.0):
+        W = feasible_start(S, alpha, weights)
+        assert np.linalg.eigvalsh(W)[0] > 0 and (np.abs(W - S) <= alpha * weights + 1e-15).all()
+
+
+@pytest.mark.parametrize("weights", [np.ones((2, 2)), 1 - np.eye(2)])
+def test_an_alpha_below_rounding_is_undecided_and_names_one_that_is_not(weights):
+    with pytest.raises(ConvergenceError, match="is proved to work") as caught:
+        feasible_start(np.ones((2, 2)), 1e-18, weights)
+    assert caught.value.works < 1e-14
+    assert np.linalg.eigvalsh(feasible_start(np.ones((2, 2)), caught.value.works, weights))[0] > 0
