@@ -13,12 +13,14 @@ import pandas as pd
 
 from .claims import Check, Claim, register
 from .feasibility import min_feasible_alpha
-from .private_precision import classical_mu, moment_sensitivity, rescaled_moments, ridge_precision
+from privglasso.private_precision import (
+    _ridge_eigenvalues, classical_mu, moment_sensitivity, rescaled_moments, ridge_precision,
+)
 from .runner import Study, choices, register_study
 from .settings import resource, setting
 from .solvers import graphical_lasso
 from .synthetic import sample_gaussian
-from .validation import InputError, check_integer, check_positive, check_symmetric
+from .validation import InputError, check_integer, check_positive, check_symmetric, check_table
 
 # %% ../nbs/3_neighbours/02_su_tables.ipynb #8be7abf6
 def _gram(p, rng):
@@ -61,7 +63,7 @@ def su_precision(
     Raises
     ------
     InputError
-        If there is no such model, `p` is below 3, or the random graph of Model 4 has no edge.
+        If there is no such model, `p` is below 3, `seed` negative, or the random graph of Model 4 has no edge.
 
     Notes
     -----
@@ -72,9 +74,10 @@ def su_precision(
     >>> su_precision("model3", 3).tolist()
     [[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]]
     """
-    if model not in _MODELS:
+    if model not in list(_MODELS):
         raise InputError("model", model, f"give one of {sorted(_MODELS)}")
-    return _MODELS[model](check_integer(p, "p", 3), np.random.default_rng([seed, int(model[-1])]))
+    rng = np.random.default_rng([check_integer(seed, "seed", 0), int(model[-1])])
+    return _MODELS[model](check_integer(p, "p", 3), rng)
 
 # %% ../nbs/3_neighbours/02_su_tables.ipynb #72b123d5
 def _without_diagonal(p=100):
@@ -89,13 +92,6 @@ register(Claim(
     _without_diagonal))
 
 # %% ../nbs/3_neighbours/02_su_tables.ipynb #d1725aba
-def _theta_step(A, penalty):
-    "The positive definite root of penalty * Θ - Θ⁻¹ = A."
-    values, vectors = np.linalg.eigh(A)
-    size = np.abs(values) + np.sqrt(values**2 + 4 * penalty)
-    return (vectors * np.where(values > 0, size / (2 * penalty), 2 / size)) @ vectors.T
-
-
 def admm_iterate(
     S,  # (p, p) symmetric array, may be indefinite
     alpha,  # λ > 0
@@ -118,7 +114,7 @@ def admm_iterate(
     penalty, iterations = check_positive(penalty, "penalty"), check_integer(iterations, "iterations", 1)
     Z, U, level = np.zeros_like(S), np.zeros_like(S), alpha / penalty
     for _ in range(iterations):
-        step = _theta_step(penalty * (Z - U) - S, penalty) + U
+        step = ridge_precision(S - penalty * (Z - U), penalty / 2) + U
         U = np.clip(step, -level, level)
         Z = step - U
     return Z
@@ -166,7 +162,7 @@ def su_printed(
     """
     if table not in (1, 2):
         raise InputError("table", table, "give 1 or 2")
-    return pd.read_csv(resource(f"data/published/su_table{table}.csv"))
+    return pd.read_csv(resource(f"data/published/su_table{int(table)}.csv"))
 
 
 def _fall(norm, larger, smaller):
@@ -201,6 +197,13 @@ register(Claim(
 RECIPES = ("as it ran", "as stated")
 
 
+def _check_recipe(recipe):
+    "One of the two recipes, or `InputError`."
+    if recipe not in RECIPES:
+        raise InputError("recipe", recipe, f"give one of {RECIPES}")
+    return recipe
+
+
 def su_noise(
     recipe,  # one of RECIPES
     n,  # rows
@@ -222,10 +225,8 @@ def su_noise(
     >>> round(su_noise("as stated", 400, 2.0), 5), round(su_noise("as it ran", 400, 0.8) / 2.5, 5)
     (0.00623, 0.00881)
     """
-    if recipe not in RECIPES:
-        raise InputError("recipe", recipe, f"give one of {RECIPES}")
     beta = moment_sensitivity(n, 1.0) / classical_mu(epsilon, 1 / check_integer(n, "n", 2))
-    return float(beta * np.sqrt(2)) if recipe == "as it ran" and epsilon <= 0.8 else beta
+    return float(beta * np.sqrt(2)) if _check_recipe(recipe) == "as it ran" and epsilon <= 0.8 else beta
 
 
 def su_losses(estimate, reference, epsilon, recipe):
@@ -245,13 +246,18 @@ def su_losses(estimate, reference, epsilon, recipe):
     dict
         Losses by name of the norm: l1 (largest column sum), frobenius, l2 (spectral).
 
+    Raises
+    ------
+    InputError
+        If there is no such recipe.
+
     Notes
     -----
     Su et al., section 5.1; in the tables l2 is divided by the Frobenius norm from ε = 0.3 on.
     """
     norms = {"l1": 1, "frobenius": "fro", "l2": 2}
     size = {name: np.linalg.norm(reference, order) for name, order in norms.items()}
-    if recipe == "as it ran" and epsilon > 0.1:
+    if _check_recipe(recipe) == "as it ran" and epsilon > 0.1:
         size["l2"] = size["frobenius"]
     return {name: float(np.linalg.norm(estimate - reference, order) / size[name]) for name, order in norms.items()}
 
@@ -273,7 +279,7 @@ def _fold_criterion(train, held_out, alphas):
     "(alphas,) -log det + tr(S Θ) of the held-out rows, for the ridge path of the training rows."
     values, vectors = np.linalg.eigh(train.T @ train / len(train))
     moments = ((held_out @ vectors) ** 2).mean(axis=0)
-    theta = 2 / (values + np.sqrt(values**2 + 8 * np.asarray(alphas)[:, None]))
+    theta = _ridge_eigenvalues(values, np.asarray(alphas)[:, None])
     return (theta @ moments) - np.log(theta).sum(axis=1)
 
 
@@ -288,18 +294,21 @@ def ridge_cv_alpha(
     Raises
     ------
     InputError
-        If there are more folds than rows or fewer than two.
+        If `X` is not a table of finite numbers, a penalty is not positive or there is none, or there are more folds
+        than rows or fewer than two.
 
     Notes
     -----
     Su et al., section 5.1, with the negative log-likelihood (1.1) of the held-out fold.
     """
-    X = np.asarray(X, dtype=float)
+    X, alphas = check_table(X)[0], [check_positive(alpha, "alphas") for alpha in alphas]
+    if not alphas:
+        raise InputError("alphas", alphas, "give at least one")
     if not 2 <= check_integer(folds, "folds", 2) <= len(X):
         raise InputError("folds", folds, f"give at most the {len(X)} rows")
-    fold = np.random.default_rng(seed).permutation(np.arange(len(X)) % folds)
+    fold = np.random.default_rng(check_integer(seed, "seed", 0)).permutation(np.arange(len(X)) % folds)
     scores = [_fold_criterion(X[fold != k], X[fold == k], alphas) for k in range(folds)]
-    return float(np.asarray(alphas)[np.sum(scores, axis=0).argmin()])
+    return alphas[np.sum(scores, axis=0).argmin()]
 
 # %% ../nbs/3_neighbours/02_su_tables.ipynb #c01c4e50
 def su_ridge_run(

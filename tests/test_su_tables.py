@@ -61,6 +61,11 @@ def test_models_are_those_of_the_paper():
     (lambda: admm_iterate(np.eye(2), 0.1, iterations=0), "iterations"),
     (lambda: ridge_cv_alpha(np.eye(4), [1.0], folds=5), "4 rows"),
     (lambda: ridge_cv_alpha(np.eye(4), [1.0], folds=1), "folds"),
+    (lambda: ridge_cv_alpha(np.eye(4), [1.0, -1.0], folds=2), "alphas=-1.0"),
+    (lambda: ridge_cv_alpha(np.eye(4), [], folds=2), "at least one"),
+    (lambda: ridge_cv_alpha(np.full((4, 2), np.nan), [1.0], folds=2), "NaN"),
+    (lambda: su_losses(np.eye(2), np.eye(2), 1.0, "as hoped"), "as it ran"),
+    (lambda: su_precision("model1", 5, seed=-1), "seed"),
 ])
 def test_bad_input(call, message):
     with pytest.raises(InputError, match=message):
