@@ -17,6 +17,7 @@ from privglasso.private_covariance import (
 from .private_precision import classical_mu
 from .runner import Study, register_study
 from .settings import setting
+from .validation import InputError
 
 # %% ../nbs/3_neighbours/07_thresholding_figures.ipynb #5bc63035
 def _second_moments(root, n, bound, rng, block=5000):
@@ -121,11 +122,19 @@ def thresholding_curves(
 ):  # DataFrame (n, curves): mean relative error, columns (recipe, value of what varies)
     """One panel of a figure, averaged over the repeats.
 
+    Raises
+    ------
+    InputError
+        If there is no such panel or model.
+
     Notes
     -----
     Wang & Xu, section 5, Figures 1 to 4.
     """
     fixed = {"sparsity": "p == 100 and epsilon == 1", "p": "sparsity == 0.2 and epsilon == 1",
              "epsilon": "p == 200 and sparsity == 0.2"}
+    for name, value, known in (("panel", panel, list(fixed)), ("model", model, ["central", "local"])):
+        if value not in known:
+            raise InputError(name, value, f"give one of {known}")
     chosen = rows.query(f"model == @model and {fixed[panel]}")
     return chosen.pivot_table(index="n", columns=["recipe", panel], values=norm)

@@ -373,6 +373,13 @@ def test_settings_share_what_they_have_in_common():
     assert [list(c.get_level_values(1)) for c in columns.values()] == [[0.2, 0.5], [100, 200], [1.0, 2.0]]
 
 
+def test_a_panel_that_is_none():
+    with pytest.raises(InputError, match="panel='n'"):
+        thresholding_curves(pd.DataFrame(), "n", "central")
+    with pytest.raises(InputError, match="model='both'"):
+        thresholding_curves(pd.DataFrame(), "p", "both")
+
+
 def test_the_claims_are_registered_once():
     ours = [claim for claim in claims() if claim.paper == "Wang & Xu"]
     assert len(ours) == len({claim.name for claim in ours}) == 18
