@@ -53,8 +53,9 @@ def sample_gaussian(precision, n, random_state=None, location=0.0):
         If `precision` is not symmetric positive definite, `n` is not a positive integer, or `location` does not fit.
     """
     factor, n = _cholesky(precision), check_integer(n, "n", 1)
-    location = np.asarray(location, dtype=float)
-    if location.shape not in ((), (len(factor),)) or not np.isfinite(location).all():
+    location = np.asarray(location)
+    fits = location.dtype.kind in "iuf" and location.shape in ((), (len(factor),))
+    if not fits or not np.isfinite(location).all():
         raise InputError("location", location, f"give one finite number or {len(factor)} of them")
     normals = check_generator(random_state).standard_normal((n, len(factor)))
     return location + solve_triangular(factor, normals.T, lower=True, trans="T").T
@@ -98,8 +99,8 @@ def tridiagonal_precision(p=50, off_diagonal=0.5):
 # %% ../nbs/0_ground/05_synthetic.ipynb #a43b0b99
 def _check_scales(scales, p):
     "(p,) positive standard deviations: those given, or 1 to 30 in equal ratios."
-    scales = np.geomspace(1, 30, p) if scales is None else np.asarray(scales, dtype=float)
-    if scales.shape != (p,) or not (np.isfinite(scales) & (scales > 0)).all():
+    scales = np.geomspace(1, 30, p) if scales is None else np.asarray(scales)
+    if scales.dtype.kind not in "iuf" or scales.shape != (p,) or not (np.isfinite(scales) & (scales > 0)).all():
         raise InputError("scales", scales, f"give {p} positive standard deviations")
     return scales
 
