@@ -367,8 +367,6 @@ def _charge(promise, relation, columns):
     "What a promise costs in a relation, its own or the other."
     if not isinstance(promise, Guarantee):
         raise InputError("promises", promise, "give guarantees: what carries none cannot be covered by any budget")
-    if check_number(promise.mu, "mu") < 0:
-        raise InputError("mu", promise.mu, "give a number of at least 0")
     if promise.neighbors not in _RELATIONS:
         raise InputError("neighbors", promise.neighbors, "give a promise about a record or a cell: one about a row set "
                          "to a public centre is, with twice its mu, one about a record")
@@ -507,8 +505,9 @@ def _promises(mechanism, n, p):
 
 def _check_limits(limits):
     "Limits by relation."
-    entered = {limit.neighbors: check_positive(limit.mu, "limits") for limit in limits if isinstance(limit, Guarantee)}
-    if not entered or len(entered) != len(limits) or not set(entered) <= set(_RELATIONS):
+    entered = {limit.neighbors: check_positive(limit.mu, "limits") for limit in limits
+               if isinstance(limit, Guarantee) and limit.neighbors in _RELATIONS}
+    if not entered or len(entered) != len(limits):
         raise InputError("limits", limits, 'give Guarantee(mu, "record"), Guarantee(mu, "cell"), or one of each')
     return entered
 

@@ -19,7 +19,7 @@ from scipy.special import betaincinv, ndtr, ndtri
 from tqdm.auto import tqdm
 
 from .covariance_release import CovarianceMechanism
-from .release import DiscreteGaussianMechanism, GaussianMechanism
+from .release import DiscreteGaussianMechanism, GaussianMechanism, per_column
 from privglasso.validation import (
     InputError, check_generator, check_integer, check_number, check_positive, check_probability,
     check_table,
@@ -427,7 +427,7 @@ def direction_statistic(
     True
     """
     tables = _check_tables(X, X_neighbor)
-    noise = np.broadcast_to(noise_variance, tables[0].shape[1])
+    noise = per_column(noise_variance, "noise_variance", tables[0].shape[1])
     if not (noise > 0).all():
         raise InputError("noise_variance", noise_variance, "give variances greater than 0")
     one, two = (values.T @ values / len(values) + np.diag(noise) for values in tables)
@@ -446,7 +446,7 @@ def likelihood_statistic(
     Raises
     ------
     InputError
-        If the noise of the mechanism is not known here, or it makes both tables the same.
+        If the noise of the mechanism is not known here, it makes both tables the same, or one cannot be used.
 
     Notes
     -----
@@ -461,7 +461,7 @@ def likelihood_statistic(
     """
     for kind, likelihood in _LIKELIHOODS.items():
         if isinstance(mechanism, kind):
-            return likelihood(mechanism, X, X_neighbor)
+            return likelihood(mechanism, *_check_tables(X, X_neighbor))
     raise InputError("statistic", None, "give a function release -> float: the noise of this mechanism is not known")
 
 

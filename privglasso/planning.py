@@ -162,8 +162,8 @@ def plan(mechanisms, n, p, *, covariance=None, spread=0.125, delta=None, level=0
     First-order variances for Gaussian rows, and a Bonferroni test.
     """
     named, n, p = _named(mechanisms), check_integer(n, "n", 2), check_integer(p, "p", 1)
-    if not named:
-        raise InputError("mechanisms", mechanisms, "give at least one mechanism")
+    if not named or not all(hasattr(mechanism, "sampling_error") for mechanism in named.values()):
+        raise InputError("mechanisms", mechanisms, "give at least one mechanism, a list of them, or a dictionary")
     covariance = None if covariance is None else _check_covariance(covariance, p)
     delta = n**-2.0 if delta is None else check_probability(delta, "delta")
     rows = []
@@ -273,8 +273,10 @@ def plan_over(kinds, ns, p, epsilons=(1.0, 8.0), **assumptions):
     Raises
     ------
     InputError
-        As `plan`.
+        As `plan`; also if there is no number of records or no budget.
     """
+    if not (len(ns) and len(epsilons)):
+        raise InputError("ns, epsilons", (ns, epsilons), "give at least one number of records and one budget")
     plans = [plan({name: make(epsilon=epsilon, delta=n**-2.0) for name, make in kinds.items()}, n, p, **assumptions)
              .assign(epsilon=epsilon).pipe(_numbered, n)
              for epsilon in epsilons for n in (check_integer(n, "ns", 2) for n in ns)]

@@ -173,7 +173,8 @@ TABLE = KINDS["table"](mu=1)
 
 
 @pytest.mark.parametrize("arguments, complaint", [
-    (dict(mechanisms=[]), "mechanisms="), (dict(mechanisms={}), "mechanisms="),
+    (dict(mechanisms=[]), "mechanisms="), (dict(mechanisms={}), "mechanisms="), (dict(mechanisms=None), "mechanisms="),
+    (dict(mechanisms="table"), "mechanisms='table'"), (dict(mechanisms={"a": 3}), "mechanisms="),
     (dict(n=1), "n=1"), (dict(n=10.0), "n=10.0"), (dict(p=0), "p=0"), (dict(p=True), "p=True"),
     (dict(delta=0), "delta=0"), (dict(delta=1), "delta=1"),
     (dict(level=0), "level=0"), (dict(power=1), "power=1"),
@@ -198,6 +199,8 @@ def test_bad_plans(arguments, complaint):
     (lambda: records_needed(KINDS["table"], 3, 0.1, epsilon=-1), "epsilon=-1"),
     (lambda: records_needed(KINDS["table"], 3, "0.1", epsilon=1), "partial_correlation='0.1'"),
     (lambda: plan_over(KINDS, [100, 1], 3), "ns=1"),
+    (lambda: plan_over(KINDS, [], 3), "at least one number of records"),
+    (lambda: plan_over(KINDS, [100], 3, epsilons=()), "at least one number of records"),
     (lambda: epsilon_needed(KINDS["table"], 100, 1, 0.1), "p=1"),  # no pairs: neither an ε nor a number is enough
     (lambda: records_needed(KINDS["table"], 1, 0.1, epsilon=1), "p=1"),
 ])
