@@ -180,6 +180,8 @@ def benchmark_table(
     name,  # one of `PROBLEMS`
 ):  # (n, p) array, every column with mean 0 and variance 1
     "The rows that a problem's correlations are computed from."
+    if name not in PROBLEMS:
+        raise InputError("name", name, f"give one of {list(PROBLEMS)}")
     p, n, density, _ = PROBLEMS[name]
     precision = chain_precision(p, scales=np.ones(p)) if density is None else (
         random_sparse_precision(p, density, random_state=p))

@@ -17,6 +17,7 @@ from .settings import setting
 from privglasso.synthetic import (
     chain_precision, random_sparse_precision, sample_gaussian, tridiagonal_precision,
 )
+from .validation import InputError
 
 # %% ../nbs/4_experiments/02_correction.ipynb #f475feab
 _MODELS = {"tridiagonal": lambda seed: tridiagonal_precision(50), "chain": lambda seed: chain_precision(),
@@ -28,6 +29,8 @@ def correction_model(
     seed,  # of the random graph; the two others are fixed
 ):  # (p, p) precision matrix
     "Precision matrix of one of the study's three models; a new random graph for every seed."
+    if name not in _MODELS:
+        raise InputError("name", name, f"give one of {list(_MODELS)}")
     return _MODELS[name](seed)
 
 # %% ../nbs/4_experiments/02_correction.ipynb #c2f6518a

@@ -196,6 +196,11 @@ def expected_auc(
 ) -> float:  # from 0.5 to 1
     """AUC of ranking by size when edges are z standard errors from 0 and absent edges are not.
 
+    Raises
+    ------
+    InputError
+        If `z` is no number or no array of finite numbers.
+
     Notes
     -----
     The probability that |N(z, 1)| exceeds |N(0, 1)|; derived in this chapter for Table 1(b) of Guo et al.
@@ -205,7 +210,8 @@ def expected_auc(
     >>> expected_auc(0.0)
     0.5
     """
-    above = ndtr(np.asarray(z, dtype=float) / np.sqrt(2))
+    z, _ = check_table(np.reshape(z, (-1, 1)), "z", min_rows=1)
+    above = ndtr(z / np.sqrt(2))
     return float(np.mean(above**2 + (1 - above) ** 2))
 
 # %% ../nbs/4_experiments/07_table1.ipynb #ffa424c3

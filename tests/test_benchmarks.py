@@ -65,6 +65,11 @@ def test_the_tables_are_standardised_and_always_the_same():
     np.testing.assert_allclose([X.mean(axis=0), X.var(axis=0)], [np.zeros(11), np.ones(11)], atol=1e-12)
 
 
+def test_a_problem_that_is_none():
+    with pytest.raises(InputError, match="name='moon': give one of"):
+        benchmark_table("moon")
+
+
 @pytest.mark.parametrize("share", [0.07, 0.31])
 def test_the_penalty_is_exceeded_by_the_share(problem, share):
     _, S, _ = problem

@@ -52,6 +52,11 @@ def test_no_inverse_no_test():
     assert false_positives(np.eye(3) + 0.9 * (1 - np.eye(3)), np.zeros(3), 100, truth) == 1
 
 
+def test_models_that_are_none():
+    with pytest.raises(InputError, match="give one of"):
+        correction_model("ring", 0)
+
+
 def test_models_are_fixed_but_the_random_ones():
     for name in ("tridiagonal", "chain"):
         np.testing.assert_array_equal(correction_model(name, 0), correction_model(name, 1))

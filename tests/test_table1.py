@@ -94,6 +94,12 @@ def test_the_expected_auc_of_many_is_their_mean():
     assert expected_auc([0, 1, 3]) == pytest.approx(np.mean([expected_auc(z) for z in (0, 1, 3)]))
 
 
+@pytest.mark.parametrize("z", [np.nan, np.inf, "a", [], None])
+def test_no_effect_no_auc(z):
+    with pytest.raises(InputError, match="z="):
+        expected_auc(z)
+
+
 def test_effects_of_a_pair_by_hand():
     precision = np.array([[1.0, 0.5], [0.5, 1.0]])
     assert edge_effects(precision, 0.0, 102) == pytest.approx(0.5 / np.sqrt((1 + 0.25) / 100))
