@@ -376,9 +376,13 @@ class WishartPrior(_Baseline):
     def _estimate(self, data, matrix, units):
         p, level = len(matrix), check_probability(self.level, "level")
         rows = float(p) if self.prior_rows is None else check_positive(self.prior_rows, "prior_rows")
-        (step,) = wishart_path(matrix, [rows / (data.n + rows)])
+        share = rows / (data.n + rows)
+        if not 0 < share < 1:
+            raise InputError("prior_rows", rows, "nothing is left of the data, or of the prior: give a number near the "
+                             "table's own rows")
+        (step,) = wishart_path(matrix, [share])
         self.posterior_mean_ = step.precision / units
-        deviation = data.n / (data.n + rows) * np.sqrt(data.error.precision_variance(self.posterior_mean_))
+        deviation = (1 - share) * np.sqrt(data.error.precision_variance(self.posterior_mean_))
         self.z_scores_ = self.posterior_mean_ / deviation
         np.fill_diagonal(self.z_scores_, 0)
         quantile = -ndtri(level / max(p * (p - 1), 1))

@@ -235,6 +235,7 @@ def test_metrics_read_the_paths():
         (lambda: SCIO().fit(ROWS[:5]), "more rows"),
         (lambda: SCIO(0.1, noise_variance=-1.0).fit(ROWS), "noise_variance"),
         (lambda: WishartPrior(np.nan).fit(ROWS), "prior_rows"),
+        (lambda: WishartPrior(1e300).fit(ROWS), "prior_rows=1e\\+300: nothing is left of the data"),
         (lambda: WishartPrior(level=0).fit(ROWS), "level=0"),
         (lambda: neighborhood_path([[1.0, 0.5], [0.4, 1.0]], [0.1]), "symmetric"),
         (lambda: neighborhood_path(np.eye(2), []), r"alphas=\[\]"),
