@@ -12,7 +12,7 @@ from itertools import count, islice
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from .feasibility import penalty_weights, step_factor
+from .feasibility import _BALANCED_FOR, _RELAXATION, penalty_weights, step_factor
 from .kernels import kernel
 from .validation import InputError, check_positive, check_symmetric
 
@@ -205,10 +205,6 @@ def _theta_step(M, rho):
     theta = np.where(values > 0, (values + root) / (2 * rho), 2 / (root - values))  # no cancellation
     X = (Q * theta) @ Q.T
     return (X + X.T) / 2
-
-# %% ../nbs/2_recover/05_textbook.ipynb #8f25f8be
-_RELAXATION = 1.6  # over-relaxation: anything in (1, 2) converges, 1.5 to 1.8 is usual
-_BALANCED_FOR = 300  # after so many iterations the step parameter stays, as the convergence proof asks
 
 # %% ../nbs/2_recover/05_textbook.ipynb #f45c2035
 def admm(
