@@ -15,7 +15,10 @@ from privglasso.covariance import SamplingError, noise_corrected_covariance, sam
 from privglasso.covariance_release import CovarianceMechanism
 from privglasso.discrete_gaussian import delta_exact, pmf
 from privglasso.files import ReleaseError, read_release
+from privglasso.feasibility import nearest_psd
+from privglasso.filter_divergence import epsilon_between
 from privglasso.gdp import tradeoff_gdp
+from privglasso.graph_filter import Excitation, diffusion_filter, gso_epsilon, gso_pair
 from privglasso.private_covariance import DPThresholding, LocalMechanism, threshold_constant
 from privglasso.release import DiscreteGaussianMechanism, GaussianMechanism, Guarantee
 from privglasso.synthetic_data import SyntheticDataMechanism
@@ -188,6 +191,24 @@ def test_every_entry_has_a_threshold_of_its_own():
     scores = (model.release_.matrix / deviation)[np.triu_indices(3, 1)]
     assert model.constant_ == threshold_constant(scores)
     assert model.threshold_ == pytest.approx(model.constant_ * deviation)
+
+
+def test_the_nearest_matrix_is_symmetric_to_the_last_digit():
+    A = np.random.default_rng(0).normal(size=(60, 60))
+    assert np.array_equal(nearest_psd(A + A.T), nearest_psd(A + A.T).T)
+
+
+# ---------------------------------------------------------------------- graphs
+
+def test_two_graphs_are_told_apart_in_either_direction():
+    low, high, signal = np.array([[1.0]]), np.array([[3.0]]), Excitation(np.zeros((1, 5)), np.eye(5))
+    there, back = (epsilon_between(gso_pair(*filters, signal), 1e-3) for filters in ((low, high), (high, low)))
+    assert there < back and gso_epsilon(low, high, signal, 1e-3) == gso_epsilon(high, low, signal, 1e-3) == back
+
+
+def test_a_negative_eigenvalue_makes_the_series_diverge_too():
+    with pytest.raises(InputError, match="rate=0.6.*diverges from 0.5 on"):
+        diffusion_filter(np.eye(3) - np.ones((3, 3)), 0.6)
 
 
 # ---------------------------------------------------------------------- files
