@@ -282,9 +282,9 @@ def thresholded(S, shift, weights, alpha):
 
     Examples
     --------
-    >>> S = np.array([[1.0, 0.5, -0.1], [0.5, 1.0, -0.4], [-0.1, -0.4, 1.0]])
+    >>> S = np.array([[1.0, 0.5, -0.1], [0.5, 1.0, -0.5], [-0.1, -0.5, 1.0]])
     >>> thresholded(S, np.zeros(3), np.ones((1, 1)), 0.25).tolist()
-    [[1.0, 0.25, 0.0], [0.25, 1.0, -0.15], [0.0, -0.15, 1.0]]
+    [[1.0, 0.25, 0.0], [0.25, 1.0, -0.25], [0.0, -0.25, 1.0]]
     """
     W, limit = np.zeros(S.shape), np.empty(len(S))
     for j in range(len(S)):
