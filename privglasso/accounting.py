@@ -221,7 +221,7 @@ def _check_pairs(pairs):
     except (TypeError, ValueError):
         raise InputError("pairs", pairs, "give pairs (shift, sigma) of numbers") from None
 
-
+# %% ../nbs/1_publish/10_accounting.ipynb #409bd4e3
 @dataclass(frozen=True)
 class PrivacyLoss:
     """What independent lattice noises, and anything else that is GDP, give away together about one change.

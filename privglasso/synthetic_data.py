@@ -48,28 +48,8 @@ def _projection_text(release):
             f"{100 * share:.2g} % of the rows' variance; corrected_covariance() takes it off again.")
 
 # %% ../nbs/1_publish/08_synthetic_data.ipynb #2478c4ff
-@dataclass(frozen=True, eq=False)
-class SyntheticRelease(Release):
-    """Rows drawn from a Gaussian with private moments, and the moments.
-
-    Parameters
-    ----------
-    table : DataFrame of shape (rows, p)
-        The synthetic rows. They are not clipped to the bounds, and not rounded.
-    covariance_release : CovarianceRelease
-        The private moments that they were drawn from: as public as the rows are.
-    mechanism : str
-        Name of the mechanism that ran.
-
-    Notes
-    -----
-    Only the mean and the covariance are real. Corrects for the projection to positive definite, as the chapter proves;
-    variances after Isserlis (1918).
-    """
-
-    table: pd.DataFrame
-    covariance_release: CovarianceRelease
-    mechanism: str
+class _DrawnRows:
+    "What follows from private moments and the rows that were drawn from them."
 
     @property
     def n(self) -> int:
@@ -100,6 +80,30 @@ class SyntheticRelease(Release):
     def projection(self) -> np.ndarray:
         "(p, p) what the projection added to the private covariance, in squared data units; zeros if none was needed."
         return _projection(self.covariance_release)
+
+# %% ../nbs/1_publish/08_synthetic_data.ipynb #8c9224b3
+@dataclass(frozen=True, eq=False)
+class SyntheticRelease(_DrawnRows, Release):
+    """Rows drawn from a Gaussian with private moments, and the moments.
+
+    Parameters
+    ----------
+    table : DataFrame of shape (rows, p)
+        The synthetic rows. They are not clipped to the bounds, and not rounded.
+    covariance_release : CovarianceRelease
+        The private moments that they were drawn from: as public as the rows are.
+    mechanism : str
+        Name of the mechanism that ran.
+
+    Notes
+    -----
+    Only the mean and the covariance are real. Corrects for the projection to positive definite, as the chapter proves;
+    variances after Isserlis (1918).
+    """
+
+    table: pd.DataFrame
+    covariance_release: CovarianceRelease
+    mechanism: str
 
     def corrected_covariance(self) -> np.ndarray:
         "(p, p) covariance about the mean the rows were drawn with, less what the projection added."
