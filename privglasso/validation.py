@@ -100,8 +100,12 @@ def check_table(
     InputError
         If `X` is not two-dimensional, has too few rows, no columns, duplicate column names, text, NaN or infinity.
     """
-    if np.ndim(X) != 2:
-        raise InputError(name, f"array of {np.ndim(X)} dimensions", "give a table with rows and columns")
+    try:
+        dimensions = np.ndim(X)
+    except ValueError as error:
+        raise InputError(name, "rows of different lengths", "give a table with rows and columns") from error
+    if dimensions != 2:
+        raise InputError(name, f"array of {dimensions} dimensions", "give a table with rows and columns")
     columns = column_names(X)
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
