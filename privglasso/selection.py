@@ -290,10 +290,10 @@ class _Frequencies(NamedTuple):
 
 
 def _frequencies(matrices, alphas, most, options):
-    "Walk down the penalties until more than `most` edges, on average, were chosen by a half."
+    "Walk down the penalties until more than `most` edges, on average, were chosen by a half; None if at once."
     p = len(matrices[0])
     results, ever = [None] * len(matrices), np.zeros((len(matrices), p, p), dtype=bool)
-    kept = _Frequencies(np.zeros((p, p)), 0.0, alphas[0])
+    share, kept = np.zeros((p, p)), None
     for alpha in tqdm(alphas, "penalties", leave=False, delay=2):
         results = _next_graphs(matrices, alpha, results, options)
         if results is None:
@@ -303,7 +303,8 @@ def _frequencies(matrices, alphas, most, options):
         chosen = np.triu(ever).sum() / len(matrices)
         if chosen > most:
             break
-        kept = _Frequencies(np.maximum(kept.share, graphs.mean(axis=0)), float(chosen), alpha)
+        share = np.maximum(share, graphs.mean(axis=0))
+        kept = _Frequencies(share, float(chosen), alpha)
     return kept
 
 # %% ../nbs/2_recover/09_selection.ipynb #14784cd7
@@ -328,7 +329,7 @@ class PrivateGraphicalLassoStable(_GraphRule):
     Attributes
     ----------
     alpha_ : float
-        The smallest penalty at which graphs of the halves were looked at.
+        The smallest penalty whose graphs are counted.
     selection_frequency_ : array of shape (p, p)
         Share of the halves that chose each edge, the largest over the penalties.
     false_edges_bound_ : float
@@ -354,6 +355,9 @@ class PrivateGraphicalLassoStable(_GraphRule):
         halves = _half_matrices(_independent_rows(data), self.noise_variance_, self.scale, self.halves, rng)
         alphas, pairs = _graph_grid(self.alphas, halves, self.penalize_diagonal), len(matrix) * (len(matrix) - 1) / 2
         walk = _frequencies(halves, alphas, np.sqrt(spread * self.false_edges * pairs), self._solver_options())
+        if walk is None:
+            raise InputError("alphas", self.alphas, "at the largest, some half has no solution or the halves choose more "
+                             "edges than the bound allows: give larger ones")
         self.alpha_, self.selection_frequency_ = walk.alpha, walk.share
         self.false_edges_bound_ = walk.chosen**2 / (spread * max(pairs, 1))
         self._keep_graph(matrix, units, walk.share >= self.threshold)

@@ -205,6 +205,14 @@ def test_halves_come_in_pairs_without_a_common_row():
             np.testing.assert_allclose(matrix, np.cov(X.to_numpy()[chosen].T, bias=True), rtol=1e-12)
 
 
+def test_penalties_that_are_all_too_small_are_no_empty_graph():
+    for alphas in ([1e-6], [1e-6, 1e-5]):
+        with pytest.raises(InputError, match="give larger ones"):
+            PrivateGraphicalLassoStable(alphas=alphas, halves=4, random_state=0).fit(ROWS[:200])
+    with pytest.raises(InputError, match="some half has no solution"):
+        PrivateGraphicalLassoStable(1e6, alphas=[1e-6], halves=4, noise_variance=0.2, random_state=3).fit(ROWS[:20])
+
+
 def test_false_edges_keep_the_bound():
     "Independent columns, where the theorem's assumptions hold: at most 1 false edge on average, over 40 tables."
     false = [len(PrivateGraphicalLassoStable(1.0, threshold=0.6, halves=20, random_state=seed).fit(
