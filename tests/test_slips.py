@@ -15,12 +15,15 @@ from privglasso.covariance import SamplingError, noise_corrected_covariance, sam
 from privglasso.covariance_release import CovarianceMechanism
 from privglasso.discrete_gaussian import delta_exact, pmf
 from privglasso.files import ReleaseError, read_release
+from privglasso.estimators import PrivateGraphicalLasso
 from privglasso.feasibility import nearest_psd
 from privglasso.filter_divergence import epsilon_between
 from privglasso.gdp import tradeoff_gdp
-from privglasso.graph_filter import Excitation, diffusion_filter, gso_epsilon, gso_pair
+from privglasso.graph_filter import Excitation, diffusion_filter, gso_epsilon, gso_pair, relative_change
 from privglasso.private_covariance import DPThresholding, LocalMechanism, threshold_constant
 from privglasso.release import DiscreteGaussianMechanism, GaussianMechanism, Guarantee
+from privglasso.selection import PrivateGraphicalLassoEBIC, PrivateGraphicalLassoSimultaneous
+from privglasso.synthetic import sample_gaussian
 from privglasso.synthetic_data import SyntheticDataMechanism
 from privglasso.validation import InputError, check_generator, check_integer, check_symmetric
 
@@ -198,6 +201,30 @@ def test_the_nearest_matrix_is_symmetric_to_the_last_digit():
     assert np.array_equal(nearest_psd(A + A.T), nearest_psd(A + A.T).T)
 
 
+THETA = np.array([[1.0, 0.45, 0, 0], [0.45, 1.0, -0.3, 0], [0, -0.3, 1.0, 0.2], [0, 0, 0.2, 1.0]])
+
+
+@pytest.mark.parametrize("kind", [PrivateGraphicalLasso, PrivateGraphicalLassoEBIC, PrivateGraphicalLassoSimultaneous])
+def test_a_table_with_its_noise_stated_is_as_good_as_its_release(kind):
+    release = GaussianMechanism((-5, 5), sigma=1.5).publish(sample_gaussian(THETA, 3000, random_state=0), 1)
+    stated = kind(noise_variance=release.noise_variance).fit(release.table)
+    assert np.array_equal(stated.precision_, kind().fit(release).precision_)
+
+
+def test_edges_of_either_sign_are_listed_by_their_strength():
+    model = PrivateGraphicalLasso(0.01).fit(sample_gaussian(THETA, 50_000, random_state=0))
+    strength = model.edges_.partial_correlation
+    assert strength.abs().is_monotonic_decreasing and not strength.is_monotonic_decreasing
+    assert (strength < 0).any() and (strength > 0).any()
+
+
+def test_what_is_not_positive_definite_is_no_model_of_any_row():
+    model = PrivateGraphicalLasso(0.1).fit(TABLE)
+    assert np.isfinite(model.score(TABLE))
+    model.precision_ = np.array([[1.0, 1.5], [1.5, 1.0]])
+    assert model.score(TABLE) == -np.inf
+
+
 # ---------------------------------------------------------------------- graphs
 
 def test_two_graphs_are_told_apart_in_either_direction():
@@ -209,6 +236,12 @@ def test_two_graphs_are_told_apart_in_either_direction():
 def test_a_negative_eigenvalue_makes_the_series_diverge_too():
     with pytest.raises(InputError, match="rate=0.6.*diverges from 0.5 on"):
         diffusion_filter(np.eye(3) - np.ones((3, 3)), 0.6)
+
+
+def test_a_change_is_relative_to_the_first_filter_and_to_the_noise():
+    filter, other, root = np.diag([1.0, 2.0]), np.array([[1.0, 0.5], [0.5, 2.0]]), np.diag([1.0, 4.0])
+    whitened = np.linalg.inv(filter @ root) @ (other - filter) @ root
+    assert relative_change(filter, other, root @ root.T) == pytest.approx(np.linalg.norm(whitened, 2), rel=1e-12)
 
 
 # ---------------------------------------------------------------------- files
