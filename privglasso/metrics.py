@@ -224,10 +224,12 @@ def auc(
     >>> auc([0.0, 0.5], [0.5, 1.0])
     0.875
     """
-    fpr, tpr = np.asarray(fpr, dtype=float), np.asarray(tpr, dtype=float)
+    fpr, tpr = np.asarray(fpr), np.asarray(tpr)
     if fpr.ndim != 1 or fpr.shape != tpr.shape:
         raise InputError("tpr", f"array of shape {tpr.shape}", f"give one rate for each of fpr's, shape {fpr.shape}")
     points = np.stack([fpr, tpr])
+    if points.dtype.kind not in "iuf":
+        raise InputError("fpr, tpr", f"{points.dtype} array", "give numbers")
     if not ((points >= 0) & (points <= 1)).all():
         raise InputError("fpr, tpr", points.tolist(), "give rates from 0 to 1")
     fpr, tpr = points[:, np.lexsort((tpr, fpr))]

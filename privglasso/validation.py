@@ -147,7 +147,10 @@ def check_symmetric(
     InputError
         If `S` is not square, not finite, or not symmetric up to rounding (1e-10 of its largest entry).
     """
-    S = np.asarray(S)
+    try:
+        S = np.asarray(S)
+    except ValueError as error:
+        raise InputError(name, "rows of different lengths", "give a square numeric matrix") from error
     if S.ndim != 2 or S.shape[0] != S.shape[1] or S.shape[0] == 0 or S.dtype.kind not in "biuf":
         raise InputError(name, f"{S.dtype} array of shape {S.shape}", "give a square numeric matrix")
     S = S.astype(np.float64)
