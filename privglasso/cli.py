@@ -254,10 +254,9 @@ def inspect(release: Annotated[Path, typer.Argument(help="a release file of any 
     import privglasso as pg
 
     published = pg.read_release(release)
-    typer.echo(f"{published}\n")
-    typer.echo(_noise_table(published).to_string(float_format="{:.6g}".format))
     delta = getattr(published, "covariance_release", published).n ** -2.0  # of the records, not of synthetic rows
-    typer.echo(f"\nε = {published.guarantee.epsilon_text(delta)} at δ = 1/n² = {delta:.2g}")
+    typer.echo(f"{published}\n\nε = {published.guarantee.epsilon_text(delta)} at δ = 1/n² = {delta:.2g}\n")
+    typer.echo(_noise_table(published).to_string(float_format="{:.6g}".format))
 
 # %% ../nbs/5_use/01_cli.ipynb #227fc41a
 class Rule(StrEnum):

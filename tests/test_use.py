@@ -57,6 +57,13 @@ def test_bounds_for_each_column_come_from_a_file(secret, tmp_path):
     assert code == 2 and "missing: ['e']" in output
 
 
+def test_a_release_lost_in_its_noise_says_what_it_promises_and_what_it_lost(secret, tmp_path):
+    path = tmp_path / "r.parquet"
+    assert call("publish", secret, path, "--low", -6, "--high", 6, "--sigma", 5000, "--seed", 4)[0] == 0
+    code, output = call("inspect", path)
+    assert code == 2 and "δ = 1/n²" in output and "nothing of the data is left" in output
+
+
 def test_columns_may_be_numbered(secret, tmp_path):
     "pandas reads a column of the names 0, 1, 2 as numbers, and the header of a table as words."
     bounds, numbered = tmp_path / "bounds.csv", tmp_path / "numbered.csv"
