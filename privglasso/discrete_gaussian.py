@@ -133,10 +133,10 @@ def _log_tail(m, sigma):
 # %% ../nbs/1_publish/03_discrete_gaussian.ipynb #7a677182
 def _check_integers(x):
     "The values as a float array, or `InputError` where one is not an integer."
-    values = np.asarray(x, dtype=float)
-    if not np.all(np.isfinite(values) & (values == np.floor(values))):
+    values = np.asarray(x)
+    if values.dtype.kind not in "iuf" or not np.all(np.isfinite(values) & (values == np.floor(values))):
         raise InputError("x", x, "the discrete Gaussian lives on the integers: give integers")
-    return values
+    return values.astype(float)
 
 
 def pmf(

@@ -584,3 +584,10 @@ def test_epsilon_is_rounded_up_where_delta_is_steep(shift, sigma, delta):
     "With sigma = 2^-10 one unit in the last place of epsilon moves delta from 1e-9 to 1e-300."
     epsilon = dg.epsilon_exact(delta, shift, sigma)
     assert 0 < dg.delta_exact(epsilon, shift, sigma) <= delta * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("x", ["1", [1, "a"], 1j, None, [0.5], [math.nan], math.inf, {}])
+@pytest.mark.parametrize("law", [dg.pmf, dg.cdf])
+def test_only_integers_have_a_probability(law, x):
+    with pytest.raises(InputError, match="x="):
+        law(x, 1.0)
