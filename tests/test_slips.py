@@ -15,7 +15,7 @@ from privglasso.covariance import SamplingError, noise_corrected_covariance, sam
 from privglasso.covariance_release import CovarianceMechanism
 from privglasso.discrete_gaussian import delta_exact, pmf
 from privglasso.files import ReleaseError, read_release
-from privglasso.estimators import PrivateGraphicalLasso
+from privglasso.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
 from privglasso.feasibility import nearest_psd
 from privglasso.filter_divergence import epsilon_between
 from privglasso.gdp import tradeoff_gdp
@@ -216,6 +216,12 @@ def test_edges_of_either_sign_are_listed_by_their_strength():
     strength = model.edges_.partial_correlation
     assert strength.abs().is_monotonic_decreasing and not strength.is_monotonic_decreasing
     assert (strength < 0).any() and (strength > 0).any()
+
+
+def test_beyond_an_empty_graph_no_penalty_is_missed(recwarn):
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    model = PrivateGraphicalLassoCV().fit(X)
+    assert model.edges_.empty and model.alpha_ == model.cv_results_.alpha.max() and not recwarn.list
 
 
 def test_what_is_not_positive_definite_is_no_model_of_any_row():
