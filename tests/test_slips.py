@@ -141,6 +141,17 @@ def test_the_covariance_about_a_private_mean_is_unbiased_and_as_noisy_as_stated(
     assert found.var(axis=0) == pytest.approx(stated, rel=5.5 * math.sqrt(3 / draws))
 
 
+def test_the_stated_noise_counts_the_square_of_the_mean_without_the_means_own_noise():
+    mechanism = CovarianceMechanism((-1, 1), mu=2.0, mean_share=0.02)
+    central, away = (np.full((50, 2), [x, -x]) for x in (0.0, 0.9))
+    least = mechanism.lattice(50, 2).second_moment_noise()
+    assert all((mechanism.publish(central, seed).matrix_noise_variance >= least).all() for seed in range(50))
+    stated = [mechanism.publish(away, seed).matrix_noise_variance for seed in range(2000)]
+    planned, standard_error = mechanism.sampling_error(np.eye(2), 50, away[0]).noise, np.std(stated, axis=0) / 2000**0.5
+    square, noise = 0.9**2, mechanism.lattice(50, 2).mean_noise()[0]
+    assert noise > 0.03 * square and (np.abs(np.mean(stated, axis=0) - planned) < 5.5 * standard_error).all()
+
+
 def test_the_corrected_covariance_of_synthetic_rows_is_about_the_mean_they_were_drawn_with():
     release = SyntheticDataMechanism(BOUNDS, mu=2.0, rows=40).publish(TABLE, random_state=0)
     assert release.projection.any()
