@@ -81,12 +81,13 @@ def _check_claim(mu, name):
 
 # %% ../nbs/1_publish/11_audit.ipynb #fadaadb0
 def _text(result):
-    "What an audit says, its bound rounded downward."
+    "What an audit says, its lower bound rounded downward and its upper limits upward."
+    one, two = (math.ceil(1e5 * limits[1]) / 1e3 for limits in (result.type_one, result.type_two))
     verdict = "nothing was claimed" if result.claimed is None else (
         f"the claimed μ = {result.claimed:.4g} is {'REFUTED' if result.refuted else 'not refuted'}")
-    return (f"{result.trials} fresh runs of each table: {result.false_alarms} false alarms (at most "
-            f"{result.type_one[1]:.3%}), {result.misses} misses (at most {result.type_two[1]:.3%}). With "
-            f"{100 * result.confidence:.6g} % confidence μ ≥ {math.floor(result.mu_lower * 1000) / 1000:g}; {verdict}.")
+    return (f"{result.trials} fresh runs of each table: {result.false_alarms} false alarms (at most {one:.3f} %), "
+            f"{result.misses} misses (at most {two:.3f} %). With {100 * result.confidence:.6g} % confidence "
+            f"μ ≥ {math.floor(result.mu_lower * 1000) / 1000:g}; {verdict}.")
 
 # %% ../nbs/1_publish/11_audit.ipynb #6bedbfeb
 @dataclass(frozen=True)

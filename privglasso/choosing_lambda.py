@@ -121,7 +121,7 @@ def penalty_table(
 def _least(values):
     "The row of the least value; where there is none, the table has no answer."
     if values.isna().all():
-        raise InputError("table", values.name, "missing at every penalty: try more rows, less noise or larger penalties")
+        raise InputError("table", values.name, "missing at every penalty: try more rows, less noise, larger penalties")
     return values.idxmin()
 
 

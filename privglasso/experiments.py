@@ -153,7 +153,7 @@ def alpha_grid(
     if top == 0:
         raise InputError("S", "diagonal", "no two columns are correlated: the graph is empty at every penalty")
     bottom = max(top / 10_000, 1.05 * min_feasible_alpha(S).upper)
-    return np.geomspace(top, min(bottom, top / 2), count)
+    return np.geomspace(top, min(bottom, top), count)
 
 
 def score_recovery(recovery, truth, reference) -> dict:

@@ -481,8 +481,8 @@ def check_budget(
         epsilon, delta = check_positive(epsilon, "epsilon"), check_probability(delta, "delta")
         return {"mu": float(mu_gdp(epsilon, delta))}
     if mu is not None:
-        if check_positive(mu, "mu") > 1e100:
-            raise InputError("mu", mu, "give a number up to 1e100")
+        if not 1e-100 <= check_positive(mu, "mu") <= 1e100:
+            raise InputError("mu", mu, "give a number from 1e-100 to 1e100")
         return {"mu": float(mu)}
     return {"sigma": [check_positive(value, "sigma") for value in np.atleast_1d(sigma)]}
 

@@ -338,8 +338,8 @@ class PrivateGraphicalLassoStable(_GraphRule):
     Notes
     -----
     Meinshausen & Bühlmann (2010), Theorem 1, which assumes that false edges are exchangeable and not chosen more
-    readily than true ones. Neither can be checked, and graphs seldom have the first. Halves in complementary pairs: Shah
-    & Samworth (2013). The bound takes the last penalty for given, though the rows decide where the walk ends. The
+    readily than true ones. Neither can be checked, and graphs seldom have the first. Halves in complementary pairs:
+    Shah & Samworth (2013). The bound takes the last penalty for given, though the rows decide where the walk ends. The
     penalties only find the stable edges: the estimate is the best model with them.
     """
 
@@ -356,8 +356,8 @@ class PrivateGraphicalLassoStable(_GraphRule):
         alphas, pairs = _graph_grid(self.alphas, halves, self.penalize_diagonal), len(matrix) * (len(matrix) - 1) / 2
         walk = _frequencies(halves, alphas, np.sqrt(spread * self.false_edges * pairs), self._solver_options())
         if walk is None:
-            raise InputError("alphas", self.alphas, "at the largest, some half has no solution or the halves choose more "
-                             "edges than the bound allows: give larger ones")
+            raise InputError("alphas", self.alphas, "at the largest, some half has no solution or the halves choose "
+                             "more edges than the bound allows: give larger ones")
         self.alpha_, self.selection_frequency_ = walk.alpha, walk.share
         self.false_edges_bound_ = walk.chosen**2 / (spread * max(pairs, 1))
         self._keep_graph(matrix, units, walk.share >= self.threshold)
@@ -402,10 +402,12 @@ def selection_release(
     seed,  # of the noise
 ):  # a release, or the rows as (n, p) array
     "What a publisher shows of the rows in the study."
-    bounds = -_RANGE, _RANGE
-    publish = {"raw rows": lambda: rows, "noisy table": lambda: GaussianMechanism(bounds, sigma=1.0).publish(rows, seed),
-               "covariance": lambda: CovarianceMechanism(bounds, epsilon=8.0, delta=len(rows)**-2.0).publish(rows, seed)}
-    return publish[kind]()
+    if kind == "raw rows":
+        return rows
+    bounds, delta = (-_RANGE, _RANGE), len(rows) ** -2.0
+    mechanisms = {"noisy table": GaussianMechanism(bounds, sigma=1.0),
+                  "covariance": CovarianceMechanism(bounds, epsilon=8.0, delta=delta)}
+    return mechanisms[kind].publish(rows, seed)
 
 # %% ../nbs/2_recover/09_selection.ipynb #a2b77551
 _RULES = {"cross-validation": PrivateGraphicalLassoCV, "stability": lambda: PrivateGraphicalLassoStable(random_state=0),

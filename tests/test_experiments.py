@@ -11,6 +11,7 @@ from privglasso.experiments import (
     alpha_grid, noise_ratio, publish_at_snr, recover, score_recovery, snr_to_sigma, standardised,
 )
 from privglasso.metrics import support
+from privglasso.solvers import graphical_lasso_path, largest_alpha, min_feasible_alpha
 from privglasso.synthetic import chain_precision, sample_gaussian
 from privglasso.validation import InputError
 
@@ -72,3 +73,15 @@ def test_scores_do_not_depend_on_units():
     assert scores["found"] + scores["missed"] == 5
     own = standardised(precision, precision)
     np.testing.assert_allclose(np.diag(np.linalg.inv(own)), 1)
+
+
+def test_a_grid_ends_where_solutions_end():
+    rng = np.random.default_rng(265)  # of 39 such tables the one whose threshold is above half the largest penalty
+    p = int(rng.integers(2, 15))
+    X = rng.standard_normal((2, max(3, p // 2), p)).sum(axis=0)
+    S = X.T @ X / len(X) - np.eye(p)
+    scale = np.sqrt(np.diag(S))
+    S = S / np.outer(scale, scale)
+    grid = alpha_grid(S, 5)
+    assert min_feasible_alpha(S).lower > largest_alpha(S) / 2 and grid[-1] >= min_feasible_alpha(S).upper
+    assert len(graphical_lasso_path(S, grid)) == 5

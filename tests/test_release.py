@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privglasso.covariance_release import CovarianceMechanism
 from privglasso.discrete_gaussian import pmf, sample
 from privglasso.gdp import delta_gdp, mu_gdp
 from privglasso.release import (
@@ -271,11 +272,19 @@ def test_bounds_that_no_float_can_square_or_that_are_no_pair(bounds):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("mu", [1e-12, 1e-40, 5e-324])
+@pytest.mark.parametrize("mu", [1e-12, 1e-40, 1e-100])
 def test_a_target_too_small_for_any_lattice_is_named(mu):
     for kind in (GaussianMechanism, DiscreteGaussianMechanism):
         with pytest.raises(InputError, match="mu=.*no lattice holds"):
             kind((0, 100), mu=mu).guarantee(10, 2)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("mu", [5e-324, 1e-300, 9e-101, 1.1e100, 1e300])
+def test_a_target_beyond_arithmetic_is_named(mu):
+    for kind in (GaussianMechanism, DiscreteGaussianMechanism, CovarianceMechanism):
+        with pytest.raises(InputError, match="mu=.*from 1e-100 to 1e100"):
+            kind((0, 100), mu=mu)
 
 
 def test_bad_neighbors():
