@@ -401,10 +401,12 @@ class _Fold(NamedTuple):
 
 def _folds(table, cv, noise_variance, scale):
     "The splits of the table, each with the matrix of its training rows and its held-out rows."
-    if isinstance(cv, numbers.Integral) and cv < 2:
-        raise InputError("cv", cv, "give at least 2 folds, or a scikit-learn splitter")
+    try:
+        splits = list(check_cv(cv).split(table))
+    except (TypeError, ValueError) as error:
+        raise InputError("cv", cv, f"give from 2 to {len(table)} folds, or a scikit-learn splitter") from error
     folds = []
-    for k, (train, held_out) in enumerate(check_cv(cv).split(table)):
+    for k, (train, held_out) in enumerate(splits):
         rows = table.iloc[train]
         if len(rows) < 2 or len(held_out) < 1:
             raise InputError("cv", cv, f"fold {k} has {len(rows)} rows to fit and {len(held_out)} to score: give at "

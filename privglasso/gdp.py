@@ -7,6 +7,7 @@ __all__ = ['tradeoff_curve', 'tradeoff_gdp', 'hockey_stick', 'delta_gdp', 'epsil
 
 # %% ../nbs/1_publish/01_gdp.ipynb #a9d60cf6
 import math
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
@@ -16,7 +17,10 @@ from .validation import InputError, check_number
 # %% ../nbs/1_publish/01_gdp.ipynb #4be4f649
 def _within(value, name, valid, remedy):
     "`value` as a float array whose every entry is `valid`, or `InputError` showing the first that is not."
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise InputError(name, value, remedy) from error
     if array.dtype.kind not in "iuf":
         raise InputError(name, value, remedy)
     bad = ~valid(array)
@@ -38,6 +42,16 @@ def _check_epsilon(epsilon):
 def _check_delta(delta):
     "Values of delta as a float array."
     return _within(delta, "delta", lambda x: (x > 0) & (x < 1), "give a number strictly between 0 and 1")
+
+
+def _matched(**arguments):
+    "Two arrays in their common shape, or `InputError` naming the second."
+    try:
+        return np.broadcast_arrays(*arguments.values())
+    except ValueError as error:
+        (first, one), (second, other) = arguments.items()
+        raise InputError(second, f"array of shape {other.shape}",
+                         f"give one number, or as many as for {first}, of shape {one.shape}") from error
 
 
 def _plain(array):
@@ -99,7 +113,7 @@ def tradeoff_gdp(
     Raises
     ------
     InputError
-        If `alpha` leaves [0, 1] or `mu` is negative.
+        If `alpha` leaves [0, 1], `mu` is negative, or their shapes do not fit together.
 
     Notes
     -----
@@ -111,7 +125,8 @@ def tradeoff_gdp(
     0.7405
     """
     alpha = _within(alpha, "alpha", lambda x: (x >= 0) & (x <= 1), "give a number from 0 to 1")
-    return _plain(np.asarray(ndtr(-ndtri(alpha) - _check_mu(mu))))
+    alpha, mu = _matched(alpha=alpha, mu=_check_mu(mu))
+    return _plain(np.asarray(ndtr(-ndtri(alpha) - mu)))
 
 # %% ../nbs/1_publish/01_gdp.ipynb #e725c9fc
 def hockey_stick(
@@ -206,7 +221,7 @@ def delta_gdp(
     Raises
     ------
     InputError
-        If `epsilon` or `mu` is negative or not finite.
+        If `epsilon` or `mu` is negative or not finite, or their shapes do not fit together.
 
     Notes
     -----
@@ -218,7 +233,7 @@ def delta_gdp(
     >>> round(delta_gdp(1.0, 1.0), 6)
     0.126937
     """
-    epsilon, mu = np.broadcast_arrays(_check_epsilon(epsilon), _check_mu(mu))
+    epsilon, mu = _matched(epsilon=_check_epsilon(epsilon), mu=_check_mu(mu))
     delta = np.zeros(mu.shape)
     leaks = mu > 0
     log_delta, _ = _log_delta(epsilon[leaks], mu[leaks])
@@ -267,7 +282,7 @@ def epsilon_gdp(
     Raises
     ------
     InputError
-        If `delta` is not strictly between 0 and 1, or `mu` is negative.
+        If `delta` is not strictly between 0 and 1, `mu` is negative, or their shapes do not fit together.
 
     Notes
     -----
@@ -278,7 +293,7 @@ def epsilon_gdp(
     >>> round(epsilon_gdp(1e-5, 80.0))
     3540
     """
-    delta, mu = np.broadcast_arrays(_check_delta(delta), _check_mu(mu))
+    delta, mu = _matched(delta=_check_delta(delta), mu=_check_mu(mu))
     epsilon = np.zeros(mu.shape)
     costs = delta < delta_gdp(0.0, mu)
     epsilon[costs] = _solve_epsilon(delta[costs], mu[costs])
@@ -302,7 +317,7 @@ def mu_gdp(
     Raises
     ------
     InputError
-        If `epsilon` is negative or `delta` is not strictly between 0 and 1.
+        If `epsilon` is negative, `delta` is not strictly between 0 and 1, or their shapes do not fit together.
 
     Notes
     -----
@@ -314,7 +329,7 @@ def mu_gdp(
     >>> round(1 / mu_gdp(1.0, 1e-5), 3)
     3.731
     """
-    epsilon, delta = np.broadcast_arrays(_check_epsilon(epsilon), _check_delta(delta))
+    epsilon, delta = _matched(epsilon=_check_epsilon(epsilon), delta=_check_delta(delta))
     shape, epsilon, delta = epsilon.shape, np.minimum(epsilon.ravel(), 4e199), delta.ravel()
     target = np.log(delta)
 
@@ -347,7 +362,10 @@ def compose_gdp(
     >>> compose_gdp(3.0, 4.0)
     5.0
     """
-    for mu in mus:
-        if check_number(mu, "mu") < 0:
-            raise InputError("mu", mu, "give numbers of at least 0")
-    return math.hypot(*mus)
+    mus = [check_number(mu, "mu") for mu in mus]
+    if min(mus, default=0) < 0:
+        raise InputError("mu", min(mus), "give numbers of at least 0")
+    together = math.hypot(*mus)
+    if math.isinf(together) or Fraction(together) ** 2 >= sum(Fraction(mu) ** 2 for mu in mus):
+        return together
+    return math.nextafter(together, math.inf)  # a promise is rounded upward

@@ -8,6 +8,8 @@ __all__ = ['moment_change', 'true_epsilon', 'paper_covariance', 'threshold_off_d
            'ZeroOutGuarantee', 'DPThresholding', 'LDPThresholding']
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #bf2d1613
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
@@ -543,12 +545,7 @@ class ZeroOutGuarantee(Guarantee):
     The neighbours for which Theorem 1 of Wang & Xu holds.
     """
 
-    def compose(self, other):
-        "The guarantee of publishing this and the `other`, for zeroed rows."
-        return ZeroOutGuarantee(super().compose(other).mu, self.neighbors)
-
-    def __str__(self):
-        return "if one record were set to the public centre, " + str(Guarantee(self.mu, "record")).split(", ", 2)[2]
+    _changed: ClassVar[dict] = {"zero-out": "one record were set to the public centre"}
 
 # %% ../nbs/3_neighbours/03_private_covariance.ipynb #503e2c20
 class _Thresholding(_OwnsItsBudget):

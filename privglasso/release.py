@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -60,7 +61,7 @@ class Guarantee:
     Raises
     ------
     InputError
-        If `mu` is not such a number; if an argument of its methods is out of range.
+        If `mu` is not such a number or `neighbors` no such word; if an argument of its methods is out of range.
 
     Notes
     -----
@@ -76,8 +77,12 @@ class Guarantee:
     mu: float
     neighbors: str
     pairs: tuple = ()
+    _changed: ClassVar[dict] = {"cell": "one cell were changed, however cleverly",
+                                "record": "one record were replaced, however cleverly"}
 
     def __post_init__(self):
+        if self.neighbors not in tuple(self._changed):
+            raise InputError("neighbors", self.neighbors, f"give one of {list(self._changed)}")
         if not 0 <= check_number(self.mu, "mu") <= 1e100:
             raise InputError("mu", self.mu, "give a number from 0 to 1e100")
 
@@ -103,15 +108,14 @@ class Guarantee:
         "The guarantee of publishing this and the `other`, for the same neighbour relation."
         if other.neighbors != self.neighbors:
             raise InputError("other", other.neighbors, f"only guarantees for one {self.neighbors} add up with this")
-        return Guarantee(float(compose_gdp(self.mu, other.mu)), self.neighbors)
+        return replace(self, mu=compose_gdp(self.mu, other.mu), pairs=())
 
     def power(self, alpha: float = 0.05) -> float:
         "Share of changed cases that the best test finds if it may be wrong in `alpha` of the unchanged ones."
         return 1 - float(self.tradeoff(alpha))
 
     def __str__(self):
-        changed = {"cell": "one cell were changed", "record": "one record were replaced"}[self.neighbors]
-        return (f"if {changed}, however cleverly, somebody who knows all the rest of the table and guesses wrongly "
+        return (f"if {self._changed[self.neighbors]}, somebody who knows all the rest of the table and guesses wrongly "
                 f"in 5 % of the unchanged cases would notice the change in at most {_percent(self.power())} "
                 f"of cases (5 % is blind guessing); μ = {_upward(self.mu)}")
 

@@ -416,12 +416,13 @@ def test_bad_alpha(alpha):
     ({"alphas": [0.1, 0]}, "alphas=0"),
     ({"alphas": [0.1, -1]}, "alphas=-1"), ({"alphas": None}, "alphas="), ({"alphas": True}, "alphas="),
     ({"alphas": 0.1}, "alphas="), ({"alphas": [[0.1, 0.2], [0.3]]}, "alphas="), ({"alphas": "many"}, "alphas="),
-    ({"cv": 1}, "cv=1"), ({"cv": 0}, "cv=0"), ({"cv": 61}, "n_splits=61"), ({"cv": []}, "cv=.*no folds"),
+    ({"cv": 1}, "cv=1"), ({"cv": 0}, "cv=0"), ({"cv": 61}, "cv=61: give from 2 to 60"),
+    ({"cv": "bad"}, "cv='bad'"), ({"cv": []}, "cv=.*no folds"),
     ({"cv": [(range(50), [])]}, "cv=.*fold 0 has 50 rows to fit and 0 to score"),
     ({"cv": [([1], range(9))]}, "cv=.*fold 0 has 1 rows to fit and 9 to score"),
 ])
 def test_bad_cross_validation(parameters, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         PrivateGraphicalLassoCV(**parameters).fit(TABLE)
 
 

@@ -236,6 +236,9 @@ def test_composition():
     (lambda: hockey_stick([0.5, 0.5], [1.0, math.nan], 0.0), "q"),
     (lambda: hockey_stick([1.0], [1.0], -1.0), "epsilon"),
     (lambda: compose_gdp(1.0, -1.0), "mu"), (lambda: compose_gdp("1"), "mu"),
+    (lambda: delta_gdp([[1.0], [1.0, 2.0]], 1.0), "epsilon"), (lambda: delta_gdp([1.0, 2.0], [1.0] * 3), "mu"),
+    (lambda: epsilon_gdp([0.1, 0.2], [1.0] * 3), "mu"), (lambda: mu_gdp([1.0, 2.0], [0.1] * 3), "delta"),
+    (lambda: tradeoff_gdp([0.1, 0.2], [1.0] * 3), "mu"),
 ])
 def test_bad_input_is_named(call, argument):
     with pytest.raises(InputError) as caught:
