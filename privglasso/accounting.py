@@ -582,7 +582,7 @@ class BudgetBook:
     def spent(self, neighbors: str | None = None) -> Guarantee:
         "What all releases so far promise together, about `neighbors`."
         neighbors, state = self._relation(neighbors)
-        return Guarantee(math.sqrt(math.fsum(_squares(state, neighbors))), neighbors)
+        return Guarantee(compose_gdp(*(entry["mu"][neighbors] for entry in state["spent"])), neighbors)
 
     def left(self, neighbors: str | None = None) -> Guarantee:
         "What one more release may promise at most, about `neighbors`."

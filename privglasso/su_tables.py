@@ -228,7 +228,7 @@ def su_noise(
     beta = moment_sensitivity(n, 1.0) / classical_mu(epsilon, 1 / check_integer(n, "n", 2))
     return float(beta * np.sqrt(2)) if _check_recipe(recipe) == "as it ran" and epsilon <= 0.8 else beta
 
-
+# %% ../nbs/3_neighbours/02_su_tables.ipynb #f927547f
 def su_losses(estimate, reference, epsilon, recipe):
     """The three relative losses, as one row of a recipe has them.
 

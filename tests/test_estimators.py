@@ -426,6 +426,16 @@ def test_bad_cross_validation(parameters, message):
         PrivateGraphicalLassoCV(**parameters).fit(TABLE)
 
 
+@pytest.mark.parametrize("penalize_diagonal", [True, False])
+def test_a_grid_of_our_own_has_a_solution_everywhere(penalize_diagonal):
+    precision = chain_precision(12, 0.45, np.ones(12))
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        noisy = pd.DataFrame(sample_gaussian(precision, 40, rng) + np.sqrt(0.5) * rng.normal(size=(40, 12)))
+        model = PrivateGraphicalLassoCV(8, cv=4, noise_variance=0.5, penalize_diagonal=penalize_diagonal).fit(noisy)
+        assert len(model.cv_results_) == 8 and not model.cv_results_.mean_test_score.isna().any()
+
+
 def test_a_fold_with_nothing_left_of_a_column_is_named():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(20, 2)), columns=["a", "b"])

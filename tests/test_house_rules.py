@@ -504,6 +504,7 @@ ELSEWHERE = {
     "report": "draws from bit_source, as sample does",
     "publish_at_paper_snr": "hands it to the mechanisms",
     "dominant_precision": "makes a matrix, not a table",
+    "corrected_example": "makes a covariance, not a table",
     "PrivateGraphicalLassoStable": "draws halves of the rows, and adds nothing to them",
 }
 

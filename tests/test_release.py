@@ -94,6 +94,12 @@ def test_a_promise_of_nothing_and_the_smallest_are_printed():
     assert Guarantee(1.0, "cell").delta(100.0) > 0 == Guarantee(0.0, "cell").delta(100.0)
 
 
+@pytest.mark.parametrize("neighbors", ["row", "zero-out", None, ["record"]])
+def test_a_relation_nobody_knows_is_refused(neighbors):
+    with pytest.raises(InputError, match="neighbors=.*give one of"):
+        Guarantee(1.0, neighbors)
+
+
 def test_guarantees_compose_only_for_one_relation():
     first, second = Guarantee(3.0, "record"), Guarantee(4.0, "record")
     assert first.compose(second) == Guarantee(5.0, "record")
