@@ -26,6 +26,7 @@ from privglasso.solvers import (
     kkt_residual,
     objective,
 )
+from privglasso.synthetic import corrected_example
 from privglasso.validation import InputError
 
 DEMO = np.array([[0.5, 0.8], [0.8, 0.5]])
@@ -183,6 +184,38 @@ def test_a_start_changes_the_work_not_the_answer():
         assert np.abs(cold.precision - warm.precision).max() < 1e-5
     again = graphical_lasso(S, 0.1, start=cold)
     assert again.n_iter <= 2
+
+
+@pytest.mark.parametrize("solver", ["admm", "block_descent"])
+def test_a_path_starts_each_penalty_where_the_last_one_ended(solver):
+    for seed in range(6):
+        S = corrected_example(12, 30, seed)
+        alpha = 1.5 * min_feasible_alpha(S).upper + 0.2
+        path = graphical_lasso_path(S, [1.001 * alpha, alpha], solver=solver, tol=1e-9)
+        assert path[1].n_iter < graphical_lasso(S, alpha, solver=solver, tol=1e-9).n_iter
+
+
+@pytest.mark.parametrize("solver", ["admm", "block_descent"])
+def test_a_path_of_a_textbook_solver_is_the_descents(solver):
+    for seed in range(3):
+        S = corrected_example(12, 30, seed)
+        alphas = [factor * min_feasible_alpha(S).upper for factor in (5, 2, 1.1)]
+        for theirs, ours in zip(*(graphical_lasso_path(S, alphas, solver=s, tol=1e-10) for s in (solver, "descent")),
+                                strict=True):
+            assert theirs.dual_gap <= 1.2e-9 and np.allclose(theirs.precision, ours.precision, atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_two_unfinished_pairs_the_better_is_kept(seed):
+    S = corrected_example(12, 30, seed)
+    alpha = 1.5 * min_feasible_alpha(S).upper + 0.2
+    block, near = solvers._blocks(S, None, True, 0.0)[0], graphical_lasso(S, alpha, tol=1e-6)
+    dual = near.dual_covariance
+    for precision, passes in ((near.precision, 9), (np.diag(1 / np.diag(dual)), 1)):
+        pair = precision, dual, [0.0, dual_gap(S, alpha, precision, dual), passes, 0.0]
+        other = solvers._by_directions(block, alpha, dual, precision, 1e-14, 5)
+        kept = solvers._after_descent(block, alpha, pair, 1e-14, 5)
+        assert kept[2][1] == min(pair[2][1], other[2][1])
 
 
 def test_stopping_early_warns_with_the_gap():
