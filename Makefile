@@ -45,8 +45,9 @@ docs: $(VENV)/.dev  ## build the book as a site in _docs/html
 lab: $(VENV)/.dev  ## read and rerun the book in JupyterLab
 	$(BIN)/jupyter lab nbs
 
-check: $(VENV)/.dev  ## lint; export, outputs and README in sync
+check: $(VENV)/.dev  ## lint; layers; export, outputs and README in sync
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports
 	$(BIN)/pytest -n $(WORKERS) tests/test_book.py
 
 refresh: $(VENV)/.dev  ## export the package, rerun and save every chapter, make README anew
@@ -59,8 +60,8 @@ reproduce: $(VENV)/.core  ## run the long computations, write data/results/*.csv
 	$(BIN)/privglasso reproduce --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
 
 bench: $(VENV)/.dev  ## measure against the peers that are here, write data/results/benchmark_*.csv; ONLY=noise for a part
-	$(BIN)/python -c 'from privglasso.benchmarks import bench; bench($(if $(ONLY),only="$(ONLY)"))'
+	$(BIN)/python -c 'from privglasso.experiments.benchmarks import bench; bench($(if $(ONLY),only="$(ONLY)"))'
 
 grid: $(BIN)/python  ## simulate the embedded power grids again (about three minutes)
 	@$(call INSTALL,-e '.[grid]')
-	$(BIN)/python -c 'from privglasso.datasets import write_grid11, write_grid115; write_grid11(); write_grid115()'
+	$(BIN)/python -c 'from privglasso.data_sets.grids import write_grid11, write_grid115; write_grid11(); write_grid115()'

@@ -49,14 +49,20 @@ def link_target(path, nbs, source):
         copy = source / "files" / file.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
-        return Path(os.path.relpath(copy, source / path.relative_to(nbs).parent)).as_posix()
+        return Path(
+            os.path.relpath(copy, source / path.relative_to(nbs).parent)
+        ).as_posix()
 
     return target
 
 
 def toctree(caption, entries):
     "A toctree for the sidebar alone, as MyST."
-    return f"```{{toctree}}\n:caption: {caption}\n:hidden:\n\n" + "\n".join(entries) + "\n```\n"
+    return (
+        f"```{{toctree}}\n:caption: {caption}\n:hidden:\n\n"
+        + "\n".join(entries)
+        + "\n```\n"
+    )
 
 
 def contents(paths, nbs):
@@ -72,14 +78,25 @@ def contents(paths, nbs):
 def handed_on(title):
     "What a module offers but another defines: it is described there."
     module = importlib.import_module(title)
-    return [name for name in module.__all__ if getattr(getattr(module, name), "__module__", title) != title]
+    return [
+        name
+        for name in module.__all__
+        if getattr(getattr(module, name), "__module__", title) != title
+    ]
 
 
 def foreign_bases(title):
     "The bases of a module's classes that are not ours: the methods that come from them are not listed."
     module = importlib.import_module(title)
     kinds = filter(inspect.isclass, (getattr(module, name) for name in module.__all__))
-    return sorted({base.__name__ for kind in kinds for base in kind.__mro__ if "privglasso" not in base.__module__})
+    return sorted(
+        {
+            base.__name__
+            for kind in kinds
+            for base in kind.__mro__
+            if "privglasso" not in base.__module__
+        }
+    )
 
 
 def api_page(module, chapter):
@@ -87,20 +104,24 @@ def api_page(module, chapter):
     title = f"privglasso.{module}"
     excluded, foreign = ", ".join(handed_on(title)), ", ".join(foreign_bases(title))
     return (
-        f"{title}\n{'=' * len(title)}\n\nDerived, tested and drawn in the chapter :doc:`/{chapter}`.\n\n"
-        f".. automodule:: {title}\n   :members:\n   :inherited-members: {foreign}\n   :exclude-members: {excluded}\n"
-        "   :member-order: bysource\n"
+        f"{title}\n{'=' * len(title)}\n\nDerived, tested and drawn in the chapter"
+        f" :doc:`/{chapter}`.\n\n.. automodule:: {title}\n   :members:\n  "
+        f" :inherited-members: {foreign}\n   :exclude-members: {excluded}\n  "
+        " :member-order: bysource\n"
     )
 
 
 def api_index(rows):
     "The list of modules with the chapter each comes from, as reStructuredText."
-    table = "".join(f"   * - :doc:`{module}`\n     - :doc:`/{chapter}`\n" for module, chapter in rows)
+    table = "".join(
+        f"   * - :doc:`{module}`\n     - :doc:`/{chapter}`\n"
+        for module, chapter in rows
+    )
     tree = "".join(f"   {module}\n" for module, _ in rows)
     return (
-        "API reference\n=============\n\nA module and the chapter it is exported from have the same name.\n\n"
-        f".. list-table::\n   :header-rows: 1\n\n   * - Module\n     - Chapter\n{table}\n"
-        f".. toctree::\n   :hidden:\n\n{tree}"
+        "API reference\n=============\n\nA module and the chapter it is exported from"
+        " have the same name.\n\n.. list-table::\n   :header-rows: 1\n\n   * -"
+        f" Module\n     - Chapter\n{table}\n.. toctree::\n   :hidden:\n\n{tree}"
     )
 
 
@@ -114,19 +135,40 @@ def write_source(nbs, source):
             reference.append((module, name.with_suffix("").as_posix()))
         notebook = process(notebook, symbols, link_target(path, nbs, source))
         if path.name == "index.ipynb":
-            notebook.cells.append(nbformat.v4.new_markdown_cell(contents(paths, nbs), id="contents"))
+            notebook.cells.append(
+                nbformat.v4.new_markdown_cell(contents(paths, nbs), id="contents")
+            )
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, source / name)
     (source / "api").mkdir()
     (source / "api/index.rst").write_text(api_index(reference), encoding="utf-8")
     for module, chapter in reference:
-        (source / f"api/{module}.rst").write_text(api_page(module, chapter), encoding="utf-8")
+        (source / f"api/{module}.rst").write_text(
+            api_page(module, chapter), encoding="utf-8"
+        )
 
 
 def run_sphinx(out):
     "Render `out`/source into `out`/html; the exit code is Sphinx's."
-    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-E"]
-    folders = ["-c", ROOT / "docs", "-d", out / "doctrees", out / "source", out / "html"]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-b",
+        "html",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-E",
+    ]
+    folders = [
+        "-c",
+        ROOT / "docs",
+        "-d",
+        out / "doctrees",
+        out / "source",
+        out / "html",
+    ]
     return subprocess.run([*command, *folders], check=False).returncode
 
 
@@ -135,7 +177,11 @@ def build(nbs, out):
     shutil.rmtree(out, ignore_errors=True)
     write_source(nbs, out / "source")
     code = run_sphinx(out)
-    print(f"the book is in {out / 'html/index.html'}" if code == 0 else "the book has the faults named above")
+    print(
+        f"the book is in {out / 'html/index.html'}"
+        if code == 0
+        else "the book has the faults named above"
+    )
     return code
 
 

@@ -33,7 +33,9 @@ myst_heading_anchors = 3
 # the text in single backticks of a docstring is a name: a link if the book exports it, plain code if not
 default_role = "py:obj"
 autodoc_typehints = "none"
-autodoc_mock_imports = [name for name in ("pandapower", "dask", "distributed") if find_spec(name) is None]
+autodoc_mock_imports = [
+    name for name in ("pandapower", "dask", "distributed") if find_spec(name) is None
+]
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False

@@ -8,10 +8,16 @@ from fastcore.docments import docments
 from myst_parser.mocking import MockRSTParser
 from sphinx.util.docutils import SphinxDirective
 
-RETURNED = re.compile(r"^\s*\).*:\s+#\s*(.+)$", re.MULTILINE)  # the comment behind a signature's last line
-SEVERAL = re.compile(r"(:ivar|:vartype) ([^:]+,[^:]+):(.*)", re.DOTALL)  # attributes described together
+RETURNED = re.compile(
+    r"^\s*\).*:\s+#\s*(.+)$", re.MULTILINE
+)  # the comment behind a signature's last line
+SEVERAL = re.compile(
+    r"(:ivar|:vartype) ([^:]+,[^:]+):(.*)", re.DOTALL
+)  # attributes described together
 LITERAL_OR_FORMULA = re.compile(r"(``.*?``|`[^`]*`|\$[^$]+\$)")
-SPECIAL = re.compile(r"(?<!\\)\||(?<=\w)_(?!\w)")  # a substitution, or a reference such as alpha_
+SPECIAL = re.compile(
+    r"(?<!\\)\||(?<=\w)_(?!\w)"
+)  # a substitution, or a reference such as alpha_
 
 
 def split_attributes(app, what, name, obj, options, lines):
@@ -19,20 +25,34 @@ def split_attributes(app, what, name, obj, options, lines):
     fields = re.split(r"\n(?=\S)", "\n".join(lines))
     split = [SEVERAL.match(field) for field in fields]
     lines[:] = "\n".join(
-        "\n".join(f"{found[1]} {each.strip()}:{found[3]}" for each in found[2].split(",")) if found else field
+        (
+            "\n".join(
+                f"{found[1]} {each.strip()}:{found[3]}" for each in found[2].split(",")
+            )
+            if found
+            else field
+        )
         for found, field in zip(split, fields, strict=True)
     ).split("\n")
 
 
 def add_docments(app, what, name, obj, options, lines):
     "Comments beside the arguments become the fields Parameters and Returns, unless the docstring has its own."
-    if what not in {"function", "method"} or any(line.startswith((":param", ":returns")) for line in lines):
+    if what not in {"function", "method"} or any(
+        line.startswith((":param", ":returns")) for line in lines
+    ):
         return
-    comments = {name: text for name, text in docments(obj).items() if text and name != "return"}
+    comments = {
+        name: text for name, text in docments(obj).items() if text and name != "return"
+    }
     fields = [f":param {name}: {text}" for name, text in comments.items()]
     if returned := RETURNED.search(inspect.getsource(obj)):
         fields.append(f":returns: {returned[1]}")
-    sections = [number for number, line in enumerate(lines) if line.startswith((":", ".. rubric::"))]
+    sections = [
+        number
+        for number, line in enumerate(lines)
+        if line.startswith((":", ".. rubric::"))
+    ]
     at = sections[0] if sections else len(lines)
     lines[at:at] = ["", *fields, ""] if fields else []
 
@@ -45,8 +65,12 @@ def escape_prose(app, what, name, obj, options, lines):
         field, prose = re.match(r"(\s*:[^:`]+:)?(.*)", line).groups("")
         spans = LITERAL_OR_FORMULA.split(prose)
         spans[::2] = [SPECIAL.sub(r"\\\g<0>", span) for span in spans[::2]]
-        spans[1::2] = [f":math:`{span[1:-1]}`" if span[0] == "$" else span for span in spans[1::2]]
-        lines[number] = SPECIAL.sub(r"\\\g<0>", field) + plain_type(field, "".join(spans))
+        spans[1::2] = [
+            f":math:`{span[1:-1]}`" if span[0] == "$" else span for span in spans[1::2]
+        ]
+        lines[number] = SPECIAL.sub(r"\\\g<0>", field) + plain_type(
+            field, "".join(spans)
+        )
 
 
 def plain_type(field, text):
@@ -66,7 +90,9 @@ class ReStructuredText(SphinxDirective):
 
     def run(self):
         "Parse the content into nodes."
-        document = new_document(self.state.document["source"], self.state.document.settings)
+        document = new_document(
+            self.state.document["source"], self.state.document.settings
+        )
         document.reporter = self.state.document.reporter
         MockRSTParser().parse("\n".join(self.content), document)
         return document.children

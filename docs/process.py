@@ -8,7 +8,9 @@ nothing of Sphinx's run and touch no file, so that they can be tested on three c
 import ast
 import re
 
-LONGEST_OPEN_SOURCE = 20  # lines; a longer exported cell is folded, below its signature and docstring
+LONGEST_OPEN_SOURCE = (
+    20  # lines; a longer exported cell is folded, below its signature and docstring
+)
 DIRECTIVE = re.compile(r"#\s*\|\s*([\w-]+)\s*:?\s*(.*)")
 DROPPED = {"hide", "default_exp"}
 EXPORTING = {"export", "exports", "exporti"}
@@ -18,7 +20,8 @@ LINK = r"(?P<open>!?\[(?P<text>[^\]]*)\]\()(?!\w+:|\#|/)(?P<path>[^)\s\#]+)(?P<r
 RELATIVE_LINK = re.compile(f"{OPAQUE}|{LINK}|`[^`]*`", re.DOTALL | re.MULTILINE)
 # links and headings are stepped over as well; what is left in single backticks may be a name
 NAME = re.compile(
-    rf"{OPAQUE}|!?\[[^\]]*\]\([^)]*\)|^\#+ .*?$|(?<![`}}])`(?P<name>[A-Za-z_][\w.]*)(?P<call>\([^`<>]*\))?`",
+    rf"{OPAQUE}|!?\[[^\]]*\]\([^)]*\)|^\#+"
+    r" .*?$|(?<![`}])`(?P<name>[A-Za-z_][\w.]*)(?P<call>\([^`<>]*\))?`",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -49,7 +52,11 @@ def is_shown(cell):
 
 def module_of(notebook):
     "The name of the module a notebook exports to, or None."
-    directives = (split_directives(cell.source)[0] for cell in notebook.cells if cell.cell_type == "code")
+    directives = (
+        split_directives(cell.source)[0]
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    )
     return next((d["default_exp"] for d in directives if "default_exp" in d), None)
 
 
@@ -70,14 +77,20 @@ def defined_names(code):
 def only_imports(code):
     "Whether a cell does nothing but import."
     found = statements(code)
-    return bool(found) and all(isinstance(node, ast.Import | ast.ImportFrom) for node in found)
+    return bool(found) and all(
+        isinstance(node, ast.Import | ast.ImportFrom) for node in found
+    )
 
 
 def figure_title(code):
     "The titles a cell gives to its figures, joined; the part of an f-string that is computed becomes an ellipsis."
     found = []
     for node in ast.walk(ast.Module(statements(code), [])):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in {"set_title", "suptitle", "title"}:
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in {
+            "set_title",
+            "suptitle",
+            "title",
+        }:
             found += node.args[:1]
         if isinstance(node, ast.Call):
             found += [k.value for k in node.keywords if k.arg == "title"]
@@ -96,12 +109,20 @@ def _text(node):
 
 def has_figure(cell):
     "Whether a code cell's outputs hold an image."
-    return any(kind.startswith("image/") for out in cell.outputs for kind in out.get("data", {}))
+    return any(
+        kind.startswith("image/")
+        for out in cell.outputs
+        for kind in out.get("data", {})
+    )
 
 
 def is_progress_bar(output):
     "Whether an output is what a progress bar left behind."
-    return output.output_type == "stream" and output.name == "stderr" and "%|" in output.text
+    return (
+        output.output_type == "stream"
+        and output.name == "stderr"
+        and "%|" in output.text
+    )
 
 
 def name_index(symbols):
@@ -163,7 +184,9 @@ def markdown_cell(cell, text):
 def show_code(cell, module, heading):
     "A code cell as the reader sees it, as a list of cells: what introduces an exported one, then the source."
     directives, code = split_directives(cell.source)
-    cell.source, cell.outputs = code, [out for out in cell.outputs if not is_progress_bar(out)]
+    cell.source, cell.outputs = code, [
+        out for out in cell.outputs if not is_progress_bar(out)
+    ]
     names = defined_names(code)
     exported = bool(EXPORTING & directives.keys())
     folded = is_on(directives, "code-fold") or only_imports(code)
@@ -178,8 +201,15 @@ def show_code(cell, module, heading):
     summary = directives.get("code-summary") or folded_as(code, names, exported)
     rendering = {"code_prompt_show": summary, "code_prompt_hide": summary}
     if has_figure(cell):
-        rendering["image"] = {"alt": directives.get("fig-alt") or figure_title(code) or f"Figure: {heading}"}
-    cell.metadata = {"tags": [tag for tag, on in tags.items() if on], "mystnb": rendering}
+        rendering["image"] = {
+            "alt": (
+                directives.get("fig-alt") or figure_title(code) or f"Figure: {heading}"
+            )
+        }
+    cell.metadata = {
+        "tags": [tag for tag, on in tags.items() if on],
+        "mystnb": rendering,
+    }
     public = [name for name in names if not name.startswith("_")]
     if not exported or not public:
         return [cell]
@@ -196,10 +226,15 @@ def folded_as(code, names, exported):
 def introduce(names, code, module, folded):
     "Above folded source stand signature and docstring; above open source, which has both, only a link."
     if not folded:
-        return "{.api-link}\n" + " ".join(f"{{py:obj}}`{name} <privglasso.{module}.{name}>`" for name in names)
+        return "{.api-link}\n" + " ".join(
+            f"{{py:obj}}`{name} <privglasso.{module}.{name}>`" for name in names
+        )
     classes = {node.name for node in statements(code) if isinstance(node, ast.ClassDef)}
     kinds = {name: "autoclass" if name in classes else "autofunction" for name in names}
-    blocks = [f".. {kind}:: privglasso.{module}.{name}\n   :no-index:\n" for name, kind in kinds.items()]
+    blocks = [
+        f".. {kind}:: privglasso.{module}.{name}\n   :no-index:\n"
+        for name, kind in kinds.items()
+    ]
     return "```{rst}\n" + "\n".join(blocks) + "```"
 
 
@@ -228,7 +263,9 @@ def process(notebook, symbols, target):
         text = link_names(relink(cell.source, target), index, module)
         cells.append(markdown_cell(cell, style_blockquotes(text)))
     notebook.cells = cells
-    notebook.metadata = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    notebook.metadata = {
+        "language_info": {"name": "python", "pygments_lexer": "ipython3"}
+    }
     for number, cell in enumerate(cells):
         cell.id = f"cell-{number}"
     return notebook

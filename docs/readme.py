@@ -31,7 +31,11 @@ def figure(data, code, directives, files):
     "Keep an image in `files` under its name there, and return the Markdown that shows it."
     kind = "svg" if "image/svg+xml" in data else "png"
     name = f"{IMAGES}/index_{len(files) + 1}.{kind}"
-    content = data["image/svg+xml"].encode() if kind == "svg" else base64.b64decode(data["image/png"])
+    content = (
+        data["image/svg+xml"].encode()
+        if kind == "svg"
+        else base64.b64decode(data["image/png"])
+    )
     files[name] = content
     return f"![{directives.get('fig-alt') or figure_title(code)}]({name})"
 
@@ -43,7 +47,9 @@ def show_output(output, code, directives, files):
     data = output.get("data", {})
     if "image/svg+xml" in data or "image/png" in data:
         return figure(data, code, directives, files)
-    return data["text/markdown"] if "text/markdown" in data else fenced(data["text/plain"])
+    return (
+        data["text/markdown"] if "text/markdown" in data else fenced(data["text/plain"])
+    )
 
 
 def show_cell(cell, files):
@@ -61,7 +67,11 @@ def show_cell(cell, files):
 def render(notebook):
     "{path from the top of the repository: content} of README.md and its figures."
     files = {}
-    blocks = [block for cell in filter(is_shown, notebook.cells) for block in show_cell(cell, files)]
+    blocks = [
+        block
+        for cell in filter(is_shown, notebook.cells)
+        for block in show_cell(cell, files)
+    ]
     return {**files, "README.md": ("\n\n".join(blocks) + "\n").encode()}
 
 
@@ -71,8 +81,13 @@ def stale(files, root):
     def content(path):
         return path.read_bytes() if path.exists() else None
 
-    kept = {path.relative_to(root).as_posix() for path in (root / IMAGES).glob("index_*")}
-    return sorted({name for name, new in files.items() if content(root / name) != new} | kept - files.keys())
+    kept = {
+        path.relative_to(root).as_posix() for path in (root / IMAGES).glob("index_*")
+    }
+    return sorted(
+        {name for name, new in files.items() if content(root / name) != new}
+        | kept - files.keys()
+    )
 
 
 def write(files, root):
@@ -86,13 +101,21 @@ def write(files, root):
 def main():
     "Write or check; return the exit code."
     parser = argparse.ArgumentParser(description="Make README.md from nbs/index.ipynb.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if README.md is out of date")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; exit with 1 if README.md is out of date",
+    )
     files = render(nbformat.read(ROOT / "nbs/index.ipynb", as_version=4))
     if not parser.parse_args().check:
         write(files, ROOT)
         return 0
     if old := stale(files, ROOT):
-        print(f"out of date with nbs/index.ipynb: {', '.join(old)}; run python docs/readme.py", file=sys.stderr)
+        print(
+            f"out of date with nbs/index.ipynb: {', '.join(old)}; run python"
+            " docs/readme.py",
+            file=sys.stderr,
+        )
     return int(bool(old))
 
 

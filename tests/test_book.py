@@ -24,10 +24,14 @@ import readme  # noqa: E402
 
 CHAPTERS = sorted((ROOT / "nbs").glob("[0-9]_*/[0-9][0-9]_*.ipynb"))
 NOTEBOOKS = sorted((ROOT / "nbs").rglob("[!.]*.ipynb"))
-MODULES = sorted(path for path in (ROOT / "privglasso").glob("*.py") if not path.name.startswith("_"))
+MODULES = sorted(
+    path for path in (ROOT / "privglasso").glob("*.py") if not path.name.startswith("_")
+)
 HEAVY = {"pandas", "sklearn", "matplotlib", "seaborn", "numba", "networkx"}
 KILOBYTE = 1000
-ABSOLUTE_PATH = re.compile(r"""(?:^|[\s"'(=])(/(?:[\w.+-]+/)+[\w.+-]+|[A-Z]:\\\w+)""", re.MULTILINE)
+ABSOLUTE_PATH = re.compile(
+    r"""(?:^|[\s"'(=])(/(?:[\w.+-]+/)+[\w.+-]+|[A-Z]:\\\w+)""", re.MULTILINE
+)
 
 
 def read(path):
@@ -42,20 +46,30 @@ def name_of(path):
 
 def contents(folder):
     "{relative path: bytes} of a folder's files, without what Python leaves behind."
-    files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    files = (
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    )
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def changed(before, after):
     "Names of the files that are not the same in both."
-    return sorted(name for name in before | after if before.get(name) != after.get(name))
+    return sorted(
+        name for name in before | after if before.get(name) != after.get(name)
+    )
 
 
 @pytest.fixture
 def clone(tmp_path):
     "A copy of what nbdev reads and writes, so that no test can change the book."
     for name in ("nbs", "privglasso"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        shutil.copytree(
+            ROOT / name,
+            tmp_path / name,
+            ignore=shutil.ignore_patterns("__pycache__", ".*"),
+        )
     for name in ("pyproject.toml", "settings.ini", "README.md"):
         shutil.copyfile(ROOT / name, tmp_path / name)
     return tmp_path
@@ -78,7 +92,9 @@ def test_modules_are_what_the_notebooks_export(clone):
 
 def test_an_edited_module_is_noticed(clone):
     module = clone / "privglasso/validation.py"
-    module.write_text(module.read_text(encoding="utf-8") + "\nEDITED = True\n", encoding="utf-8")
+    module.write_text(
+        module.read_text(encoding="utf-8") + "\nEDITED = True\n", encoding="utf-8"
+    )
     before = contents(clone / "privglasso")
     run_tool("nbdev-export", clone)
     assert changed(before, contents(clone / "privglasso")) == ["validation.py"]
@@ -101,7 +117,14 @@ def test_readme_is_the_index():
 def python(code, folder, **environment):
     "What a fresh interpreter prints, run in `folder`."
     run = [sys.executable, "-c", code]
-    result = subprocess.run(run, cwd=folder, env=os.environ | environment, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        run,
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr
     return result.stdout.strip()
 
@@ -128,11 +151,17 @@ def imported_modules(source):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            home = "privglasso" + ("." + node.module if node.module else "") if node.level else node.module
+            home = (
+                "privglasso" + ("." + node.module if node.module else "")
+                if node.level
+                else node.module
+            )
             names = [f"{home}.{alias.name}" for alias in node.names]
         else:
             continue
-        yield from (name.split(".")[1] for name in names if name.startswith("privglasso."))
+        yield from (
+            name.split(".")[1] for name in names if name.startswith("privglasso.")
+        )
 
 
 def backward_imports(module, source, order):
@@ -194,7 +223,10 @@ def test_public_names_have_docstrings(path):
 
 
 def test_a_missing_docstring_is_noticed():
-    source = 'class A:\n    "Yes."\n    def fit(self): pass\n    def _f(self): pass\ndef g(): pass'
+    source = (
+        'class A:\n    "Yes."\n    def fit(self): pass\n    def _f(self): pass\ndef'
+        " g(): pass"
+    )
     assert undocumented(source) == ["A.fit", "g"]
 
 
@@ -211,15 +243,25 @@ def answers_before_and_after_an_edit(folder, decorator):
     (package / "__init__.py").touch()
     shutil.copyfile(ROOT / "privglasso/kernels.py", package / "kernels.py")
     (package / "caller.py").write_text(
-        f"{decorator}\nfrom privglasso.called import called\n\n@compiled\ndef caller():\n    return called()\n"
+        f"{decorator}\nfrom privglasso.called import called\n\n@compiled\ndef"
+        " caller():\n    return called()\n"
     )
     answers = []
     for constant in (1, 20):
-        (package / "called.py").write_text(f"{decorator}\n\nC = {constant}\n\n@compiled\ndef called():\n    return C\n")
-        environment = {"NUMBA_CACHE_DIR": str(folder / "cache"), "NUMBA_DISABLE_JIT": "0"}
+        (package / "called.py").write_text(
+            f"{decorator}\n\nC = {constant}\n\n@compiled\ndef called():\n    return C\n"
+        )
+        environment = {
+            "NUMBA_CACHE_DIR": str(folder / "cache"),
+            "NUMBA_DISABLE_JIT": "0",
+        }
         code = "from privglasso.caller import caller; print(caller())"
-        answers.append(int(python(code, folder, PYTHONDONTWRITEBYTECODE="1", **environment)))
-    assert any((folder / "cache").rglob("*.nbc")), "nothing was cached, so nothing was tested"
+        answers.append(
+            int(python(code, folder, PYTHONDONTWRITEBYTECODE="1", **environment))
+        )
+    assert any(
+        (folder / "cache").rglob("*.nbc")
+    ), "nothing was cached, so nothing was tested"
     return answers
 
 
@@ -230,7 +272,10 @@ def test_no_stale_kernel_survives_an_edit(tmp_path):
 def test_numbas_own_cache_would_answer_stale(tmp_path):
     answers = answers_before_and_after_an_edit(tmp_path, NUMBAS)
     if answers == [1, 20]:
-        pytest.skip("this numba notices an edit in the other file: our own cache folder is no longer needed")
+        pytest.skip(
+            "this numba notices an edit in the other file: our own cache folder is no"
+            " longer needed"
+        )
     assert answers == [1, 1]
 
 
@@ -251,7 +296,10 @@ def faults(notebook):
                 found.append(f"cell {number} holds an error: {output.ename}")
             if process.is_progress_bar(output):
                 found.append(f"cell {number} holds a progress bar")
-            found += [f"cell {number} shows a path of one machine: {path}" for path in ABSOLUTE_PATH.findall(text)]
+            found += [
+                f"cell {number} shows a path of one machine: {path}"
+                for path in ABSOLUTE_PATH.findall(text)
+            ]
             if " at 0x" in text:
                 found.append(f"cell {number} shows a memory address")
     return found
@@ -267,66 +315,129 @@ def test_notebook_is_small(path):
     size = path.stat().st_size / KILOBYTE
     assert size < 250, "fewer or simpler figures"
     if size > 100:
-        warnings.warn(f"{path.name} has {size:.0f} KB; a chapter should stay under 100", stacklevel=1)
+        warnings.warn(
+            f"{path.name} has {size:.0f} KB; a chapter should stay under 100",
+            stacklevel=1,
+        )
 
 
 @pytest.mark.parametrize(
     ("cell", "fault"),
     [
-        (new_code_cell(outputs=[new_output("error", ename="ValueError", evalue="", traceback=[])]), "ValueError"),
-        (new_code_cell(outputs=[new_output("stream", name="stderr", text=" 50%|##  | 1/2")]), "progress bar"),
-        (new_code_cell(outputs=[new_output("stream", text="in /home/me/file.py")]), "/home/me/file.py"),
-        (new_code_cell(outputs=[new_output("execute_result", data={"text/plain": "<f at 0x7f>"})]), "address"),
-        (new_code_cell(outputs=[new_output("execute_result", data={"text/plain": "n/p, 1/2 and a/b/c"})]), None),
+        (
+            new_code_cell(
+                outputs=[
+                    new_output("error", ename="ValueError", evalue="", traceback=[])
+                ]
+            ),
+            "ValueError",
+        ),
+        (
+            new_code_cell(
+                outputs=[new_output("stream", name="stderr", text=" 50%|##  | 1/2")]
+            ),
+            "progress bar",
+        ),
+        (
+            new_code_cell(outputs=[new_output("stream", text="in /home/me/file.py")]),
+            "/home/me/file.py",
+        ),
+        (
+            new_code_cell(
+                outputs=[
+                    new_output("execute_result", data={"text/plain": "<f at 0x7f>"})
+                ]
+            ),
+            "address",
+        ),
+        (
+            new_code_cell(
+                outputs=[
+                    new_output(
+                        "execute_result", data={"text/plain": "n/p, 1/2 and a/b/c"}
+                    )
+                ]
+            ),
+            None,
+        ),
     ],
 )
 def test_faults_are_noticed(cell, fault):
-    found = faults(new_notebook(cells=[new_markdown_cell("# Title\n> Subtitle\n\nText"), cell]))
+    found = faults(
+        new_notebook(cells=[new_markdown_cell("# Title\n> Subtitle\n\nText"), cell])
+    )
     assert found == [] if fault is None else fault in found[0]
 
 
-@pytest.mark.parametrize("start", ["Title\n> Subtitle", "# Title\n\nText", "# Title\n> two\n> lines"])
+@pytest.mark.parametrize(
+    "start", ["Title\n> Subtitle", "# Title\n\nText", "# Title\n> two\n> lines"]
+)
 def test_a_missing_subtitle_is_noticed(start):
     assert len(faults(new_notebook(cells=[new_markdown_cell(start)]))) == 1
 
 
 def broken_links(text, folder):
     "Relative links that lead nowhere."
-    return [link for link in process.relative_links(text) if not (folder / link).exists()]
+    return [
+        link for link in process.relative_links(text) if not (folder / link).exists()
+    ]
 
 
 @pytest.mark.parametrize("path", [*NOTEBOOKS, ROOT / "README.md"], ids=name_of)
 def test_relative_links_lead_somewhere(path):
     texts = [path.read_text(encoding="utf-8")]
     if path.suffix == ".ipynb":
-        texts = [cell.source for cell in read(path).cells if cell.cell_type == "markdown"]
+        texts = [
+            cell.source for cell in read(path).cells if cell.cell_type == "markdown"
+        ]
     assert [link for text in texts for link in broken_links(text, path.parent)] == []
 
 
 def test_a_broken_link_is_noticed():
-    text = "[a](README.md) [b](none.md#top) [c](https://example.org) [d](#here) ![e](none.svg) $f[g](h)$ `[i](j)`"
+    text = (
+        "[a](README.md) [b](none.md#top) [c](https://example.org) [d](#here)"
+        " ![e](none.svg) $f[g](h)$ `[i](j)`"
+    )
     assert broken_links(text, ROOT) == ["none.md", "none.svg"]
 
 
 # rendered pages
 
 SYMBOLS = {
-    "privglasso.one": {"privglasso.one.f": 0, "privglasso.one.shared": 0, "privglasso.one.K.fit": 0},
+    "privglasso.one": {
+        "privglasso.one.f": 0,
+        "privglasso.one.shared": 0,
+        "privglasso.one.K.fit": 0,
+    },
     "privglasso.two": {"privglasso.two.shared": 0, "privglasso.two._hidden": 0},
 }
-SVG = new_output("display_data", data={"image/svg+xml": "<svg/>", "text/plain": "<Figure>"})
+SVG = new_output(
+    "display_data", data={"image/svg+xml": "<svg/>", "text/plain": "<Figure>"}
+)
 
 
 def rendered(*cells):
     "The cells a chapter exporting to module `one` is rendered as, without its title."
-    head = [new_markdown_cell("# Title\n> Subtitle\n\nText"), new_code_cell("#| default_exp one")]
-    notebook = process.process(new_notebook(cells=[*head, *cells]), SYMBOLS, lambda link: link)
+    head = [
+        new_markdown_cell("# Title\n> Subtitle\n\nText"),
+        new_code_cell("#| default_exp one"),
+    ]
+    notebook = process.process(
+        new_notebook(cells=[*head, *cells]), SYMBOLS, lambda link: link
+    )
     nbformat.validate(notebook)
     return notebook.cells[1:]
 
 
 @pytest.mark.parametrize(
-    "source", ["#| hide\nx = 1", "#| include: false\nx = 1", "#| slow\nx = 1", "#| default_exp one", "#| export\n\n"]
+    "source",
+    [
+        "#| hide\nx = 1",
+        "#| include: false\nx = 1",
+        "#| slow\nx = 1",
+        "#| default_exp one",
+        "#| export\n\n",
+    ],
 )
 def test_cells_a_reader_needs_not_see(source):
     assert rendered(new_code_cell(source)) == []
@@ -364,7 +475,9 @@ def test_code_fold_false_is_not_folded():
     ],
 )
 def test_figures_have_alternative_text(source, alt):
-    _, cell = rendered(new_markdown_cell("## Results"), new_code_cell(source, outputs=[SVG]))
+    _, cell = rendered(
+        new_markdown_cell("## Results"), new_code_cell(source, outputs=[SVG])
+    )
     assert cell.metadata.mystnb["image"]["alt"] == alt
 
 
@@ -377,7 +490,9 @@ def test_short_exported_source_stays_open_below_a_link():
 
 def test_long_exported_source_is_folded_below_its_docstring():
     body = "\n".join(f"    x = {i}" for i in range(20))
-    documented, cell = rendered(new_code_cell(f"#| export\nclass K:\n{body}\n\ndef f(): pass\n\ndef _g(): pass"))
+    documented, cell = rendered(
+        new_code_cell(f"#| export\nclass K:\n{body}\n\ndef f(): pass\n\ndef _g(): pass")
+    )
     assert ".. autoclass:: privglasso.one.K\n" in documented.source
     assert ".. autofunction:: privglasso.one.f\n" in documented.source
     assert "_g" not in documented.source
@@ -402,7 +517,17 @@ def test_names_become_links(text, link):
 
 @pytest.mark.parametrize(
     "text",
-    ["`g`", "`_hidden`", "``f``", "```\n`f`\n```", "[`f`](x.md)", "## The `f`", "$`f`$", "`f < 1`", "{code}`f`"],
+    [
+        "`g`",
+        "`_hidden`",
+        "``f``",
+        "```\n`f`\n```",
+        "[`f`](x.md)",
+        "## The `f`",
+        "$`f`$",
+        "`f < 1`",
+        "{code}`f`",
+    ],
 )
 def test_what_is_no_name_stays_as_it_is(text):
     assert rendered(new_markdown_cell(text))[0].source == text
@@ -410,35 +535,59 @@ def test_what_is_no_name_stays_as_it_is(text):
 
 def test_blockquotes_get_their_style():
     notebook = process.process(
-        new_notebook(cells=[new_markdown_cell("# T\n> S\n\nText\n\n> **Result.** True.\n\n> Other.")]), {}, str
+        new_notebook(
+            cells=[
+                new_markdown_cell("# T\n> S\n\nText\n\n> **Result.** True.\n\n> Other.")
+            ]
+        ),
+        {},
+        str,
     )
-    assert notebook.cells[0].source == (
-        "# T\n\n{.subtitle}\n> S\n\nText\n\n\n{.result}\n> **Result.** True.\n\n> Other."
+    assert (
+        notebook.cells[0].source
+        == "# T\n\n{.subtitle}\n> S\n\nText\n\n\n{.result}\n> **Result.** True.\n\n>"
+        " Other."
     )
 
 
 def test_relative_links_pass_through_the_target():
-    text = "[a](../x.csv) [b](folder/) [c](y.ipynb#top) [d](https://example.org/z) [e](#here)"
-    new = process.relink(text, lambda link: None if link.endswith("/") else f"files/{Path(link).name}")
-    assert new == "[a](files/x.csv) b [c](files/y.ipynb#top) [d](https://example.org/z) [e](#here)"
+    text = (
+        "[a](../x.csv) [b](folder/) [c](y.ipynb#top) [d](https://example.org/z)"
+        " [e](#here)"
+    )
+    new = process.relink(
+        text, lambda link: None if link.endswith("/") else f"files/{Path(link).name}"
+    )
+    assert (
+        new
+        == "[a](files/x.csv) b [c](files/y.ipynb#top) [d](https://example.org/z)"
+        " [e](#here)"
+    )
 
 
 def documented_by_comments(
-    x,  # (n, p) table
-    y=1,  # a number: |y| > 0
+    x, y=1  # (n, p) table  # a number: |y| > 0
 ):  # the answer: a float
     "Combine."
 
 
-FIELDS = ":param x: (n, p) table\n:param y: a number: |y| > 0\n:returns: the answer: a float"
+FIELDS = (
+    ":param x: (n, p) table\n:param y: a number: |y| > 0\n:returns: the answer: a float"
+)
 
 
 @pytest.mark.parametrize(
     ("docstring", "documented"),
     [
         ("Combine.", f"Combine.\n\n{FIELDS}\n"),
-        ("Combine.\n\n:raises ValueError: If so.", f"Combine.\n\n\n{FIELDS}\n\n:raises ValueError: If so."),
-        ("Combine.\n\n.. rubric:: Notes", f"Combine.\n\n\n{FIELDS}\n\n.. rubric:: Notes"),
+        (
+            "Combine.\n\n:raises ValueError: If so.",
+            f"Combine.\n\n\n{FIELDS}\n\n:raises ValueError: If so.",
+        ),
+        (
+            "Combine.\n\n.. rubric:: Notes",
+            f"Combine.\n\n\n{FIELDS}\n\n.. rubric:: Notes",
+        ),
         ("Combine.\n\n:param x: table", "Combine.\n\n:param x: table"),
     ],
 )
@@ -466,7 +615,15 @@ def test_prose_is_safe_for_restructuredtext(line, safe):
 
 
 def test_attributes_described_together_become_a_field_each():
-    lines = ["Fit.", "", ":ivar a_, b_: One", "    and two.", ":vartype a_, b_: arrays", ":ivar c_: alone, but", ""]
+    lines = [
+        "Fit.",
+        "",
+        ":ivar a_, b_: One",
+        "    and two.",
+        ":vartype a_, b_: arrays",
+        ":ivar c_: alone, but",
+        "",
+    ]
     docstrings.split_attributes(None, "class", "", None, None, lines)
     both = [":ivar a_: One", "    and two.", ":ivar b_: One", "    and two."]
     types = [":vartype a_: arrays", ":vartype b_: arrays"]
@@ -489,8 +646,10 @@ INDEX = new_notebook(
 def test_readme_shows_what_the_index_shows():
     files = readme.render(INDEX)
     assert files["docs/images/index_1.svg"] == b"<svg/>"
-    assert files["README.md"].decode() == (
-        "# T\n> S\n\n[a](nbs/0_ground/00_a.ipynb) [b](settings.ini)\n\n```python\nprint(1)\n```\n\n```\n1\n```\n\n"
+    assert (
+        files["README.md"].decode()
+        == "# T\n> S\n\n[a](nbs/0_ground/00_a.ipynb)"
+        " [b](settings.ini)\n\n```python\nprint(1)\n```\n\n```\n1\n```\n\n"
         '```python\nplt.title("Rises")\n```\n\n![Rises](docs/images/index_1.svg)\n'
     )
 

@@ -3,8 +3,25 @@
 import subprocess
 import sys
 
-BLOCKED = ["IPython", "matplotlib_inline", "nbdev", "fastcore", "execnb", "jupytext", "nbformat", "sphinx", "myst_nb",
-           "pytest", "hypothesis", "sympy", "mpmath", "opendp", "dp_accounting", "pandapower", "nilearn"]
+BLOCKED = [
+    "IPython",
+    "matplotlib_inline",
+    "nbdev",
+    "fastcore",
+    "execnb",
+    "jupytext",
+    "nbformat",
+    "sphinx",
+    "myst_nb",
+    "pytest",
+    "hypothesis",
+    "sympy",
+    "mpmath",
+    "opendp",
+    "dp_accounting",
+    "pandapower",
+    "nilearn",
+]
 
 PROGRAM = f"""
 import importlib, sys
@@ -27,6 +44,11 @@ run_demo("grid", sys.argv[1])
 
 
 def test_the_demonstration_runs_on_the_declared_dependencies(tmp_path):
-    run = subprocess.run([sys.executable, "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, timeout=300)
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert run.returncode == 0, run.stderr[-2000:]
     assert (tmp_path / "grid.svg").exists() and "if fixed beforehand" in run.stdout

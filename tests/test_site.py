@@ -27,16 +27,32 @@ sys.path.append(str(ROOT / "docs"))
 
 import process  # noqa: E402
 
-SPEC = importlib.util.spec_from_file_location("build_book", ROOT / "docs/build.py")  # "build" is somebody else's name
+SPEC = importlib.util.spec_from_file_location(
+    "build_book", ROOT / "docs/build.py"
+)  # "build" is somebody else's name
 build = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(build)
 
-pytestmark = pytest.mark.xdist_group("site")  # with --dist loadgroup, one worker builds for all
+pytestmark = pytest.mark.xdist_group(
+    "site"
+)  # with --dist loadgroup, one worker builds for all
 NBS = ROOT / "nbs"
-PAGES = ["index", *(path.relative_to(NBS).with_suffix("").as_posix() for path in build.chapters(NBS))]
-MODULES = [module for path in build.chapters(NBS) if (module := process.module_of(nbformat.read(path, as_version=4)))]
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine to look at the pages with")
+PAGES = [
+    "index",
+    *(path.relative_to(NBS).with_suffix("").as_posix() for path in build.chapters(NBS)),
+]
+MODULES = [
+    module
+    for path in build.chapters(NBS)
+    if (module := process.module_of(nbformat.read(path, as_version=4)))
+]
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+    None,
+)
+needs_browser = pytest.mark.skipif(
+    BROWSER is None, reason="no Chromium on this machine to look at the pages with"
+)
 SECONDS = 180  # until the browser is given up
 
 
@@ -69,9 +85,23 @@ class Page(HTMLParser):
             self.links.append(attrs["href"])
         if tag == "img":
             self.images.append(attrs)
-        if tag in {"script", "img", "iframe", "source", "video", "audio", "embed"} and attrs.get("src"):
+        if tag in {
+            "script",
+            "img",
+            "iframe",
+            "source",
+            "video",
+            "audio",
+            "embed",
+        } and attrs.get("src"):
             self.loaded.append(attrs["src"])
-        if tag == "link" and attrs.get("rel") not in {"canonical", "next", "prev", "search", "index"}:
+        if tag == "link" and attrs.get("rel") not in {
+            "canonical",
+            "next",
+            "prev",
+            "search",
+            "index",
+        }:
             self.loaded.append(attrs["href"])
 
 
@@ -79,7 +109,10 @@ class Page(HTMLParser):
 def pages(site):
     "{address from the top: Page} of the whole site."
     files = sorted(site.rglob("*.html"))
-    return {path.relative_to(site).as_posix(): Page(path.read_text(encoding="utf-8")) for path in files}
+    return {
+        path.relative_to(site).as_posix(): Page(path.read_text(encoding="utf-8"))
+        for path in files
+    }
 
 
 REMOTE_STYLE = re.compile(r"""(url\(|@import)\s*["']?(https?:)?//""")
@@ -87,49 +120,85 @@ REMOTE_STYLE = re.compile(r"""(url\(|@import)\s*["']?(https?:)?//""")
 
 def is_remote(address):
     "Whether an address leaves the site."
-    return bool(urlsplit(address).netloc) or urlsplit(address).scheme not in {"", "data", "mailto"}
+    return bool(urlsplit(address).netloc) or urlsplit(address).scheme not in {
+        "",
+        "data",
+        "mailto",
+    }
 
 
 def dead_links(pages, files):
     "Links that lead to no file, or to an anchor that the page they lead to does not have."
     dead = []
     for name, page in pages.items():
-        for link in filter(lambda link: not is_remote(link) and not link.startswith(("data:", "mailto:")), page.links):
+        for link in filter(
+            lambda link: not is_remote(link)
+            and not link.startswith(("data:", "mailto:")),
+            page.links,
+        ):
             path, anchor = urldefrag(link)
             path = urlsplit(path).path
-            target = os.path.normpath(Path(name).parent / unquote(path)) if path else name
-            known = target in files and (target not in pages or unquote(anchor) in pages[target].anchors)
+            target = (
+                os.path.normpath(Path(name).parent / unquote(path)) if path else name
+            )
+            known = target in files and (
+                target not in pages or unquote(anchor) in pages[target].anchors
+            )
             dead += [] if known else [f"{name} -> {link}"]
     return dead
 
 
 def test_links_and_anchors_lead_somewhere(site, pages):
-    files = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()
+    }
     assert sum(len(page.links) for page in pages.values()) > 1000
     assert dead_links(pages, files) == []
 
 
 def test_a_dead_link_is_noticed():
-    text = '<a id="x" href="#x"></a><a href="#y"><a href="b.html"><a href="a.html?q=1#x"><a href="https://e.org/">'
-    assert dead_links({"a.html": Page(text)}, {"a.html"}) == ["a.html -> #y", "a.html -> b.html"]
+    text = (
+        '<a id="x" href="#x"></a><a href="#y"><a href="b.html"><a'
+        ' href="a.html?q=1#x"><a href="https://e.org/">'
+    )
+    assert dead_links({"a.html": Page(text)}, {"a.html"}) == [
+        "a.html -> #y",
+        "a.html -> b.html",
+    ]
 
 
 def test_nothing_is_loaded_from_elsewhere(site, pages):
-    remote = [f"{name} <- {address}" for name, page in pages.items() for address in page.loaded if is_remote(address)]
-    styles = {path.name: path.read_text(encoding="utf-8") for path in site.rglob("*.css")}
+    remote = [
+        f"{name} <- {address}"
+        for name, page in pages.items()
+        for address in page.loaded
+        if is_remote(address)
+    ]
+    styles = {
+        path.name: path.read_text(encoding="utf-8") for path in site.rglob("*.css")
+    }
     assert remote == []
     assert [name for name, text in styles.items() if REMOTE_STYLE.search(text)] == []
 
 
 def test_a_remote_script_is_noticed():
-    page = Page('<script src="//cdn.org/x.js"></script><img src="a/b.svg"><link rel="stylesheet" href="https://c.org/s">')
+    page = Page(
+        '<script src="//cdn.org/x.js"></script><img src="a/b.svg"><link'
+        ' rel="stylesheet" href="https://c.org/s">'
+    )
     assert [is_remote(address) for address in page.loaded] == [True, False, True]
-    assert REMOTE_STYLE.search("@import url('https://fonts.org/a.css')") and not REMOTE_STYLE.search("url(data:x)")
+    assert REMOTE_STYLE.search(
+        "@import url('https://fonts.org/a.css')"
+    ) and not REMOTE_STYLE.search("url(data:x)")
 
 
 def test_every_image_has_words(pages):
-    silent = [f"{name}: {image.get('src')}" for name, page in pages.items() for image in page.images
-              if not image.get("alt", "").strip() or image["alt"] == image.get("src")]
+    silent = [
+        f"{name}: {image.get('src')}"
+        for name, page in pages.items()
+        for image in page.images
+        if not image.get("alt", "").strip() or image["alt"] == image.get("src")
+    ]
     assert silent == []
     assert sum(len(page.images) for page in pages.values()) > 20
 
@@ -140,9 +209,16 @@ PENDING = {}
 
 def test_figures_have_words_of_their_own(pages):
     "A figure's text says what is seen; the heading above it is only the last resort of the build."
-    wordless = {name for name, page in pages.items() for image in page.images if image["alt"].startswith("Figure: ")}
+    wordless = {
+        name
+        for name, page in pages.items()
+        for image in page.images
+        if image["alt"].startswith("Figure: ")
+    }
     chapters = {Path(name).stem[3:] for name in wordless}
-    assert chapters - PENDING.keys() == set(), "give the figure a title or a #| fig-alt:"
+    assert (
+        chapters - PENDING.keys() == set()
+    ), "give the figure a title or a #| fig-alt:"
     assert PENDING.keys() - chapters == set(), "strike it from PENDING"
 
 
@@ -155,8 +231,14 @@ def test_every_chapter_is_in_the_sidebar(pages, page):
 @pytest.mark.parametrize("module", MODULES)
 def test_every_module_has_its_reference_and_sources(pages, module):
     page = pages[f"api/{module}.html"]
-    sources = [link for link in page.links if link.startswith(f"../_modules/privglasso/{module}.html#")]
-    assert sources or not any(anchor.startswith(f"privglasso.{module}.") for anchor in page.anchors)
+    sources = [
+        link
+        for link in page.links
+        if link.startswith(f"../_modules/privglasso/{module}.html#")
+    ]
+    assert sources or not any(
+        anchor.startswith(f"privglasso.{module}.") for anchor in page.anchors
+    )
 
 
 # what a browser sees
@@ -250,7 +332,12 @@ async function colours(address) {
 </script></body>"""
 
 # a term, and the module whose chapter must be among what the search finds
-TERMS = {"Neyman": "gdp", "Poisson": "discrete_gaussian", "clipped": "release", "witness": "feasibility"}
+TERMS = {
+    "Neyman": "gdp",
+    "Poisson": "discrete_gaussian",
+    "clipped": "release",
+    "witness": "feasibility",
+}
 
 
 class Server(ThreadingHTTPServer):
@@ -260,7 +347,12 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, folder, asked):
         super().__init__(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-        self.asked, self.seen, self.missing, self.done = asked, None, [], threading.Event()
+        self.asked, self.seen, self.missing, self.done = (
+            asked,
+            None,
+            [],
+            threading.Event(),
+        )
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -274,13 +366,18 @@ class Handler(SimpleHTTPRequestHandler):
         elif self.path == "/asked.json":
             self._send(json.dumps(self.server.asked), "application/json")
         elif path.suffix == ".html" and path.is_file():
-            self._send(path.read_text(encoding="utf-8").replace("<head>", "<head>" + EARLY, 1), "text/html")
+            self._send(
+                path.read_text(encoding="utf-8").replace("<head>", "<head>" + EARLY, 1),
+                "text/html",
+            )
         else:
             super().do_GET()
 
     def do_POST(self):
         "Keep the browser's report."
-        self.server.seen = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.seen = json.loads(
+            self.rfile.read(int(self.headers["Content-Length"]))
+        )
         self._send("{}", "application/json")
         self.server.done.set()
 
@@ -303,16 +400,31 @@ class Handler(SimpleHTTPRequestHandler):
 
 def run_browser(address, profile, done):
     "Open an address without a network, and close the browser when `done` is set or time is up."
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-             "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
-             "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--user-data-dir={profile}"]
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-sync",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-dev-shm-usage",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+        f"--user-data-dir={profile}",
+    ]
     browser = subprocess.Popen(
-        [BROWSER, *flags, address], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        [BROWSER, *flags, address],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     try:
         return done.wait(SECONDS)
     finally:
-        os.killpg(browser.pid, signal.SIGKILL)  # the group holds the browser's own processes and nothing else
+        os.killpg(
+            browser.pid, signal.SIGKILL
+        )  # the group holds the browser's own processes and nothing else
         browser.wait()
 
 
@@ -321,12 +433,19 @@ def seen(site, tmp_path_factory):
     "What the browser reports of all pages."
     if BROWSER is None:
         pytest.skip("no Chromium on this machine to look at the pages with")
-    asked = {"pages": [f"{page}.html" for page in PAGES] + [f"api/{m}.html" for m in MODULES], "terms": list(TERMS)}
+    asked = {
+        "pages": (
+            [f"{page}.html" for page in PAGES] + [f"api/{m}.html" for m in MODULES]
+        ),
+        "terms": list(TERMS),
+    }
     with Server(site, asked) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/driver.html"
         try:
-            assert run_browser(address, tmp_path_factory.mktemp("profile"), server.done), "the browser said nothing"
+            assert run_browser(
+                address, tmp_path_factory.mktemp("profile"), server.done
+            ), "the browser said nothing"
         finally:
             server.shutdown()
         assert "driver" not in server.seen, server.seen["driver"]
@@ -334,13 +453,18 @@ def seen(site, tmp_path_factory):
 
 
 @needs_browser
-@pytest.mark.parametrize("page", [f"{page}.html" for page in PAGES] + [f"api/{module}.html" for module in MODULES])
+@pytest.mark.parametrize(
+    "page",
+    [f"{page}.html" for page in PAGES] + [f"api/{module}.html" for module in MODULES],
+)
 def test_a_page_is_what_it_should_be(seen, page):
     looked = seen["pages"][page]
     assert looked["faults"] == [], "the console complains"
     assert looked["elsewhere"] == [], "the page loads something from elsewhere"
     assert looked["raw"] == [], "mathematics stands unrendered"
-    assert looked["rendered"] == looked["formulas"] and looked["failed"] == 0, "mathematics could not be rendered"
+    assert (
+        looked["rendered"] == looked["formulas"] and looked["failed"] == 0
+    ), "mathematics could not be rendered"
     assert looked["blank"] == [], "figures are not visible"
     assert not looked["wide"], "the page is wider than its window"
 
@@ -355,14 +479,22 @@ def test_there_was_something_to_see(seen):
 @needs_browser
 @pytest.mark.parametrize(("term", "module"), TERMS.items())
 def test_search_finds_a_chapter(seen, term, module):
-    found = [link for link in seen["search"][term]["found"] if module in Path(urlsplit(link).path).stem]
-    assert any(not link.startswith(("api/", "_modules/")) for link in found), seen["search"][term]["found"]
+    found = [
+        link
+        for link in seen["search"][term]["found"]
+        if module in Path(urlsplit(link).path).stem
+    ]
+    assert any(not link.startswith(("api/", "_modules/")) for link in found), seen[
+        "search"
+    ][term]["found"]
     assert seen["search"][term]["faults"] == []
 
 
 def luminance(colour):
     "Lightness of a colour written as rgb(…), from 0 to 255."
-    red, green, blue = (float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3])
+    red, green, blue = (
+        float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3]
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 

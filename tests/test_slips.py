@@ -10,28 +10,38 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.special import ndtr
 
-from privglasso.accounting import Budget, BudgetError, PrivacyLoss
-from privglasso.covariance import SamplingError, noise_corrected_covariance, sample_covariance
-from privglasso.covariance_release import CovarianceMechanism
-from privglasso.discrete_gaussian import delta_exact, pmf
-from privglasso.files import ReleaseError, read_release
-from privglasso.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
-from privglasso.feasibility import nearest_psd
-from privglasso.filter_divergence import epsilon_between
-from privglasso.gdp import tradeoff_gdp
-from privglasso.graph_filter import Excitation, diffusion_filter, gso_epsilon, gso_pair, relative_change
-from privglasso.private_covariance import DPThresholding, LocalMechanism, threshold_constant
-from privglasso.release import DiscreteGaussianMechanism, GaussianMechanism, Guarantee
-from privglasso.selection import PrivateGraphicalLassoEBIC, PrivateGraphicalLassoSimultaneous
-from privglasso.synthetic import sample_gaussian
-from privglasso.synthetic_data import SyntheticDataMechanism
-from privglasso.validation import InputError, check_generator, check_integer, check_symmetric
+from privglasso.privacy.accounting import PrivacyLoss
+from privglasso.privacy.budget import Budget, BudgetError
+from privglasso.publish.noise_correction import SamplingError
+from privglasso.publish.noise_correction import noise_corrected_covariance
+from privglasso.publish.noise_correction import sample_covariance
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.privacy.discrete_gaussian import delta_exact, pmf
+from privglasso.publish.files import read_release
+from privglasso.publish.parquet import ReleaseError
+from privglasso.recover.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
+from privglasso.recover.feasibility import nearest_psd
+from privglasso.networks.gaussian_pair import epsilon_between
+from privglasso.privacy.gdp import tradeoff_gdp
+from privglasso.networks.graph_filter import Excitation, diffusion_filter, gso_epsilon
+from privglasso.networks.graph_filter import gso_pair, relative_change
+from privglasso.publish.local import LocalMechanism
+from privglasso.recover.thresholding import DPThresholding, threshold_constant
+from privglasso.privacy.guarantee import Guarantee
+from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
+from privglasso.recover.selection import PrivateGraphicalLassoEBIC
+from privglasso.recover.selection import PrivateGraphicalLassoSimultaneous
+from privglasso.data_sets.synthetic import sample_gaussian
+from privglasso.publish.synthetic import SyntheticDataMechanism
+from privglasso.base.validation import InputError, check_generator, check_integer
+from privglasso.base.validation import check_symmetric
 
 TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
 BOUNDS = ([0, 0], [2, 10])
 
 
 # ---------------------------------------------------------------------- input
+
 
 @pytest.mark.parametrize("value", [True, np.True_, 1.0, "1", None, 0, -3])
 def test_what_is_no_count(value):
@@ -68,6 +78,7 @@ def test_a_checked_matrix_is_the_callers_no_more():
 
 # ---------------------------------------------------------------------- promises
 
+
 def test_the_tradeoff_is_that_of_two_normals():
     cut, mu = np.linspace(-3, 5, 9), 1.7
     assert tradeoff_gdp(ndtr(-cut), mu) == pytest.approx(ndtr(cut - mu), rel=1e-12)
@@ -76,42 +87,64 @@ def test_the_tradeoff_is_that_of_two_normals():
 def hockey_stick_of_two(first, second, epsilon):
     "δ at ε of two integers that move together, by summing over the plane; a pair is (shift, sigma)."
     k = np.arange(-120, 121)
-    p, q = (np.multiply.outer(*(pmf(k - moved * shift, sigma) for shift, sigma in (first, second)))
-            for moved in (False, True))
+    p, q = (
+        np.multiply.outer(
+            *(pmf(k - moved * shift, sigma) for shift, sigma in (first, second))
+        )
+        for moved in (False, True)
+    )
     return np.maximum(p - math.exp(epsilon) * q, 0).sum()
 
 
-@pytest.mark.parametrize("pairs", [((1, 1.5), (1, 1.5)), ((2, 1.5), (1, 3.0)), ((4, 2.0), (3, 5.0))])
+@pytest.mark.parametrize(
+    "pairs", [((1, 1.5), (1, 1.5)), ((2, 1.5), (1, 3.0)), ((4, 2.0), (3, 5.0))]
+)
 @pytest.mark.parametrize("epsilon", [0.0, 0.4, 2.0])
 def test_an_account_is_never_below_the_truth(pairs, epsilon):
     truth = hockey_stick_of_two(*pairs, epsilon)
-    assert truth * (1 - 1e-13) <= PrivacyLoss(pairs).delta(epsilon) <= truth * (1 + 1e-4)
+    assert (
+        truth * (1 - 1e-13) <= PrivacyLoss(pairs).delta(epsilon) <= truth * (1 + 1e-4)
+    )
 
 
 def test_the_curve_of_one_column_is_not_that_of_a_record():
     mechanism = DiscreteGaussianMechanism((0, 1), sigma=1.5)
     one, two = (mechanism.guarantee(10, p) for p in (1, 2))
     for epsilon in (0.0, 0.5, 2.0):
-        assert one.delta(epsilon) == pytest.approx(delta_exact(epsilon, 1, 1.5), rel=1e-9)
+        assert one.delta(epsilon) == pytest.approx(
+            delta_exact(epsilon, 1, 1.5), rel=1e-9
+        )
         assert two.delta(epsilon) >= hockey_stick_of_two((1, 1.5), (1, 1.5), epsilon)
 
 
 def test_two_releases_are_not_told_by_the_curve_of_one():
-    one = DiscreteGaussianMechanism((0, 1), neighbors="cell", sigma=1.5).guarantee(10, 2)
-    assert one.pairs and one.compose(one).delta(0.5) >= hockey_stick_of_two((1, 1.5), (1, 1.5), 0.5)
+    one = DiscreteGaussianMechanism((0, 1), neighbors="cell", sigma=1.5).guarantee(
+        10, 2
+    )
+    assert one.pairs and one.compose(one).delta(0.5) >= hockey_stick_of_two(
+        (1, 1.5), (1, 1.5), 0.5
+    )
 
 
 def test_the_worst_column_counts():
-    guarantee = DiscreteGaussianMechanism(([0, 0], [1, 6]), neighbors="cell", sigma=2.0).guarantee(10, 2)
+    guarantee = DiscreteGaussianMechanism(
+        ([0, 0], [1, 6]), neighbors="cell", sigma=2.0
+    ).guarantee(10, 2)
     assert guarantee.delta(0.5) == pytest.approx(delta_exact(0.5, 6, 2.0), rel=1e-9)
     assert guarantee.delta(guarantee.epsilon(1e-4)) == pytest.approx(1e-4, rel=1e-6)
 
 
 def test_what_is_printed_of_a_promise_is_rounded_upward():
-    assert str(Guarantee(1.00001, "cell")).endswith("μ = 1.001") and str(Guarantee(2.0, "cell")).endswith("μ = 2")
+    assert str(Guarantee(1.00001, "cell")).endswith("μ = 1.001") and str(
+        Guarantee(2.0, "cell")
+    ).endswith("μ = 2")
     guarantee = Guarantee(1.0, "record")
     for delta in (1e-2, 1e-3, 1e-5, 1e-8):
-        assert guarantee.epsilon(delta) <= float(guarantee.epsilon_text(delta)) < guarantee.epsilon(delta) * 1.001
+        assert (
+            guarantee.epsilon(delta)
+            <= float(guarantee.epsilon_text(delta))
+            < guarantee.epsilon(delta) * 1.001
+        )
 
 
 def test_a_budget_is_not_overdrawn_by_a_little(tmp_path):
@@ -124,20 +157,31 @@ def test_a_budget_is_not_overdrawn_by_a_little(tmp_path):
 
 # ---------------------------------------------------------------------- releases
 
+
 def test_cells_are_rounded_to_the_nearest_step():
-    mechanism, X = GaussianMechanism((-1, 1), mu=1.0), np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    mechanism, X = GaussianMechanism((-1, 1), mu=1.0), np.random.default_rng(0).uniform(
+        -1, 1, (200, 2)
+    )
     step = mechanism.lattice(2).step
-    one, two = (mechanism.publish(cells, 3).table for cells in (X, np.rint(X / step) * step))
+    one, two = (
+        mechanism.publish(cells, 3).table for cells in (X, np.rint(X / step) * step)
+    )
     assert one.equals(two)
 
 
 def test_the_covariance_about_a_private_mean_is_unbiased_and_as_noisy_as_stated():
     # a table far off the centre, a mean of few bits: its noise is all there is. 5.5 standard errors of 1500 releases
-    X, draws = np.full((50, 2), [0.3, -0.2]) + np.repeat([[0.1], [-0.1]], 25, axis=0), 1500
+    X, draws = (
+        np.full((50, 2), [0.3, -0.2]) + np.repeat([[0.1], [-0.1]], 25, axis=0),
+        1500,
+    )
     mechanism = CovarianceMechanism((-1, 1), mu=0.4, mean_share=0.02)
     stated = mechanism.sampling_error(np.eye(2), 50, X.mean(axis=0)).noise
     found = np.array([mechanism.publish(X, seed).matrix for seed in range(draws)])
-    assert (np.abs(found.mean(axis=0) - sample_covariance(X)) < 5.5 * np.sqrt(stated / draws)).all()
+    assert (
+        np.abs(found.mean(axis=0) - sample_covariance(X))
+        < 5.5 * np.sqrt(stated / draws)
+    ).all()
     assert found.var(axis=0) == pytest.approx(stated, rel=5.5 * math.sqrt(3 / draws))
 
 
@@ -145,20 +189,37 @@ def test_the_stated_noise_counts_the_square_of_the_mean_without_the_means_own_no
     mechanism = CovarianceMechanism((-1, 1), mu=2.0, mean_share=0.02)
     central, away = (np.full((50, 2), [x, -x]) for x in (0.0, 0.9))
     least = mechanism.lattice(50, 2).second_moment_noise()
-    assert all((mechanism.publish(central, seed).matrix_noise_variance >= least).all() for seed in range(50))
-    stated = [mechanism.publish(away, seed).matrix_noise_variance for seed in range(2000)]
-    planned, standard_error = mechanism.sampling_error(np.eye(2), 50, away[0]).noise, np.std(stated, axis=0) / 2000**0.5
+    assert all(
+        (mechanism.publish(central, seed).matrix_noise_variance >= least).all()
+        for seed in range(50)
+    )
+    stated = [
+        mechanism.publish(away, seed).matrix_noise_variance for seed in range(2000)
+    ]
+    planned, standard_error = (
+        mechanism.sampling_error(np.eye(2), 50, away[0]).noise,
+        np.std(stated, axis=0) / 2000**0.5,
+    )
     square, noise = 0.9**2, mechanism.lattice(50, 2).mean_noise()[0]
-    assert noise > 0.03 * square and (np.abs(np.mean(stated, axis=0) - planned) < 5.5 * standard_error).all()
+    assert (
+        noise > 0.03 * square
+        and (np.abs(np.mean(stated, axis=0) - planned) < 5.5 * standard_error).all()
+    )
 
 
 def test_the_corrected_covariance_of_synthetic_rows_is_about_the_mean_they_were_drawn_with():
-    release = SyntheticDataMechanism(BOUNDS, mu=2.0, rows=40).publish(TABLE, random_state=0)
+    release = SyntheticDataMechanism(BOUNDS, mu=2.0, rows=40).publish(
+        TABLE, random_state=0
+    )
     assert release.projection.any()
     away = release.table.to_numpy() - release.covariance_release.location
-    with pytest.MonkeyPatch.context() as patch:  # whether a variance is left is not asked here
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # whether a variance is left is not asked here
         patch.setattr(type(release), "_refuse_lost", lambda *arguments: None)
-        assert release.corrected_covariance() == pytest.approx(away.T @ away / 40 - release.projection)
+        assert release.corrected_covariance() == pytest.approx(
+            away.T @ away / 40 - release.projection
+        )
 
 
 def test_synthetic_rows_of_two_releases_are_independent():
@@ -169,6 +230,7 @@ def test_synthetic_rows_of_two_releases_are_independent():
 
 
 # ---------------------------------------------------------------------- estimates
+
 
 def correlation(S):
     "The correlations of a covariance."
@@ -182,18 +244,34 @@ def test_the_error_of_a_correlation_is_the_delta_methods():
     S, V = root @ root.T, V + V.T
     A = S + np.diag([0.5, 1.0, 2.0])
     pairs = [(i, j) for i in range(p) for j in range(i, p)]
-    moves = [step * (np.eye(p)[[i]].T @ np.eye(p)[[j]] + np.eye(p)[[j]].T @ np.eye(p)[[i]]) / (1 + (i == j))
-             for i, j in pairs]
-    gradient = np.array([(correlation(S + move) - correlation(S - move)) / (2 * step) for move in moves])
-    joint = np.array([[(A[i, k] * A[j, m] + A[i, m] * A[j, k]) / n for k, m in pairs] for i, j in pairs])
+    moves = [
+        step
+        * (np.eye(p)[[i]].T @ np.eye(p)[[j]] + np.eye(p)[[j]].T @ np.eye(p)[[i]])
+        / (1 + (i == j))
+        for i, j in pairs
+    ]
+    gradient = np.array(
+        [(correlation(S + move) - correlation(S - move)) / (2 * step) for move in moves]
+    )
+    joint = np.array(
+        [
+            [(A[i, k] * A[j, m] + A[i, m] * A[j, k]) / n for k, m in pairs]
+            for i, j in pairs
+        ]
+    )
     joint += np.diag([V[pair] for pair in pairs])
     expected = np.einsum("aij,ab,bij->ij", gradient, joint, gradient)
-    assert SamplingError(((A, n),), V).correlation_variance(S) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    assert SamplingError(((A, n),), V).correlation_variance(S) == pytest.approx(
+        expected, rel=1e-6, abs=1e-12
+    )
 
 
 def test_noise_variances_with_names_must_be_in_the_columns_order():
     variances = pd.Series([0.01, 0.02], index=["a", "b"])
-    assert np.array_equal(noise_corrected_covariance(TABLE, variances), noise_corrected_covariance(TABLE, [0.01, 0.02]))
+    assert np.array_equal(
+        noise_corrected_covariance(TABLE, variances),
+        noise_corrected_covariance(TABLE, [0.01, 0.02]),
+    )
     with pytest.raises(InputError, match="noise_variance=.*order of the columns"):
         noise_corrected_covariance(TABLE, variances[::-1])
 
@@ -212,27 +290,46 @@ def test_the_nearest_matrix_is_symmetric_to_the_last_digit():
     assert np.array_equal(nearest_psd(A + A.T), nearest_psd(A + A.T).T)
 
 
-THETA = np.array([[1.0, 0.45, 0, 0], [0.45, 1.0, -0.3, 0], [0, -0.3, 1.0, 0.2], [0, 0, 0.2, 1.0]])
+THETA = np.array(
+    [[1.0, 0.45, 0, 0], [0.45, 1.0, -0.3, 0], [0, -0.3, 1.0, 0.2], [0, 0, 0.2, 1.0]]
+)
 
 
-@pytest.mark.parametrize("kind", [PrivateGraphicalLasso, PrivateGraphicalLassoEBIC, PrivateGraphicalLassoSimultaneous])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        PrivateGraphicalLasso,
+        PrivateGraphicalLassoEBIC,
+        PrivateGraphicalLassoSimultaneous,
+    ],
+)
 def test_a_table_with_its_noise_stated_is_as_good_as_its_release(kind):
-    release = GaussianMechanism((-5, 5), sigma=1.5).publish(sample_gaussian(THETA, 3000, random_state=0), 1)
+    release = GaussianMechanism((-5, 5), sigma=1.5).publish(
+        sample_gaussian(THETA, 3000, random_state=0), 1
+    )
     stated = kind(noise_variance=release.noise_variance).fit(release.table)
     assert np.array_equal(stated.precision_, kind().fit(release).precision_)
 
 
 def test_edges_of_either_sign_are_listed_by_their_strength():
-    model = PrivateGraphicalLasso(0.01).fit(sample_gaussian(THETA, 50_000, random_state=0))
+    model = PrivateGraphicalLasso(0.01).fit(
+        sample_gaussian(THETA, 50_000, random_state=0)
+    )
     strength = model.edges_.partial_correlation
-    assert strength.abs().is_monotonic_decreasing and not strength.is_monotonic_decreasing
+    assert (
+        strength.abs().is_monotonic_decreasing and not strength.is_monotonic_decreasing
+    )
     assert (strength < 0).any() and (strength > 0).any()
 
 
 def test_beyond_an_empty_graph_no_penalty_is_missed(recwarn):
     X = np.random.default_rng(0).normal(size=(200, 3))
     model = PrivateGraphicalLassoCV().fit(X)
-    assert model.edges_.empty and model.alpha_ == model.cv_results_.alpha.max() and not recwarn.list
+    assert (
+        model.edges_.empty
+        and model.alpha_ == model.cv_results_.alpha.max()
+        and not recwarn.list
+    )
 
 
 def test_what_is_not_positive_definite_is_no_model_of_any_row():
@@ -244,10 +341,23 @@ def test_what_is_not_positive_definite_is_no_model_of_any_row():
 
 # ---------------------------------------------------------------------- graphs
 
+
 def test_two_graphs_are_told_apart_in_either_direction():
-    low, high, signal = np.array([[1.0]]), np.array([[3.0]]), Excitation(np.zeros((1, 5)), np.eye(5))
-    there, back = (epsilon_between(gso_pair(*filters, signal), 1e-3) for filters in ((low, high), (high, low)))
-    assert there < back and gso_epsilon(low, high, signal, 1e-3) == gso_epsilon(high, low, signal, 1e-3) == back
+    low, high, signal = (
+        np.array([[1.0]]),
+        np.array([[3.0]]),
+        Excitation(np.zeros((1, 5)), np.eye(5)),
+    )
+    there, back = (
+        epsilon_between(gso_pair(*filters, signal), 1e-3)
+        for filters in ((low, high), (high, low))
+    )
+    assert (
+        there < back
+        and gso_epsilon(low, high, signal, 1e-3)
+        == gso_epsilon(high, low, signal, 1e-3)
+        == back
+    )
 
 
 def test_a_negative_eigenvalue_makes_the_series_diverge_too():
@@ -256,12 +366,19 @@ def test_a_negative_eigenvalue_makes_the_series_diverge_too():
 
 
 def test_a_change_is_relative_to_the_first_filter_and_to_the_noise():
-    filter, other, root = np.diag([1.0, 2.0]), np.array([[1.0, 0.5], [0.5, 2.0]]), np.diag([1.0, 4.0])
+    filter, other, root = (
+        np.diag([1.0, 2.0]),
+        np.array([[1.0, 0.5], [0.5, 2.0]]),
+        np.diag([1.0, 4.0]),
+    )
     whitened = np.linalg.inv(filter @ root) @ (other - filter) @ root
-    assert relative_change(filter, other, root @ root.T) == pytest.approx(np.linalg.norm(whitened, 2), rel=1e-12)
+    assert relative_change(filter, other, root @ root.T) == pytest.approx(
+        np.linalg.norm(whitened, 2), rel=1e-12
+    )
 
 
 # ---------------------------------------------------------------------- files
+
 
 def changed(path, release, change):
     "The file of a release, its metadata changed."
@@ -269,7 +386,9 @@ def changed(path, release, change):
     stored = pq.read_table(path)
     metadata = json.loads(stored.schema.metadata[b"privglasso"])
     change(metadata)
-    pq.write_table(stored.replace_schema_metadata({b"privglasso": json.dumps(metadata)}), path)
+    pq.write_table(
+        stored.replace_schema_metadata({b"privglasso": json.dumps(metadata)}), path
+    )
     return path
 
 
@@ -277,14 +396,23 @@ def changed(path, release, change):
 def test_a_file_states_its_noise_and_promise_to_the_digit(tmp_path, factor):
     release = GaussianMechanism(BOUNDS, mu=1.0).publish(TABLE, random_state=0)
     noise = [variance * factor for variance in release.noise_variance]
-    for name, value in {"mu": release.guarantee.mu * factor, "noise_variance": noise}.items():
-        path = changed(tmp_path / "r.parquet", release, lambda metadata, new={name: value}: metadata.update(new))
+    for name, value in {
+        "mu": release.guarantee.mu * factor,
+        "noise_variance": noise,
+    }.items():
+        path = changed(
+            tmp_path / "r.parquet",
+            release,
+            lambda metadata, new={name: value}: metadata.update(new),
+        )
         with pytest.raises(ReleaseError, match=name):
             read_release(path)
 
 
 COVARIANCE = CovarianceMechanism(BOUNDS, mu=2.0).publish(TABLE, random_state=0)
-BALL = CovarianceMechanism(norm_bound=9.0, mu=2.0, mean_share=0).publish(TABLE, random_state=0)
+BALL = CovarianceMechanism(norm_bound=9.0, mu=2.0, mean_share=0).publish(
+    TABLE, random_state=0
+)
 
 
 def halve(metadata, k):
@@ -292,14 +420,17 @@ def halve(metadata, k):
     metadata["lattice"]["sigma"][k] /= 2
 
 
-@pytest.mark.parametrize("release, change", [
-    *((COVARIANCE, lambda m, k=k: halve(m, k)) for k in range(3)),
-    (COVARIANCE, lambda m: m.update(total=None)),
-    (COVARIANCE, lambda m: m["lattice"].update(half_range=[math.inf, 5.0])),
-    (COVARIANCE, lambda m: m["lattice"].update(center=[math.nan, 0.0])),
-    (BALL, lambda m: m["lattice"].update(half_range=[9.0, 18.0])),
-    (BALL, lambda m: m.update(total=[0, 0])),
-])
+@pytest.mark.parametrize(
+    "release, change",
+    [
+        *((COVARIANCE, lambda m, k=k: halve(m, k)) for k in range(3)),
+        (COVARIANCE, lambda m: m.update(total=None)),
+        (COVARIANCE, lambda m: m["lattice"].update(half_range=[math.inf, 5.0])),
+        (COVARIANCE, lambda m: m["lattice"].update(center=[math.nan, 0.0])),
+        (BALL, lambda m: m["lattice"].update(half_range=[9.0, 18.0])),
+        (BALL, lambda m: m.update(total=[0, 0])),
+    ],
+)
 def test_no_setting_of_a_covariance_can_be_changed_alone(tmp_path, release, change):
     with pytest.raises(ReleaseError, match="contradicts itself"):
         read_release(changed(tmp_path / "r.parquet", release, change))
@@ -316,4 +447,6 @@ def test_noise_too_coarse_for_its_proof_is_refused_even_if_all_agrees(tmp_path):
 def test_the_noise_of_very_many_reports_is_no_contradiction(tmp_path):
     release = LocalMechanism(1.0, mu=1e-3).publish(np.zeros((5000, 1)), random_state=0)
     release.to_parquet(tmp_path / "r.parquet")
-    assert np.array_equal(read_release(tmp_path / "r.parquet").second_moment, release.second_moment)
+    assert np.array_equal(
+        read_release(tmp_path / "r.parquet").second_moment, release.second_moment
+    )

@@ -1,0 +1,170 @@
+"""Pictures: deterministic, small, and honest about what they compare."""
+
+import subprocess
+import sys
+from io import StringIO
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib import pyplot as plt
+from matplotlib.colors import to_hex
+from scipy.stats import norm
+
+from privglasso.base import plots
+from privglasso.base.validation import InputError
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    plots.use_theme()
+    yield
+    plt.close("all")
+
+
+def svg(ax):
+    text = StringIO()
+    ax.figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue()
+
+
+@st.composite
+def adjacencies(draw):
+    p = draw(st.integers(1, 9))
+    upper = draw(st.lists(st.booleans(), min_size=p * p, max_size=p * p))
+    edges = np.triu(np.reshape(upper, (p, p)), 1)
+    return edges | edges.T
+
+
+@settings(max_examples=60, deadline=None)
+@given(adjacencies())
+def test_layout_is_deterministic_finite_and_keeps_nodes_apart(edges):
+    pos = plots.graph_layout(edges)
+    assert (
+        pos.shape == (len(edges), 2)
+        and np.isfinite(pos).all()
+        and np.abs(pos).max() <= 1 + 1e-12
+    )
+    np.testing.assert_array_equal(pos, plots.graph_layout(edges))
+    gaps = np.linalg.norm(pos[:, None] - pos, axis=2)[np.triu_indices(len(pos), 1)]
+    assert gaps.min(initial=1) > 0.05
+
+
+@settings(max_examples=25, deadline=None)
+@given(adjacencies(), st.integers(0, 2**32 - 1))
+def test_legend_counts_add_up(edges, seed):
+    flips = np.triu(np.random.default_rng(seed).random(edges.shape) < 0.3, 1)
+    true = edges ^ (flips | flips.T)
+    ax = plots.plot_graph(edges, truth=true)
+    found, missed, extra = (
+        int(t.get_text().split()[-1]) for t in ax.get_legend().get_texts()
+    )
+    assert 2 * (found + extra) == edges.sum() and 2 * (found + missed) == true.sum()
+    assert [len(c.get_segments()) for c in ax.collections[:3]] == [found, missed, extra]
+    plt.close(ax.figure)
+
+
+def test_diagonal_and_weights_are_no_edges_of_their_own():
+    theta = np.array([[2.0, -0.3, 0], [-0.3, 2, 0], [0, 0, 2]])
+    assert len(plots.plot_graph(theta).collections[0].get_segments()) == 1
+
+
+def test_edge_kinds_differ_in_colour_and_in_line_style():
+    kinds = ("found", "missed", "extra")
+    assert (
+        len({plots.COLORS[k] for k in kinds})
+        == len({str(plots.EDGE_STYLES[k]) for k in kinds})
+        == 3
+    )
+
+
+def test_zero_is_white_and_signs_are_symmetric():
+    theta = np.array([[5.0, -0.4, 0], [-0.4, 5, 0.2], [0, 0.2, 5]])
+    image = plots.plot_precision(theta).images[0]
+    assert to_hex(image.cmap(image.norm(0.0))) == "#ffffff"
+    assert (image.norm.vmin, image.norm.vmax) == (-0.4, 0.4)
+    muted = np.ma.getmaskarray(np.ma.masked_invalid(image.get_array()))
+    np.testing.assert_array_equal(muted, np.eye(3, dtype=bool))
+
+
+@pytest.mark.parametrize(
+    "matrix", [np.eye(1), np.zeros((1, 1)), np.eye(4), np.zeros((3, 3))]
+)
+def test_nothing_off_the_diagonal_still_draws(matrix):
+    assert svg(plots.plot_precision(matrix)).startswith("<?xml")
+    assert svg(plots.plot_graph(matrix)).startswith("<?xml")
+
+
+def test_shared_limit():
+    images = [
+        plots.plot_precision(k * np.ones((3, 3)), limit=2).images[0] for k in (1, 2)
+    ]
+    assert {image.norm.vmax for image in images} == {2}
+
+
+def test_heat_map_of_fifty_variables_is_small():
+    S = np.random.default_rng(0).normal(size=(50, 50))
+    assert len(svg(plots.plot_precision(S + S.T))) < 60_000
+
+
+@given(st.floats(0, 8))
+@settings(max_examples=30, deadline=None)
+def test_gaussian_tradeoff_points(mu):
+    type_one, type_two = plots._tradeoff_points(mu)
+    np.testing.assert_allclose(type_two, norm.cdf(norm.isf(type_one) - mu), atol=1e-9)
+
+
+def test_known_names_keep_their_colour_and_others_take_none_of_them():
+    ax = plots.plot_roc({"μ = 1": ([0, 1], [0, 1]), "naive": ([0, 1], [0, 1], [9, 8])})
+    stranger, naive = ax.lines[1:]
+    assert naive.get_color() == plots.COLORS["naive"]
+    assert stranger.get_color() not in plots.COLORS.values()
+
+
+def test_axes_given_are_axes_returned():
+    figure, axes = plt.subplots(2, 2)
+    assert plots.plot_precision(np.eye(2), ax=axes[0, 0]) is axes[0, 0]
+    assert plots.plot_graph(np.eye(2), ax=axes[0, 1]) is axes[0, 1]
+    assert plots.plot_roc({}, ax=axes[1, 0]) is axes[1, 0]
+    assert plots.plot_tradeoff({"1": 1}, ax=axes[1, 1]) is axes[1, 1]
+    assert len(plt.get_fignums()) == 1
+
+
+@pytest.mark.parametrize(
+    "call, argument",
+    [
+        (lambda: plots.plot_precision(np.triu(np.ones((3, 3)))), "matrix="),
+        (lambda: plots.plot_precision([[np.nan]]), "matrix="),
+        (lambda: plots.plot_precision(np.eye(2), labels=["a"]), "labels="),
+        (lambda: plots.plot_graph(np.ones((2, 3))), "adjacency="),
+        (lambda: plots.plot_graph(np.eye(3), truth=np.eye(2)), "truth="),
+        (lambda: plots.plot_graph(np.eye(3), labels="abcd"), "labels="),
+        (lambda: plots.graph_layout(np.triu(np.ones((3, 3)))), "adjacency="),
+    ],
+)
+def test_bad_input_is_named(call, argument):
+    with pytest.raises(InputError, match=argument):
+        call()
+
+
+def test_same_bytes_in_another_process():
+    code = (
+        "import matplotlib; matplotlib.use('Agg'); import io, hashlib, numpy as np\n"
+        "from privglasso import plots; plots.use_theme()\n"
+        "A = np.diag(np.ones(7), 1); buffer = io.BytesIO()\n"
+        "figure = plots.plot_graph(A + A.T, labels='abcdefgh').figure\n"
+        "figure.savefig(buffer, format='svg', metadata={'Date': None})\n"
+        "print(hashlib.sha256(buffer.getvalue()).hexdigest())"
+    )
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    }
+    assert len(runs) == 1 and len(runs.pop()) == 65

@@ -1,0 +1,515 @@
+"""The covariance release: promises, sensitivities by search, exact sums, moments of the noise, and bad input."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privglasso.publish.noise_correction import CovarianceError
+from privglasso.publish.covariance import CovarianceMechanism, CovarianceRelease
+from privglasso.privacy.discrete_gaussian import LARGEST_SIGMA
+from privglasso.privacy.sampler import sample
+from privglasso.privacy.gdp import mu_gdp
+from privglasso.base.validation import InputError
+
+CLIPPING = [{"bounds": (-1, 1)}, {"norm_bound": 1.0}]
+
+
+def integers(mechanism, rows, monkeypatch):
+    "The integer moments that `publish` would add noise to."
+    monkeypatch.setattr(
+        "privglasso.publish.covariance._symmetric_noise", lambda p, sigma, bits: 0
+    )
+    monkeypatch.setattr(
+        "privglasso.privacy.sampler.sampler",
+        lambda sigma: type(
+            "Silent", (), {"draw": lambda self, n, bits: np.zeros(n, dtype=np.int64)}
+        )(),
+    )
+    release = mechanism.publish(rows)
+    return release.second_moment, release.total
+
+
+# ---------------------------------------------------------------------- promises
+
+
+@given(
+    n=st.integers(2, 10**8),
+    p=st.integers(1, 200),
+    mu=st.floats(1e-3, 50),
+    share=st.just(0) | st.floats(0.01, 0.9),
+    clipping=st.sampled_from(CLIPPING),
+    neighbors=st.sampled_from(["record", "cell"]),
+    noise=st.sampled_from(["symmetric", "upper"]),
+)
+@settings(deadline=None, max_examples=100)
+def test_a_target_is_met_from_below_and_not_wasted(
+    n, p, mu, share, clipping, neighbors, noise
+):
+    mechanism = CovarianceMechanism(
+        **clipping, mu=mu, mean_share=share, neighbors=neighbors, noise=noise
+    )
+    lattice = mechanism.lattice(n, p)
+    assert mu * (1 - 1e-12) < mechanism.guarantee(n, p).mu <= mu
+    assert (
+        n * lattice.radius**2 <= 2**52
+        and lattice.sigma.max() <= LARGEST_SIGMA
+        and lattice.radius >= 64
+    )
+    assert (lattice.unit > 0).all() and (
+        lattice.unit * lattice.radius >= lattice.half_range
+    ).all()
+
+
+def test_known_noise():
+    # mu = 1/(n tau) for the unit ball; the papers' triangle costs sqrt 2; a box is p of its unit balls
+    ball = CovarianceMechanism(norm_bound=1, mu=0.5, mean_share=0).noise_std(1000, 4)
+    upper = CovarianceMechanism(
+        norm_bound=1, mu=0.5, mean_share=0, noise="upper"
+    ).noise_std(1000, 4)
+    box = CovarianceMechanism((-1, 1), mu=0.5, mean_share=0).noise_std(1000, 4)
+    cell = CovarianceMechanism(
+        (-1, 1), mu=0.5, mean_share=0, neighbors="cell"
+    ).noise_std(1000, 4)
+    assert ball[0, 1] == pytest.approx(0.002, rel=1e-4) and ball[0, 0] == pytest.approx(
+        0.002 * math.sqrt(2), rel=1e-4
+    )
+    assert upper == pytest.approx(np.full((4, 4), 0.002 * math.sqrt(2)), rel=1e-4)
+    assert box[0, 1] == pytest.approx(0.008) and box[0, 0] == pytest.approx(
+        0.008 * math.sqrt(2 / 5)
+    )
+    assert cell[0, 1] == pytest.approx(2 * math.sqrt(3) / 500) and (ball <= upper).all()
+
+
+def test_epsilon_and_delta():
+    mechanism = CovarianceMechanism((0, 1), epsilon=1, delta=1e-6)
+    assert mechanism.guarantee(500, 3).epsilon(1e-6) == pytest.approx(1, rel=1e-9)
+    assert mechanism.budget == {"mu": mu_gdp(1, 1e-6)}
+
+
+def test_one_column_is_the_same_in_a_ball_and_a_box():
+    for share in (0, 0.3):
+        ball, box = (
+            CovarianceMechanism(**clip, mu=1.0, mean_share=share).noise_std(50, 1)
+            for clip in CLIPPING
+        )
+        assert ball == pytest.approx(box, rel=1e-4)
+    assert CovarianceMechanism((-1, 1), mu=1.0, mean_share=0).noise_std(50, 1)[
+        0, 0
+    ] == pytest.approx(1 / 50)
+
+
+def test_a_cell_under_a_norm_bound_costs_what_a_record_does():
+    record, cell = (
+        CovarianceMechanism(norm_bound=2, mu=1, neighbors=hidden).noise_std(9, 3)
+        for hidden in ("record", "cell")
+    )
+    assert np.array_equal(record, cell)
+
+
+def mu_of_pair(mechanism, X, Y, monkeypatch):
+    "The proved mu of telling two tables apart, from the integers and the noise that they really get."
+    (one, sum_one), (two, sum_two) = (
+        integers(mechanism, rows, monkeypatch) for rows in (X, Y)
+    )
+    sigma = mechanism.lattice(*X.shape).sigma
+    t_off, t_on, t_sum = sigma**2 - 1 / 6
+    D = (one - two).astype(float)
+    squared = (np.triu(D, 1) ** 2).sum() / t_off + (np.diag(D) ** 2).sum() / t_on
+    return math.sqrt(
+        squared
+        + (
+            0
+            if sum_one is None
+            else ((sum_one - sum_two).astype(float) ** 2).sum() / t_sum
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "clipping",
+    [{"bounds": ([-1, 0, 5], [1, 4, 5.5])}, {"norm_bound": 2.0, "center": [0, 1, -1]}],
+)
+@pytest.mark.parametrize("neighbors", ["record", "cell"])
+@pytest.mark.parametrize("noise", ["symmetric", "upper"])
+def test_no_pair_of_tables_is_told_apart_better_than_promised(
+    clipping, neighbors, noise, monkeypatch
+):
+    generator = np.random.default_rng(1)
+    for share in (0, 0.2):
+        mechanism = CovarianceMechanism(
+            **clipping, neighbors=neighbors, noise=noise, mu=1.0, mean_share=share
+        )
+        for _ in range(60):
+            X = generator.choice(
+                [-1e9, -1, -0.1, 0.0, 2.5, 1e9], (4, 3)
+            ) * generator.uniform(size=(4, 3))
+            Y = X.copy()
+            cells = slice(None) if neighbors == "record" else generator.integers(3)
+            Y[2, cells] = generator.choice([-1e12, -1, 0, 3.0, 1e12], 3)[cells]
+            assert mu_of_pair(mechanism, X, Y, monkeypatch) <= 1.0
+
+
+def worst_pairs():
+    "Mechanisms and tables whose promise is attained (up to the rounding of a ball's rows)."
+    zero, unit = np.zeros((4, 4)), np.eye(4)
+    corner = np.vstack([np.ones(4), zero[1:]])
+    turned = np.vstack([[1, 1, -1, -1.0], zero[1:]])
+    flipped = corner * np.where(np.arange(4) == 0, -1, 1)
+    box, ball = {"bounds": (-1, 1)}, {"norm_bound": 1.0}
+    first, second = (np.vstack([unit[k], zero[1:]]) for k in (0, 1))
+    yield box | {"noise": "symmetric"}, corner, zero
+    yield box | {"noise": "symmetric"}, corner, turned
+    yield box | {"noise": "upper"}, corner, turned
+    yield box | {"neighbors": "cell"}, corner, flipped
+    yield ball | {"noise": "symmetric"}, first, second
+    yield ball | {"noise": "upper"}, first, second
+
+
+@pytest.mark.parametrize("arguments, X, Y", [*worst_pairs()])
+def test_the_promise_is_attained(arguments, X, Y, monkeypatch):
+    mechanism = CovarianceMechanism(**arguments, mu=1.0, mean_share=0)
+    assert 0.999 < mu_of_pair(mechanism, X, Y, monkeypatch) <= 1.0
+
+
+def test_a_cell_turns_a_clipped_row_around(monkeypatch):
+    zero = np.zeros((3, 2))
+    X, Y = (np.vstack([row, zero]) for row in ([1e6, 0.0], [1e6, 1e14]))
+    mechanism = CovarianceMechanism(
+        norm_bound=1.0, neighbors="cell", mu=1.0, mean_share=0
+    )
+    assert mu_of_pair(mechanism, X, Y, monkeypatch) > 0.999
+
+
+# ---------------------------------------------------------------------- integers
+
+
+@given(seed=st.integers(0, 2**32 - 1), p=st.integers(1, 30), mu=st.floats(0.01, 1e6))
+@settings(deadline=None, max_examples=80)
+def test_rows_never_leave_their_set(seed, p, mu):
+    from privglasso.publish.covariance import _integer_rows
+
+    generator = np.random.default_rng(seed)
+    values = generator.uniform(-1, 1, size=(50, p)) * 10.0 ** generator.uniform(
+        -320, 308, (50, 1)
+    )
+    for clipping in (
+        {"bounds": (-1e-3, 2.5)},
+        {"norm_bound": 1e-40, "center": 3.0},
+        {"norm_bound": 7.3},
+    ):
+        lattice = CovarianceMechanism(**clipping, mu=mu).lattice(50, p)
+        k = _integer_rows(values, lattice)
+        assert (
+            np.isfinite(k).all()
+            and (k == np.rint(k)).all()
+            and np.abs(k).max() <= lattice.radius
+        )
+        whole = [[int(x) for x in row] for row in k]
+        assert (
+            not lattice.ball
+            or max(sum(x * x for x in row) for row in whole) <= lattice.radius**2
+        )
+
+
+def test_sums_are_exact_in_any_order_and_any_block(monkeypatch):
+    rows = np.random.default_rng(0).uniform(-1.2, 1.2, (5000, 7))
+    mechanism = CovarianceMechanism((-1, 1), mu=3.0)
+    one = integers(mechanism, rows, monkeypatch)
+    monkeypatch.setattr("privglasso.publish.covariance._BLOCK_CELLS", 1000)
+    two = integers(
+        mechanism, rows[np.random.default_rng(1).permutation(5000)], monkeypatch
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+def test_the_noise_is_that_of_the_sampler():
+    mechanism = CovarianceMechanism((-1, 1), mu=1.0)
+    release = mechanism.publish(np.zeros((10, 1)), random_state=3)
+    first = release.second_moment[0, 0]
+    assert (
+        first == sample(1, release.lattice.sigma[1], random_state=3)[0]
+    )  # one column: no noise off the diagonal
+
+
+def test_very_wide_noise_is_exact_and_has_its_variance():
+    # integers of about 2^39: standardised sum of squares of 2 * 4950 draws, beyond 6 with probability 2e-9
+    release = CovarianceMechanism((-1, 1), mu=1e-4, mean_share=0).publish(
+        np.zeros((2, 100)), random_state=0
+    )
+    noise = release.second_moment[np.triu_indices(100, 1)].astype(float)
+    assert release.lattice.sigma[0] > 2**37
+    assert abs(np.mean(noise**2) / release.lattice.sigma[0] ** 2 - 1) < 6 * math.sqrt(
+        2 / noise.size
+    )
+    low = release.second_moment[np.triu_indices(100, 1)] % 8
+    assert np.abs(np.bincount(low, minlength=8) - noise.size / 8).max() < 6 * math.sqrt(
+        noise.size / 8
+    )
+
+
+def test_bounds_and_units_are_the_publishers():
+    rows = np.random.default_rng(4).normal(size=(300, 2)) * [1, 1000] + [0, 5000]
+    one = CovarianceMechanism(([-4, 1000], [4, 9000]), mu=1.0).publish(
+        rows, random_state=1
+    )
+    two = CovarianceMechanism((-4, 4), mu=1.0).publish(
+        (rows - [0, 5000]) / [1, 1000], random_state=1
+    )
+    assert one.matrix == pytest.approx(two.matrix * np.outer([1, 1000], [1, 1000]))
+    assert one.location == pytest.approx(two.location * [1, 1000] + [0, 5000])
+
+
+def test_cells_are_clipped_to_the_bounds_before_anything_else():
+    table = np.array([[-1e9, 1e9], [1e300, -1e300], [0.5, 0.5]])
+    one, two = (
+        CovarianceMechanism((0, 1), mu=1.0).publish(X, 7)
+        for X in (table, np.clip(table, 0, 1))
+    )
+    assert np.array_equal(one.matrix, two.matrix) and np.array_equal(
+        one.location, two.location
+    )
+
+
+# ---------------------------------------------------------------------- what is released
+
+
+def test_the_release_is_like_the_others():
+    frame = pd.DataFrame(
+        np.random.default_rng(0).normal(size=(200, 3)), columns=list("abc")
+    )
+    release = CovarianceMechanism((-4, 4), mu=5.0).publish(frame)
+    assert (
+        isinstance(release, CovarianceRelease)
+        and release.secure
+        and release.columns == ["a", "b", "c"]
+    )
+    assert (
+        release.n == 200
+        and (release.noise_variance == 0).all()
+        and release.noise_variance.shape == (3,)
+    )
+    assert not hasattr(release, "table") and np.array_equal(
+        release.matrix, release.matrix.T
+    )
+    assert "of μ² went to the mean" in str(release) and "seed" not in str(release)
+    seeded = CovarianceMechanism((-4, 4), mu=5.0, mean_share=0).publish(
+        frame, random_state=1
+    )
+    assert "not for publication" in str(seeded) and "public centre" in str(seeded)
+    assert (seeded.location == 0).all() and seeded.total is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        np.asfortranarray,
+        lambda X: X[::-1][::-1],
+        lambda X: np.repeat(X, 2, 1)[:, ::2],
+        lambda X: pd.DataFrame(X, columns=["x0", "x1"]),
+        lambda X: X.tolist(),
+    ],
+)
+def test_the_same_table_in_any_dress(make):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    X.setflags(write=False)
+    one, two = (
+        CovarianceMechanism(norm_bound=3, mu=1.0).publish(table, 4)
+        for table in (X, make(X))
+    )
+    assert (
+        np.array_equal(one.second_moment, two.second_moment)
+        and one.columns == two.columns
+    )
+
+
+def test_a_variance_lost_in_the_noise_is_said():
+    release = CovarianceMechanism((-1, 1), mu=1e-3).publish(
+        np.zeros((5, 20)), random_state=0
+    )
+    lost = [
+        column
+        for column, value in zip(release.columns, np.diag(release.matrix), strict=True)
+        if value <= 0
+    ]
+    assert lost
+    with pytest.raises(CovarianceError, match="lost in the noise") as caught:
+        release.corrected_covariance()
+    assert caught.value.columns == lost
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"bounds": (-4, 4)},
+        {"norm_bound": 5.0},
+        {"bounds": (-4, 4), "mean_share": 0},
+        {"bounds": (-4, 4), "neighbors": "cell", "noise": "upper"},
+    ],
+)
+def test_planned_stated_and_true_errors_agree(arguments):
+    # 500 squared errors: their mean has relative standard deviation sqrt(2/500), and 5.5 of them are never exceeded
+    generator = np.random.default_rng(3)
+    truth, location = np.array([[0.6, 0.2], [0.2, 0.5]]), np.array([0.8, -0.5])
+    mechanism = CovarianceMechanism(**arguments, mu=0.4)
+    planned = mechanism.sampling_error(truth, 300, location).covariance_variance()
+    target = (
+        truth
+        if arguments.get("mean_share") != 0
+        else truth + np.outer(location, location)
+    )
+    errors, stated = [], []
+    for seed in range(500):
+        release = mechanism.publish(
+            generator.multivariate_normal(location, truth, 300), random_state=seed
+        )
+        errors.append(
+            release.matrix - target * (299 / 300 if release.total is not None else 1)
+        )
+        stated.append(release.sampling_error().covariance_variance())
+    slack = (
+        1.15 if arguments.get("mean_share") == 0 else 1
+    )  # Gaussian rows off the centre: stated a little too large
+    assert (
+        np.mean(np.square(errors), axis=0) < planned * (1 + 5.5 * math.sqrt(2 / 500))
+    ).all()
+    assert (
+        np.mean(np.square(errors), axis=0) * slack
+        > planned * (1 - 5.5 * math.sqrt(2 / 500))
+    ).all()
+    assert np.mean(stated, axis=0) == pytest.approx(planned, rel=0.1)
+
+
+def test_the_error_of_a_precision_matrix_is_the_stated_one():
+    generator = np.random.default_rng(6)
+    truth = np.array([[1, 0.5, 0], [0.5, 1, 0.3], [0, 0.3, 1]])
+    mechanism = CovarianceMechanism((-5, 5), mu=1.0)
+    stated = mechanism.sampling_error(truth, 20_000).precision_variance(
+        np.linalg.inv(truth)
+    )
+    errors = []
+    for seed in range(300):
+        release = mechanism.publish(
+            generator.multivariate_normal(np.zeros(3), truth, 20_000), random_state=seed
+        )
+        errors.append(np.linalg.inv(release.matrix) - np.linalg.inv(truth))
+    assert np.mean(np.square(errors), axis=0) == pytest.approx(
+        stated, rel=5.5 * math.sqrt(2 / 300)
+    )
+
+
+# ---------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    "arguments, complaint",
+    [
+        ({}, "exactly one"),
+        ({"bounds": (0, 1), "norm_bound": 1}, "exactly one"),
+        ({"norm_bound": 0}, "norm_bound=0"),
+        ({"norm_bound": -1}, "norm_bound"),
+        ({"norm_bound": math.inf}, "norm_bound"),
+        ({"norm_bound": "1"}, "norm_bound"),
+        ({"norm_bound": 1e80}, "norm_bound.*units"),
+        ({"norm_bound": 1e-80}, "norm_bound.*units"),
+        ({"norm_bound": 1, "center": math.nan}, "center"),
+        ({"norm_bound": 1, "center": "a"}, "center"),
+        ({"bounds": (0, 1), "center": 1.0}, "center.*midpoint"),
+        ({"bounds": (1, 0)}, "bounds"),
+        ({"bounds": 3}, "bounds"),
+        ({"bounds": (0, math.inf)}, "bounds"),
+        ({"bounds": (-1e308, 1e308)}, "bounds.*unit"),
+        ({"bounds": (0, 5e-324)}, "bounds.*unit"),
+        ({"bounds": (0, 1), "mean_share": 1}, "mean_share"),
+        ({"bounds": (0, 1), "mean_share": -0.1}, "mean_share"),
+        ({"bounds": (0, 1), "mean_share": math.nan}, "mean_share"),
+        ({"bounds": (0, 1), "mean_share": "all"}, "mean_share"),
+        ({"bounds": (0, 1), "noise": "goe"}, "noise"),
+        ({"bounds": (0, 1), "neighbors": "row"}, "neighbors"),
+        ({"bounds": (0, 1), "mu": 0}, "mu="),
+        ({"bounds": (0, 1), "mu": None}, "exactly one"),
+        ({"bounds": (0, 1), "epsilon": 1, "delta": 0.1}, "exactly one"),
+        ({"bounds": (0, 1), "mu": None, "epsilon": 1}, "exactly one"),
+        ({"bounds": (0, 1), "mu": None, "epsilon": 1, "delta": 2}, "delta="),
+    ],
+)
+def test_bad_mechanisms(arguments, complaint):
+    with pytest.raises(InputError, match=complaint):
+        CovarianceMechanism(**({"mu": 1.0} | arguments))
+
+
+@pytest.mark.parametrize(
+    "n, p, complaint",
+    [
+        (1, 2, "n=1"),
+        (2.5, 2, "n="),
+        (10, 0, "p=0"),
+        (2**41, 2, "too many rows"),
+        (10, 3, "bounds"),
+    ],
+)
+def test_bad_shapes(n, p, complaint):
+    with pytest.raises(InputError, match=complaint):
+        CovarianceMechanism(([0, 0], [1, 2]), mu=1.0).guarantee(n, p)
+
+
+@pytest.mark.parametrize("clipping", CLIPPING)
+@pytest.mark.parametrize("share", [0, 0.2])
+@pytest.mark.parametrize("mu", [1e-12, 1e14])
+def test_a_target_beyond_every_lattice_names_one_that_works(clipping, share, mu):
+    with pytest.raises(InputError, match="use mu [<>]= ") as caught:
+        CovarianceMechanism(**clipping, mu=mu, mean_share=share).guarantee(1000, 5)
+    bound, works = str(caught.value).split("use mu ")[1].split(" ")
+    works = float(works) * (1.001 if bound == ">=" else 0.999)
+    promised = (
+        CovarianceMechanism(**clipping, mu=works, mean_share=share)
+        .guarantee(1000, 5)
+        .mu
+    )
+    assert promised == pytest.approx(works, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "X, complaint",
+    [
+        ([[1.0, np.nan], [0, 0]], "NaN or infinity"),
+        ([[1.0, np.inf], [0, 0]], "NaN or infinity"),
+        (pd.DataFrame({"a": ["u", "v"], "b": [1, 2]}), "not numeric"),
+        ([[1.0, 2.0]], "at least 2 rows"),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), "distinct"),
+        ([1.0, 2.0], "rows and columns"),
+        (np.ones((3, 3)), "center"),
+    ],
+)
+def test_bad_tables(X, complaint):
+    with pytest.raises(InputError, match=complaint):
+        CovarianceMechanism(norm_bound=1, center=[0, 1], mu=1.0).publish(X)
+
+
+def test_a_constant_column_is_published_like_any_other():
+    CovarianceMechanism((0, 1), mu=1.0).publish(
+        np.ones((5, 2))
+    )  # refusing it would tell a value-dependent secret
+
+
+@pytest.mark.parametrize("random_state", ["seed", -1, 1.5])
+def test_bad_random_state(random_state):
+    with pytest.raises(InputError):
+        CovarianceMechanism((0, 1), mu=1.0).publish(np.ones((5, 2)), random_state)
+
+
+@pytest.mark.parametrize(
+    "covariance, n, location",
+    [
+        ([[1, 2]], 5, None),
+        (np.eye(2), 1, None),
+        (np.eye(2), 5, [1, 2, 3]),
+        (np.eye(2), 5, np.nan),
+    ],
+)
+def test_bad_plans(covariance, n, location):
+    with pytest.raises(InputError):
+        CovarianceMechanism((0, 1), mu=1.0).sampling_error(covariance, n, location)

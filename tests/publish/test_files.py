@@ -1,0 +1,374 @@
+"""Files of every kind: there and back, and whatever is damaged, contradicts itself, or is cut short."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.files import read_release
+from privglasso.publish.parquet import ReleaseError
+from privglasso.publish.local import LocalMechanism
+from privglasso.privacy.guarantee import NoGuarantee
+from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
+from privglasso.publish.synthetic import SyntheticDataMechanism
+
+TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
+BOUNDS = ([0, 0], [2, 10])
+MECHANISMS = [
+    lambda bounds, mu: LocalMechanism(9.0, mu=mu),
+    GaussianMechanism,
+    CovarianceMechanism,
+    SyntheticDataMechanism,
+]
+
+
+# ---------------------------------------------------------------------- tables
+
+
+@pytest.fixture
+def release():
+    return GaussianMechanism(BOUNDS, neighbors="record", epsilon=2, delta=1e-6).publish(
+        TABLE, random_state=4
+    )
+
+
+def test_a_file_carries_everything(release, tmp_path):
+    release.to_parquet(tmp_path / "r.parquet")
+    back = read_release(tmp_path / "r.parquet")
+    assert back.table.equals(release.table) and back.guarantee == release.guarantee
+    assert np.array_equal(back.noise_variance, release.noise_variance)
+    assert (back.secure, back.mechanism, back.columns, back.n) == (
+        False,
+        "GaussianMechanism",
+        ["a", "b"],
+        4,
+    )
+
+
+def test_integer_and_unguaranteed_releases_survive_too(tmp_path):
+    integer = DiscreteGaussianMechanism((0, 9), neighbors="cell", sigma=1.5).publish(
+        [[1, 2], [3, 4]], random_state=1
+    )
+    integer.without_guarantee("for a test").to_parquet(tmp_path / "r.parquet")
+    back = read_release(tmp_path / "r.parquet")
+    assert back.table.equals(integer.table) and isinstance(back.guarantee, NoGuarantee)
+    assert back.guarantee.hypothetical == integer.guarantee and "for a test" in str(
+        back
+    )
+
+
+def rewrite(path, change, table=None):
+    "The release at `path` with its metadata changed by `change`."
+    stored = pq.read_table(path) if table is None else table
+    metadata = json.loads(pq.read_table(path).schema.metadata[b"privglasso"])
+    change(metadata)
+    pq.write_table(
+        stored.replace_schema_metadata({b"privglasso": json.dumps(metadata)}), path
+    )
+
+
+@pytest.mark.parametrize(
+    "change, complaint",
+    [
+        (lambda m: m.update(mu=0.001), "mu="),
+        (lambda m: m.update(mu=None), "mu"),
+        (lambda m: m.update(n=5), "n=5"),
+        (lambda m: m.update(columns=["a", "c"]), "columns"),
+        (lambda m: m.update(neighbors="household"), "household"),
+        (lambda m: m.update(noise_variance=[1.0, 1.0]), "noise_variance"),
+        (lambda m: m.update(noise_variance=[1.0]), "noise_variance"),
+        (lambda m: m["lattice"].update(step=[0.3, 0.3]), "contradicts"),
+        (lambda m: m["lattice"].update(sigma=[1.0]), "lattice"),
+        (lambda m: m["lattice"].update(sigma=[-1.0, 1.0]), "lattice"),
+        (lambda m: m.pop("lattice"), "damaged"),
+        (lambda m: m.pop("secure"), "incomplete"),
+        (lambda m: m.update(secure="no"), "'no' is neither true nor false"),
+        (lambda m: m.update(format=99), "format 99"),
+    ],
+)
+def test_contradictory_metadata_are_refused(release, tmp_path, change, complaint):
+    path = tmp_path / "r.parquet"
+    release.to_parquet(path)
+    rewrite(path, change)
+    with pytest.raises(ReleaseError, match=complaint):
+        read_release(path)
+
+
+def test_cells_that_were_tampered_with_are_refused(release, tmp_path):
+    path = tmp_path / "r.parquet"
+    release.to_parquet(path)
+    for value in (0.123456789, np.nan, np.inf):
+        cells = release.table.copy()
+        cells.iloc[0, 0] = value
+        rewrite(path, lambda m: None, pa.Table.from_pandas(cells, preserve_index=False))
+        with pytest.raises(ReleaseError, match="off the lattice"):
+            read_release(path)
+
+
+def test_cells_beyond_the_reach_of_noise_are_refused(release, tmp_path):
+    path, lattice = tmp_path / "r.parquet", release.lattice
+    release.to_parquet(path)
+    last = (lattice.high[0] + np.floor(50 * lattice.sigma[0])) * lattice.step[0]
+    for value, possible in ((last, True), (last + lattice.step[0], False)):
+        cells = release.table.copy()
+        cells.iloc[0, 0] = value
+        rewrite(path, lambda m: None, pa.Table.from_pandas(cells, preserve_index=False))
+        if possible:
+            assert read_release(path).table.iloc[0, 0] == value
+        else:
+            with pytest.raises(ReleaseError, match="farther outside the bounds"):
+                read_release(path)
+
+
+def test_other_files_are_refused(tmp_path):
+    foreign, text = tmp_path / "foreign.parquet", tmp_path / "text.parquet"
+    TABLE.to_parquet(foreign)
+    text.write_text("not parquet")
+    with pytest.raises(ReleaseError, match="no privglasso metadata"):
+        read_release(foreign)
+    with pytest.raises(ReleaseError, match="not a whole Parquet file"):
+        read_release(text)
+    with pytest.raises(FileNotFoundError):
+        read_release(tmp_path / "nowhere.parquet")
+
+
+def test_a_truncated_file_is_refused(release, tmp_path):
+    path = tmp_path / "r.parquet"
+    release.to_parquet(path)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ReleaseError, match="not a whole"):
+        read_release(path)
+
+
+def test_a_write_that_fails_leaves_no_file_and_keeps_the_old_one(
+    release, tmp_path, monkeypatch
+):
+    path = tmp_path / "r.parquet"
+    release.to_parquet(path)
+    before = path.read_bytes()
+
+    def full_disk(table, file, **options):
+        file.write(b"PAR1 half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        release.to_parquet(path)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+    with pytest.raises(OSError):
+        release.to_parquet(tmp_path / "no such folder" / "r.parquet")
+
+
+def test_a_file_of_the_first_format_is_a_table(release, tmp_path):
+    path = tmp_path / "r.parquet"
+    release.to_parquet(path)
+
+    def first_format(metadata):
+        assert metadata.pop("kind") == "table"
+        metadata["format"] = 1
+
+    rewrite(path, first_format)
+    assert read_release(path).table.equals(release.table)
+
+
+# ---------------------------------------------------------------------- covariances and synthetic rows
+
+
+@pytest.fixture(params=["covariance", "no mean", "ball", "local", "synthetic"])
+def other(request, tmp_path):
+    "A release that is no table, and its file."
+    budget = dict(mu=2.0, neighbors="record")
+    mechanism = {
+        "covariance": lambda: CovarianceMechanism(BOUNDS, **budget),
+        "no mean": lambda: CovarianceMechanism(
+            BOUNDS, mean_share=0, noise="upper", **budget
+        ),
+        "ball": lambda: CovarianceMechanism(norm_bound=9, center=[1, 4], **budget),
+        "local": lambda: LocalMechanism(9, center=[1, 4], mu=2.0),
+        "synthetic": lambda: SyntheticDataMechanism(BOUNDS, rows=7, **budget),
+    }[request.param]()
+    release = mechanism.publish(TABLE, random_state=1)
+    release.to_parquet(tmp_path / "r.parquet")
+    return release, tmp_path / "r.parquet"
+
+
+def test_every_kind_comes_back_as_it_was(other):
+    release, path = other
+    back = read_release(path)
+    assert (
+        type(back) is type(release)
+        and back.guarantee == release.guarantee
+        and str(back) == str(release)
+    )
+    assert (back.n, back.columns, back.secure, back.mechanism) == (
+        release.n,
+        ["a", "b"],
+        False,
+        release.mechanism,
+    )
+    for name in ("covariance_variance",):
+        ours, theirs = (getattr(x.sampling_error(), name)() for x in (release, back))
+        assert np.array_equal(ours, theirs)
+    one, two = (getattr(x, "covariance_release", x) for x in (release, back))
+    assert np.array_equal(one.matrix, two.matrix) and np.array_equal(
+        one.location, two.location
+    )
+    assert np.array_equal(one.matrix_noise_variance, two.matrix_noise_variance)
+    if hasattr(release, "table"):
+        assert back.table.equals(release.table)
+
+
+def moments(metadata):
+    "Where a file of either kind keeps its moments' settings."
+    return metadata.get("moments", metadata)
+
+
+SETTINGS = {
+    "mu": lambda m: m.update(mu=m["mu"] * 0.99),
+    "n": lambda m: moments(m).update(n=moments(m)["n"] * 10**12),
+    "columns": lambda m: m.update(columns=["a", "c"]),
+    "neighbors": lambda m: m.update(neighbors="household"),
+    "noise_variance": lambda m: m.update(noise_variance=[0.0, 0.1]),
+    "sigma": (
+        lambda m: moments(m)["lattice"].update(
+            sigma=[s * 0.99 for s in moments(m)["lattice"]["sigma"]]
+        )
+    ),
+    "no noise": lambda m: moments(m)["lattice"].update(sigma=[0.0, 0.0, 0.0]),
+    "sigmas": lambda m: moments(m)["lattice"].update(sigma=[1e9]),
+    "not a number": lambda m: moments(m)["lattice"].update(sigma=[float("nan")] * 3),
+    "radius": lambda m: moments(m)["lattice"].update(radius=64),
+    "noise": lambda m: moments(m)["lattice"].update(noise="triangle"),
+    "half_range": lambda m: moments(m)["lattice"].update(half_range=[1.0, 0.0]),
+    "half_ranges": lambda m: moments(m)["lattice"].update(half_range=[1.0]),
+    "ball": lambda m: moments(m)["lattice"].update(ball=True, half_range=[1.0, 2.0]),
+    "total": lambda m: moments(m).update(total=[10**17, 0]),
+    "totals": lambda m: moments(m).update(total=[0, 0, 0]),
+    "nothing promised": lambda m: m.update(mu=None),
+    "fraction": lambda m: moments(m)["lattice"].update(radius=2.5),
+    "lattice": lambda m: moments(m).pop("lattice"),
+    "secure": lambda m: m.pop("secure"),
+    "secure in words": lambda m: m.update(secure="false"),
+    "ball in words": (
+        lambda m: moments(m)["lattice"].update(ball=str(moments(m)["lattice"]["ball"]))
+    ),
+    "kind": lambda m: m.update(kind="rumour"),
+    "format": lambda m: m.update(format=3),
+    "no reason": lambda m: m.update(no_guarantee="because"),
+}
+
+
+@pytest.mark.parametrize("change", SETTINGS)
+def test_no_setting_can_be_changed_alone(other, change):
+    release, path = other
+    rewrite(path, SETTINGS[change])
+    with pytest.raises(ReleaseError):
+        read_release(path)
+
+
+def test_a_covariance_is_a_symmetric_matrix_of_integers(tmp_path):
+    release = CovarianceMechanism(BOUNDS, mu=2.0).publish(TABLE)
+    path = tmp_path / "r.parquet"
+    second = release.second_moment
+    lopsided, huge = second.copy(), second * 2**20
+    lopsided[0, 1] += 1
+    for cells in (lopsided, huge, second * 1.0, second[:1]):
+        release.to_parquet(path)
+        frame = pd.DataFrame(cells, columns=release.columns)
+        rewrite(path, lambda m: None, pa.Table.from_pandas(frame, preserve_index=False))
+        with pytest.raises(ReleaseError, match="the matrix is"):
+            read_release(path)
+
+
+def test_local_reports_keep_the_noise_of_every_user(tmp_path):
+    mechanism, path = (
+        LocalMechanism(9, center=[1, 4], epsilon=2.0, delta=1e-3),
+        tmp_path / "r.parquet",
+    )
+    release = mechanism.publish(TABLE)
+    release.to_parquet(path)
+    back = read_release(path)
+    assert (
+        back.secure
+        and back.guarantee == mechanism.guarantee(4, 2)
+        and back.guarantee.epsilon(1e-3) <= 2 + 1e-9
+    )
+    assert np.allclose(back.sampling_error().noise, mechanism.noise_std(4, 2) ** 2)
+    rewrite(path, lambda m: m.update(kind="covariance"))
+    assert np.allclose(
+        read_release(path).sampling_error().noise, mechanism.noise_std(4, 2) ** 2 / 4
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(bounds=BOUNDS, mean_share=0),
+        dict(norm_bound=9.0),
+        dict(norm_bound=9.0, mean_share=0, noise="upper"),
+        dict(norm_bound=9.0, mean_share=0, neighbors="cell"),
+    ],
+)
+def test_what_no_user_reports_is_no_local_release(options, tmp_path):
+    path = tmp_path / "r.parquet"
+    CovarianceMechanism(mu=2.0, **options).publish(TABLE).to_parquet(path)
+    assert read_release(path).n == 4
+    rewrite(path, lambda m: m.update(kind="local"))
+    with pytest.raises(ReleaseError, match="not those of local reports"):
+        read_release(path)
+
+
+@pytest.mark.parametrize("n", [2, 400])
+def test_no_honest_file_of_local_reports_is_refused(n, tmp_path):
+    "The noise of many users is larger than one user's, and may stand alone: rows at the centre."
+    for mu in (0.01, 1.0, 50.0):
+        LocalMechanism(1.0, mu=mu).publish(np.zeros((n, 3)), random_state=n).to_parquet(
+            tmp_path / "r.parquet"
+        )
+        assert read_release(tmp_path / "r.parquet").n == n
+
+
+def test_rows_that_were_not_drawn_are_refused(tmp_path):
+    release = SyntheticDataMechanism(BOUNDS, rows=5000, mu=2.0).publish(TABLE)
+    path = tmp_path / "r.parquet"
+    missing = release.table.copy()
+    missing.iloc[3, 1] = np.nan
+    for cells in (
+        release.table * 1.5,
+        release.table - 100,
+        missing,
+        release.table.round().astype(int),
+    ):
+        release.to_parquet(path)
+        rewrite(path, lambda m: None, pa.Table.from_pandas(cells, preserve_index=False))
+        with pytest.raises(ReleaseError, match="not drawn"):
+            read_release(path)
+
+
+def test_no_honest_file_of_synthetic_rows_is_refused(tmp_path):
+    generator = np.random.default_rng(0)
+    for rows, p, n in ((2, 1, 2), (2, 6, 5), (3000, 30, 40), (100, 2, 10**4)):
+        mechanism = SyntheticDataMechanism((-3, 3), rows=rows, mu=0.1)
+        for seed in range(5):
+            mechanism.publish(
+                generator.normal(size=(n, p)), random_state=seed
+            ).to_parquet(tmp_path / "r.parquet")
+            assert read_release(tmp_path / "r.parquet").n == rows
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_no_kind_leaves_half_a_file(mechanism, tmp_path, monkeypatch):
+    release = mechanism(BOUNDS, mu=1.0).publish(TABLE)
+
+    def full_disk(table, file, **options):
+        file.write(b"PAR1 half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(pq, "write_table", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        release.to_parquet(tmp_path / "r.parquet")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,280 @@
+"""The noise-corrected covariance: exact unbiasedness, peers, bad input."""
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.covariance import empirical_covariance
+
+from privglasso.publish.noise_correction import CovarianceError, SamplingError
+from privglasso.publish.noise_correction import correlation_scale
+from privglasso.publish.noise_correction import noise_corrected_covariance
+from privglasso.publish.noise_correction import sample_covariance
+from privglasso.base.validation import InputError
+
+integers = st.integers(-5, 5)
+
+
+@given(
+    rows=st.lists(st.tuples(integers, integers), min_size=2, max_size=3),
+    low=st.integers(1, 3),
+    high=st.integers(1, 3),
+    centred=st.booleans(),
+)
+@settings(max_examples=15, deadline=None)
+def test_unbiased_for_skewed_two_point_noise(rows, low, high, centred):
+    "Noise -low or +high with mean 0, every outcome enumerated; rows 100 apart keep every column usable."
+    X = np.array(rows, float) + np.arange(len(rows))[:, None] * 100
+    values = {-low: Fraction(high, low + high), high: Fraction(low, low + high)}
+    variance = float(sum(p * e * e for e, p in values.items()))
+    location = None if centred else np.zeros(2)
+    average = np.zeros((2, 2))
+    for outcome in product(values, repeat=X.size):
+        weight = float(np.prod([values[e] for e in outcome]))
+        average += weight * noise_corrected_covariance(
+            X + np.reshape(outcome, X.shape), variance, location
+        )
+    expected = sample_covariance(X, location)
+    assert np.allclose(average, expected, rtol=1e-11)
+
+
+def test_full_subtraction_with_estimated_means_would_be_biased():
+    X = np.array([[100.0], [0.0]])
+    tables = [X + np.reshape(e, X.shape) for e in product((-1, 1), repeat=2)]
+    naive = np.mean([sample_covariance(T) - 1 for T in tables])
+    assert naive - sample_covariance(X)[0, 0] == pytest.approx(-0.5, abs=1e-12)
+    assert np.mean(
+        [noise_corrected_covariance(T, 1.0) for T in tables]
+    ) == pytest.approx(2500, abs=1e-9)
+
+
+def test_sample_covariance_is_scikit_learns():
+    X = np.random.default_rng(0).normal(size=(40, 6)) + 3
+    assert np.allclose(sample_covariance(X), empirical_covariance(X), atol=1e-13)
+    assert np.allclose(
+        sample_covariance(X, location=0),
+        empirical_covariance(X, assume_centered=True),
+        atol=1e-13,
+    )
+
+
+def test_symmetric_and_the_same_for_a_data_frame():
+    X = np.random.default_rng(1).normal(size=(30, 7)) * 10
+    S = noise_corrected_covariance(X, np.linspace(0, 1, 7))
+    assert np.array_equal(S, S.T)
+    assert np.array_equal(
+        S, noise_corrected_covariance(pd.DataFrame(X), np.linspace(0, 1, 7))
+    )
+
+
+def test_moving_all_rows_changes_nothing_but_rounding():
+    X = np.random.default_rng(2).normal(size=(50, 4))
+    assert np.allclose(
+        noise_corrected_covariance(X + 1e3, 0.1),
+        noise_corrected_covariance(X, 0.1),
+        atol=1e-9,
+    )
+    assert np.allclose(
+        noise_corrected_covariance(X + 7, 0.1, location=7),
+        noise_corrected_covariance(X, 0.1, location=0),
+        atol=1e-12,
+    )
+
+
+def test_units_carry_through():
+    X, units = np.random.default_rng(3).normal(size=(50, 3)), np.array([1.0, 1e3, 1e-3])
+    S = noise_corrected_covariance(X, [0.1, 0.2, 0.3])
+    assert np.allclose(
+        noise_corrected_covariance(X * units, np.array([0.1, 0.2, 0.3]) * units**2),
+        S * np.outer(units, units),
+        rtol=1e-10,
+    )
+
+
+X = np.random.default_rng(4).normal(size=(20, 3))
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        ((X, [1, 2]), "noise_variance="),
+        ((X, -0.1), "noise_variance="),
+        ((X, np.nan), "noise_variance="),
+        ((X, [0.1, 0.1, np.inf]), "noise_variance="),
+        ((X, "much"), "noise_variance="),
+        ((X, True), "noise_variance="),
+        ((X, None), "noise_variance="),
+        ((X, [[0.1] * 3]), "noise_variance="),
+        ((X, 0.1, [0, 0]), "location="),
+        ((X, 0.1, np.nan), "location="),
+        ((X, 0.1, "mean"), "location="),
+        ((X, 0.1, np.zeros((1, 3))), "location="),
+        ((X[0], 0.1), "table="),
+        ((X[:1], 0.1), "table="),
+        ((X * np.nan, 0.1), "table="),
+    ],
+)
+def test_bad_input_is_named(arguments, named):
+    with pytest.raises(InputError, match=named):
+        noise_corrected_covariance(*arguments)
+
+
+def test_columns_without_signal_are_named():
+    frame = pd.DataFrame(
+        {"flat": [1.0, 1, 1], "good": [0.0, 5, 9], "weak": [0.0, 0.1, 0]}
+    )
+    with pytest.raises(CovarianceError, match="flat") as caught:
+        noise_corrected_covariance(frame, 0.1)
+    assert caught.value.columns == ["flat"]
+    with pytest.raises(CovarianceError, match="variance does not exceed") as caught:
+        noise_corrected_covariance(frame[["good", "weak"]], 0.1)
+    assert caught.value.columns == ["weak"]
+
+
+def test_correlation_scale():
+    S = np.array([[4.0, 3.0], [3.0, 1.0]])
+    correlation, deviation = correlation_scale(S)
+    assert correlation[0, 1] == 1.5 and deviation.tolist() == [2, 1]
+    for bad in ([[0.0]], [[1, 0], [0, -1]]):
+        with pytest.raises(CovarianceError):
+            correlation_scale(bad)
+    with pytest.raises(InputError):
+        correlation_scale([[1, 2]])
+
+
+# sampling errors
+
+A = np.array([[2.0, 0.5], [0.5, 1.0]])
+
+
+def test_one_variance_is_textbook():
+    "Var of a variance is 2 s^4 / n, of its inverse 2 theta^2 / n, of a correlation (1 - r^2)^2 / n (Fisher)."
+    error = SamplingError(((A, 50),))
+    np.testing.assert_allclose(
+        np.diag(error.covariance_variance()), 2 * np.diag(A) ** 2 / 50
+    )
+    r = A[0, 1] / np.sqrt(2)
+    np.testing.assert_allclose(
+        error.correlation_variance(A),
+        (1 - r**2) ** 2 / 50 * (1 - np.eye(2)),
+        rtol=1e-12,
+    )
+    Theta = np.linalg.inv(A)
+    np.testing.assert_allclose(
+        np.diag(error.precision_variance(Theta)), 2 * np.diag(Theta) ** 2 / 50
+    )
+
+
+def test_parts_add_and_independent_entries_lose_a_term():
+    Theta, V = np.linalg.inv(A), np.full((2, 2), 0.3)
+    both = SamplingError(((A, 50), (2 * A, 10)))
+    np.testing.assert_allclose(
+        both.covariance_variance(),
+        (1 / 50 + 4 / 10) * (np.outer(np.diag(A), np.diag(A)) + A**2),
+    )
+    error = SamplingError(((A, 50),), V)
+    square, alone = Theta @ Theta, SamplingError(((A, 50),)).precision_variance(Theta)
+    bracket = (
+        np.outer(np.diag(square), np.diag(square))
+        + square**2
+        - (Theta**2) @ (Theta**2).T
+    )
+    np.testing.assert_allclose(
+        error.precision_variance(Theta) - alone, 0.3 * bracket, rtol=1e-10
+    )
+
+
+@given(st.integers(0, 1000), st.lists(st.integers(-10, 10), min_size=4, max_size=4))
+@settings(max_examples=25, deadline=None)
+def test_variances_have_the_units_they_should(seed, powers):
+    rng, units = np.random.default_rng(seed), 2.0 ** np.array(powers)
+    root, V, scale = (
+        rng.normal(size=(4, 9)),
+        rng.uniform(size=(4, 4)),
+        np.outer(units, units),
+    )
+    S, V = root @ root.T, V + V.T
+    here = SamplingError(((S + np.eye(4), 30),), V)
+    there = SamplingError((((S + np.eye(4)) * scale, 30),), V * scale**2)
+    np.testing.assert_allclose(
+        there.covariance_variance(), here.covariance_variance() * scale**2, rtol=1e-9
+    )
+    np.testing.assert_allclose(
+        there.correlation_variance(S * scale),
+        here.correlation_variance(S),
+        rtol=1e-7,
+        atol=1e-12,
+    )
+    Theta = np.linalg.inv(S)
+    np.testing.assert_allclose(
+        there.precision_variance(Theta / scale),
+        here.precision_variance(Theta) / scale**2,
+        rtol=1e-6,
+    )
+
+
+def test_negative_eigenvalues_count_as_zero():
+    error = SamplingError((([[1.0, 2.0], [2.0, 1.0]], 10),))
+    np.testing.assert_allclose(error.parts[0][0], [[1.5, 1.5], [1.5, 1.5]])
+    for variance in (
+        error.correlation_variance(A),
+        error.precision_variance(np.linalg.inv(A)),
+    ):
+        assert (variance >= 0).all()
+
+
+def test_inputs_are_left_alone_and_one_variable_will_do():
+    parts, V = np.array(A), np.zeros((2, 2))
+    parts.flags.writeable = V.flags.writeable = False
+    SamplingError(((parts, 5),), V).correlation_variance(parts)
+    one = SamplingError((([[2.0]], 4),), 0.5)
+    assert one.covariance_variance().tolist() == [[2.5]] and one.correlation_variance(
+        [[1.0]]
+    ).tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize(
+    "parts, noise, named",
+    [
+        ((), 0.0, "parts=.*at least one"),
+        (((A, 0),), 0.0, "parts=0"),
+        (((A, 2.5),), 0.0, "parts=2.5"),
+        ((([[1.0, 2.0]], 3),), 0.0, "parts="),
+        (((A, 3), ([[1.0]], 3)), 0.0, "parts=.*all of one shape"),
+        ((A, 3), 0.0, "parts="),
+        (A, 0.0, "parts="),
+        (None, 0.0, "parts='NoneType': give pairs"),
+        ((A,), 0.0, "parts="),
+        (((A, 3),), np.zeros((3, 3)), "noise=.*2 by 2"),
+        (((A, 3),), [[0.1]], "noise=.*2 by 2"),
+        (((A, 3),), [0.1, 0.1], "noise="),
+        (((A, 3),), "much", "noise="),
+        (((A, 3),), None, "noise="),
+        (((A, 3),), -1.0, "noise=-1"),
+        (((A, 3),), np.nan, "noise="),
+        (((A, 3),), [[0.0, 1.0], [2.0, 0.0]], "noise="),
+        (((A * np.nan, 3),), 0.0, "parts="),
+    ],
+)
+def test_bad_sampling_errors_are_named(parts, noise, named):
+    with pytest.raises(InputError, match=named):
+        SamplingError(parts, noise)
+
+
+def test_bad_covariances_of_a_sampling_error_are_named():
+    error = SamplingError(((A, 5),))
+    with pytest.raises(CovarianceError):
+        error.correlation_variance(-A)
+    with pytest.raises(InputError, match="precision="):
+        error.precision_variance(A[0])
+    for other in ([[1.0]], np.eye(3)):  # numpy would stretch the first to any size
+        with pytest.raises(InputError, match="S=.*2 by 2 matrix, like the parts"):
+            error.correlation_variance(other)
+        with pytest.raises(
+            InputError, match="precision=.*2 by 2 matrix, like the parts"
+        ):
+            error.precision_variance(other)

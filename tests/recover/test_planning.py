@@ -1,0 +1,329 @@
+"""Planning a release: what the chapter does not show."""
+
+import inspect
+import math
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from privglasso.publish.noise_correction import SamplingError
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.recover.planning import MECHANISM_STYLES, MECHANISMS, assumed_covariance
+from privglasso.recover.planning import epsilon_needed, plan, plan_over, plot_plan
+from privglasso.recover.planning import records_needed, resolution
+from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
+from privglasso.base.validation import InputError
+
+KINDS = {name: partial(kind, (0, 1)) for name, kind in MECHANISMS.items()}
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("neighbors", ["cell", "record"])
+def test_a_plan_promises_what_the_release_promises(name, neighbors):
+    mechanism = KINDS[name](neighbors=neighbors, epsilon=3, delta=1e-6)
+    row = plan(mechanism, 400, 3, delta=1e-6).iloc[0]
+    release = mechanism.publish(
+        np.random.default_rng(0).uniform(size=(400, 3)), random_state=0
+    )
+    assert (
+        row.mu == release.guarantee.mu
+        and row.epsilon == pytest.approx(3, rel=1e-6)
+        and row.epsilon <= 3 + 1e-9
+    )
+    assert row.neighbors == neighbors and row.delta == 1e-6 and row.noise_std > 0
+
+
+def test_no_argument_of_a_plan_can_carry_data():
+    for function in (plan, epsilon_needed, records_needed, plan_over):
+        assert {"X", "table", "data"}.isdisjoint(inspect.signature(function).parameters)
+
+
+def test_mechanisms_by_name_in_a_list_or_alone():
+    one, other = KINDS["table"](mu=1), KINDS["table"](mu=2)
+    assert plan(one, 100, 3).mechanism.tolist() == ["GaussianMechanism"]
+    assert plan([one, other], 100, 3).mechanism.tolist() == [
+        "GaussianMechanism 1",
+        "GaussianMechanism 2",
+    ]
+    assert plan({"a": one, "b": other}, 100, 3).mechanism.tolist() == ["a", "b"]
+    whole = DiscreteGaussianMechanism((1, 5), neighbors="cell", sigma=2.0)
+    assert plan((one, whole), 100, 3).mechanism.tolist() == [
+        "GaussianMechanism",
+        "DiscreteGaussianMechanism",
+    ]
+
+
+# ---------------------------------------------------------------------- properties
+
+budgets = st.floats(0.05, 50)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    name=st.sampled_from(sorted(KINDS)),
+    mu=budgets,
+    n=st.integers(50, 10**6),
+    p=st.integers(2, 8),
+)
+def test_more_budget_and_more_records_never_hurt(name, mu, n, p):
+    here = plan(KINDS[name](mu=mu), n, p).iloc[0]
+    for better in (
+        plan(KINDS[name](mu=1.5 * mu), n, p).iloc[0],
+        plan(KINDS[name](mu=mu), 2 * n, p).iloc[0],
+    ):
+        assert (
+            better.smallest_partial_correlation <= here.smallest_partial_correlation * (
+                1 + 1e-3
+            )
+        )
+        assert better.effective_n >= here.effective_n * (1 - 1e-3)
+    assert here.effective_n <= n * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=25)
+@given(name=st.sampled_from(sorted(KINDS)), mu=budgets, unit=st.integers(-20, 20))
+def test_units_change_nothing(name, mu, unit):
+    columns = ["effective_n", "correlation_error", "smallest_partial_correlation", "mu"]
+    scale = 2.0**unit
+    ours = plan(KINDS[name](mu=mu), 1000, 4)[columns]
+    theirs = plan(MECHANISMS[name]((0, scale), mu=mu), 1000, 4)[columns]
+    pd.testing.assert_frame_equal(ours, theirs, rtol=1e-6)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    p=st.integers(2, 30),
+    n=st.integers(100, 10**6),
+    level=st.floats(0.001, 0.5),
+    power=st.floats(0.1, 0.99),
+)
+def test_raw_data_have_the_textbook_resolution(p, n, level, power):
+    found = resolution(SamplingError(((np.eye(p), n),)), np.eye(p), level, power)
+    threshold = norm.isf(level / 2 / (p * (p - 1) / 2))  # two sides, all pairs
+    expected = (threshold + norm.ppf(power)) / math.sqrt(n)
+    assert found["smallest_partial_correlation"] == pytest.approx(
+        expected if expected < 1 else math.inf, rel=1e-9
+    )
+    assert found["effective_n"] == pytest.approx(n)
+
+
+def test_the_noise_of_a_covariance_adds_its_variance():
+    found = resolution(SamplingError(((np.eye(3), 400),), 0.01), np.eye(3))
+    assert found["covariance_error"] == pytest.approx(math.sqrt(1 / 400 + 0.01))
+    assert found["effective_n"] == pytest.approx(1 / (1 / 400 + 0.01))
+
+
+def test_a_power_that_false_alarms_alone_reach_asks_for_no_size():
+    found = resolution(
+        SamplingError(((np.eye(2), 100),)), np.eye(2), level=0.5, power=0.1
+    )
+    assert found["smallest_partial_correlation"] == 0  # below 0 by the formula
+
+
+def test_the_worst_pair_counts():
+    noise = np.zeros((3, 3))
+    noise[0, 2] = noise[2, 0] = 0.02
+    found = resolution(SamplingError(((np.eye(3), 10_000),), noise), np.eye(3))
+    assert found["correlation_error"] == pytest.approx(math.sqrt(1e-4 + 0.02))
+
+
+# ---------------------------------------------------------------------- edge cases
+
+
+def test_one_column_has_no_pairs():
+    row = plan(KINDS["table"](mu=1), 100, 1).iloc[0]
+    assert math.isnan(row.smallest_partial_correlation) and 0 < row.effective_n < 100
+
+
+def test_two_records_find_nothing():
+    assert (
+        plan(KINDS["covariance"](mu=1), 2, 2).smallest_partial_correlation[0]
+        == math.inf
+    )
+
+
+def test_bounds_of_each_column():
+    low, high = np.zeros(3), np.array([1.0, 2.0, 30.0])
+    wide, same = MECHANISMS["table"]((low, high), mu=1), KINDS["table"](mu=1)
+    assert np.allclose(assumed_covariance(wide, 3, 0.1), np.diag((0.1 * high) ** 2))
+    columns = ["effective_n", "correlation_error"]
+    pd.testing.assert_frame_equal(
+        plan(wide, 1000, 3)[columns], plan(same, 1000, 3)[columns], rtol=1e-3
+    )
+
+
+def test_a_norm_bound_stands_for_its_cube():
+    ball = CovarianceMechanism(norm_bound=2.0, mu=1)
+    assert np.allclose(
+        assumed_covariance(ball, 4, 0.125), (0.125 * 2.0) ** 2 * np.eye(4)
+    )
+    assert 0 < plan(ball, 10_000, 4).effective_n[0] < 10_000
+
+
+@pytest.mark.parametrize(
+    "covariance",
+    [np.eye(2).tolist(), pd.DataFrame(np.eye(2)), np.asfortranarray(np.eye(2))],
+)
+def test_an_assumed_covariance_of_any_kind(covariance):
+    assert plan(KINDS["table"](mu=5), 1000, 2, covariance=covariance).effective_n[0] > 0
+
+
+def test_a_read_only_covariance_is_left_alone():
+    covariance = np.eye(2)
+    covariance.setflags(write=False)
+    plan(KINDS["table"](mu=5), 1000, 2, covariance=covariance)
+    assert (covariance == np.eye(2)).all()
+
+
+# ---------------------------------------------------------------------- inverse questions
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_epsilon_needed_is_the_least(name):
+    n, p, r = 20_000, 5, 0.15
+    epsilon = epsilon_needed(KINDS[name], n, p, r)
+
+    def found(epsilon):
+        return plan(
+            KINDS[name](epsilon=epsilon, delta=n**-2.0), n, p
+        ).smallest_partial_correlation[0]
+
+    assert found(epsilon) <= r < found(0.99 * epsilon)
+
+
+@pytest.mark.parametrize("name", ["covariance", "synthetic"])
+def test_the_records_needed_are_the_least(name):
+    n = records_needed(KINDS[name], 5, 0.15, epsilon=1)
+    at = [
+        plan(KINDS[name](epsilon=1, delta=k**-2.0), k, 5).smallest_partial_correlation[
+            0
+        ]
+        for k in (int(n), int(0.99 * n))
+    ]
+    assert at[0] <= 0.15 < at[1] and n == int(n)
+
+
+def test_what_cannot_be_reached_is_infinite():
+    assert (
+        epsilon_needed(KINDS["table"], 100, 5, 0.01) == math.inf
+    )  # raw data would not do either
+    assert (
+        records_needed(
+            partial(KINDS["table"], neighbors="record"), 50, 0.001, epsilon=0.01
+        )
+        == math.inf
+    )
+
+
+def test_what_costs_nothing_costs_the_least_epsilon():
+    assert epsilon_needed(KINDS["covariance"], 10**11, 2, 0.99) == pytest.approx(1e-3)
+
+
+# ---------------------------------------------------------------------- bad input
+
+TABLE = KINDS["table"](mu=1)
+
+
+@pytest.mark.parametrize(
+    "arguments, complaint",
+    [
+        (dict(mechanisms=[]), "mechanisms="),
+        (dict(mechanisms={}), "mechanisms="),
+        (dict(mechanisms=None), "mechanisms="),
+        (dict(mechanisms="table"), "mechanisms='table'"),
+        (dict(mechanisms={"a": 3}), "mechanisms="),
+        (dict(n=1), "n=1"),
+        (dict(n=10.0), "n=10.0"),
+        (dict(p=0), "p=0"),
+        (dict(p=True), "p=True"),
+        (dict(delta=0), "delta=0"),
+        (dict(delta=1), "delta=1"),
+        (dict(level=0), "level=0"),
+        (dict(power=1), "power=1"),
+        (dict(spread=0), "spread=0"),
+        (dict(spread=-1), "spread=-1"),
+        (dict(spread=math.nan), "spread=nan"),
+        (dict(covariance=np.eye(2)), "covariance="),
+        (dict(covariance=-np.eye(3)), "positive definite"),
+        (dict(covariance=[[1, 0, 0], [0, 1, 0.5], [0, 0, 1]]), "covariance"),
+        (dict(covariance=np.full((3, 3), np.nan)), "covariance"),
+        (
+            dict(mechanisms=GaussianMechanism(([0, 0], [1, 1]), mu=1)),
+            "each of the 3 columns",
+        ),
+    ],
+)
+def test_bad_plans(arguments, complaint):
+    with pytest.raises(InputError, match=complaint):
+        plan(**(dict(mechanisms=TABLE, n=100, p=3) | arguments))
+
+
+@pytest.mark.parametrize(
+    "call, complaint",
+    [
+        (
+            lambda: assumed_covariance(GaussianMechanism(([0, 0], [1, 1]), mu=1), 3),
+            "p=3",
+        ),
+        (
+            lambda: resolution(SamplingError(((np.eye(3), 10),)), np.eye(2)),
+            "covariance=",
+        ),
+        (lambda: epsilon_needed(KINDS["table"], 100, 3, 0), "partial_correlation=0"),
+        (lambda: epsilon_needed(KINDS["table"], 100, 3, 1.0), "partial_correlation=1"),
+        (lambda: epsilon_needed(KINDS["table"], 1, 3, 0.1), "n=1"),
+        (lambda: epsilon_needed(KINDS["table"], 100, 3, 0.1, delta=2), "delta=2"),
+        (lambda: records_needed(KINDS["table"], 3, 0.1, epsilon=-1), "epsilon=-1"),
+        (
+            lambda: records_needed(KINDS["table"], 3, "0.1", epsilon=1),
+            "partial_correlation='0.1'",
+        ),
+        (lambda: plan_over(KINDS, [100, 1], 3), "ns=1"),
+        (lambda: plan_over(KINDS, [], 3), "at least one number of records"),
+        (
+            lambda: plan_over(KINDS, [100], 3, epsilons=()),
+            "at least one number of records",
+        ),
+        (
+            lambda: epsilon_needed(KINDS["table"], 100, 1, 0.1),
+            "p=1",
+        ),  # no pairs: neither an ε nor a number is enough
+        (lambda: records_needed(KINDS["table"], 1, 0.1, epsilon=1), "p=1"),
+    ],
+)
+def test_bad_questions(call, complaint):
+    with pytest.raises(InputError, match=complaint):
+        call()
+
+
+# ---------------------------------------------------------------------- the picture
+
+
+def test_the_picture_has_a_panel_for_each_epsilon_and_a_line_for_each_mechanism():
+    plans = plan_over(KINDS, [1000, 10_000, 100_000], 5, epsilons=(0.5, 2.0, 8.0))
+    assert len(plans) == 27 and plans.n.iloc[0] == 1000
+    axes = plot_plan(plans, 5)
+    assert [ax.get_title() for ax in axes] == ["ε = 0.5", "ε = 2", "ε = 8"]
+    labels = [text.get_text() for text in axes[-1].get_legend().get_texts()]
+    assert labels == [*MECHANISM_STYLES, "raw data"]
+    assert [text.get_text() for text in axes[0].texts] == [
+        "table: finds nothing",
+        "nothing can be found",
+    ]
+    lines = {line.get_label(): line.get_ydata() for line in axes[-1].get_lines()}
+    assert (lines["raw data"] <= lines["covariance"]).all() and (
+        lines["covariance"] <= lines["synthetic"]
+    ).all()
+
+
+def test_other_mechanisms_can_be_drawn_too():
+    plans = plan_over(
+        {"mine": KINDS["covariance"]}, [10_000, 100_000], 3, epsilons=(1,)
+    )
+    (ax,) = plot_plan(plans, 3)
+    assert ax.get_legend().get_texts()[0].get_text() == "mine"

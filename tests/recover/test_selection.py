@@ -1,0 +1,404 @@
+"""Rules that choose a graph: scikit-learn's conventions, released covariances, peers' formulas, and every bad input."""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from privglasso.publish.noise_correction import CovarianceError, SamplingError
+from privglasso.publish.noise_correction import correlation_scale, sample_covariance
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.recover.estimators import PrivateGraphicalLasso
+from privglasso.base.graphs import support
+from privglasso.recover.metrics import confusion
+from privglasso.publish.table import GaussianMechanism
+from privglasso.experiments.selection_rules import selection_jobs, selection_model
+from privglasso.recover.selection import GraphFitError, PrivateGraphicalLassoEBIC
+from privglasso.recover.selection import PrivateGraphicalLassoSimultaneous
+from privglasso.recover.selection import PrivateGraphicalLassoStable, _half_matrices
+from privglasso.recover.selection import effective_rows, simultaneous_alpha
+from privglasso.recover.feasibility import InfeasibleError
+from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.base.validation import InputError
+
+TRUTH = chain_precision(8, 0.35, scales=np.ones(8))
+ROWS = sample_gaussian(TRUTH, 4000, random_state=1)
+RULES = [
+    PrivateGraphicalLassoEBIC,
+    PrivateGraphicalLassoSimultaneous,
+    PrivateGraphicalLassoStable,
+]
+WITHOUT_ROWS = RULES[:2]
+
+
+def quick(rule, **options):
+    "A rule that does little work."
+    return rule(
+        **(
+            {"halves": 8, "alphas": 8, "random_state": 0}
+            if rule is PrivateGraphicalLassoStable
+            else {}
+        ),
+        **options,
+    )
+
+
+@parametrize_with_checks(
+    [
+        PrivateGraphicalLassoEBIC(alphas=5),
+        PrivateGraphicalLassoSimultaneous(),
+        PrivateGraphicalLassoStable(halves=4, alphas=4, random_state=0),
+    ]
+)
+def test_scikit_learn_conventions(estimator, check):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UserWarning, message="alpha_=")
+        check(estimator)
+
+
+# what a rule finds
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_chain_comes_back_from_a_noisy_table(rule):
+    release = GaussianMechanism((-8, 8), sigma=1.0).publish(
+        pd.DataFrame(ROWS, columns=list("abcdefgh")), random_state=0
+    )
+    model = quick(rule).fit(release)
+    found = confusion(model.precision_, TRUTH)
+    joined = (
+        rule is PrivateGraphicalLassoSimultaneous
+    )  # which promises nothing of pairs that a path joins
+    assert found.missed == 0 and found.extra <= (3 if joined else 1)
+    assert model.alpha_ > 0 and list(model.graph_.nodes) == list("abcdefgh")
+    np.testing.assert_allclose(
+        model.covariance_ @ model.precision_, np.eye(8), atol=1e-6
+    )
+    assert np.isfinite(model.score(release))
+
+
+@pytest.mark.parametrize("rule", WITHOUT_ROWS)
+def test_the_chain_comes_back_from_a_released_covariance(rule):
+    release = CovarianceMechanism((-5, 5), mu=2.0).publish(ROWS, random_state=0)
+    model = rule().fit(release)
+    assert confusion(model.precision_, TRUTH).missed == 0
+    assert list(model.graph_.nodes) == release.columns
+    np.testing.assert_array_equal(
+        model.corrected_covariance_, release.corrected_covariance()
+    )
+
+
+def test_stability_needs_rows():
+    release = CovarianceMechanism((-5, 5), mu=2.0).publish(ROWS, random_state=0)
+    with pytest.raises(
+        InputError, match="CovarianceRelease.*PrivateGraphicalLassoEBIC"
+    ):
+        PrivateGraphicalLassoStable().fit(release)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@settings(max_examples=5, deadline=None)
+@given(powers=st.lists(st.integers(-10, 10), min_size=8, max_size=8))
+def test_units_do_not_matter(rule, powers):
+    units = 2.0 ** np.array(powers)
+    here, there = quick(rule).fit(ROWS), quick(rule).fit(ROWS * units)
+    np.testing.assert_array_equal(support(here.precision_), support(there.precision_))
+    np.testing.assert_allclose(
+        there.precision_ * np.outer(units, units), here.precision_, rtol=1e-5, atol=1e-6
+    )
+    assert here.alpha_ == pytest.approx(there.alpha_, rel=1e-9)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_inputs_are_left_alone(rule):
+    rows = np.asfortranarray(ROWS[:500])
+    rows.flags.writeable = False
+    before, model = rows.copy(), quick(rule)
+    parameters = clone(model).get_params()
+    model.fit(rows)
+    np.testing.assert_array_equal(rows, before)
+    assert model.get_params() == parameters
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("scale", [True, False])
+def test_one_column_has_an_empty_graph(rule, scale):
+    model = quick(rule, scale=scale).fit(ROWS[:, :1])
+    assert model.graph_.number_of_edges() == 0 and model.precision_.shape == (1, 1)
+
+
+# extended BIC
+
+
+def test_without_noise_it_is_the_textbook_criterion():
+    model = PrivateGraphicalLassoEBIC(gamma=0.5).fit(ROWS)
+    row = model.ebic_results_.set_index("alpha").loc[model.alpha_]
+    n, S, Theta = (
+        len(ROWS),
+        correlation_scale(sample_covariance(ROWS))[0],
+        model.precision_,
+    )
+    deviation = np.sqrt(np.diag(sample_covariance(ROWS)))
+    Theta = Theta * np.outer(deviation, deviation)
+    likelihood = n / 2 * (np.linalg.slogdet(Theta)[1] - np.vdot(S, Theta))
+    textbook = -2 * likelihood + row.n_edges * (np.log(n) + 4 * 0.5 * np.log(8))
+    assert row.ebic == pytest.approx(textbook / n, rel=1e-9)
+    np.testing.assert_allclose(
+        (model.covariance_ - sample_covariance(ROWS))[support(Theta)], 0, atol=1e-4
+    )
+
+
+def test_a_larger_gamma_never_adds_edges():
+    release = CovarianceMechanism((-5, 5), mu=1.0).publish(ROWS, random_state=3)
+    edges = [
+        len(PrivateGraphicalLassoEBIC(gamma).fit(release).edges_)
+        for gamma in (0, 0.5, 1, 5, 1000)
+    ]
+    assert edges == sorted(edges, reverse=True) and edges[-1] == 0
+
+
+def test_effective_rows_of_independent_columns():
+    "The price of noise on independent columns of variance 1 is (1 + noise) squared."
+    for noise in (0.0, 0.5, 3.0):
+        error = SamplingError((((1 + noise) * np.eye(3), 600),))
+        np.testing.assert_allclose(
+            effective_rows(np.eye(3), np.eye(3), error, 600), 600 / (1 + noise) ** 2
+        )
+
+
+def test_the_densest_graph_is_announced():
+    with pytest.warns(UserWarning, match="densest tried"):
+        PrivateGraphicalLassoEBIC(0, alphas=[0.5, 0.3]).fit(ROWS)
+
+
+# simultaneous
+
+
+def test_simultaneous_alpha_is_bonferroni():
+    variance = np.array([[0.0, 0.01, 0.04], [0.01, 0.0, 0.01], [0.04, 0.01, 0.0]])
+    assert simultaneous_alpha(variance, 0.1) == pytest.approx(
+        0.2 * norm.isf(0.1 / 6), rel=1e-12
+    )
+    assert simultaneous_alpha(np.diag([0.0, 0.01])) == pytest.approx(
+        0.1 * norm.isf(0.025), rel=1e-12
+    )
+    assert simultaneous_alpha([[0.0]]) == 0
+    for bad, level in (
+        ([[0.0, -1.0], [-1.0, 0.0]], 0.05),
+        ([[0.0, 1.0]], 0.05),
+        (variance, 0),
+        (variance, 1),
+    ):
+        with pytest.raises(InputError):
+            simultaneous_alpha(bad, level)
+
+
+def test_alpha_grows_with_noise_and_shrinks_with_rows():
+    quiet, loud = (
+        PrivateGraphicalLassoSimultaneous(noise_variance=noise).fit(ROWS + extra).alpha_
+        for noise, extra in (
+            (0.0, 0.0),
+            (1.0, np.random.default_rng(0).normal(size=ROWS.shape)),
+        )
+    )
+    assert loud > 1.5 * quiet
+    fewer = PrivateGraphicalLassoSimultaneous().fit(ROWS[:1000]).alpha_
+    assert fewer == pytest.approx(2 * quiet, rel=0.1)
+
+
+def test_no_solution_names_an_alpha_that_has_one():
+    S = np.array([[1.0, 0.9, 0.9], [0.9, 1.0, -0.9], [0.9, -0.9, 1.0]])
+    release = SimpleNamespace(
+        corrected_covariance=lambda: S,
+        sampling_error=lambda: SamplingError(((np.eye(3), 10**6),)),
+        n=10**6,
+        columns=list("abc"),
+        location=np.zeros(3),
+        noise_variance=np.zeros(3),
+    )
+    with pytest.raises(InfeasibleError) as caught:
+        PrivateGraphicalLassoSimultaneous().fit(release)
+    assert PrivateGraphicalLasso(caught.value.works).fit(release).dual_gap_ < 1e-3
+
+
+# stability
+
+
+def test_the_bound_is_meinshausen_and_buhlmanns():
+    model = PrivateGraphicalLassoStable(
+        2.0, threshold=0.8, halves=10, random_state=0
+    ).fit(ROWS)
+    q = np.sqrt(model.false_edges_bound_ * 0.6 * 28)
+    assert model.false_edges_bound_ <= 2.0 and q <= np.sqrt(0.6 * 28 * 2)
+    frequency = model.selection_frequency_
+    np.testing.assert_array_equal(frequency, frequency.T)
+    assert ((frequency >= 0) & (frequency <= 1)).all() and (
+        np.diag(frequency) == 0
+    ).all()
+    np.testing.assert_array_equal(support(model.precision_), frequency >= 0.8)
+
+
+def test_halves_are_those_of_the_seed():
+    one, same, other = (
+        PrivateGraphicalLassoStable(halves=6, alphas=6, random_state=seed).fit(
+            ROWS[:200]
+        )
+        for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(one.selection_frequency_, same.selection_frequency_)
+    assert (one.selection_frequency_ != other.selection_frequency_).any()
+
+
+def test_halves_come_in_pairs_without_a_common_row():
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(9, 2)))
+    matrices = _half_matrices(X, np.zeros(2), False, 5, np.random.default_rng(3))
+    rng = np.random.default_rng(3)
+    assert len(matrices) == 6  # an odd number is raised by one
+    for first, second in zip(matrices[::2], matrices[1::2], strict=True):
+        order = rng.permutation(9)
+        for matrix, chosen in ((first, order[:4]), (second, order[4:8])):
+            np.testing.assert_allclose(
+                matrix, np.cov(X.to_numpy()[chosen].T, bias=True), rtol=1e-12
+            )
+
+
+def test_penalties_that_are_all_too_small_are_no_empty_graph():
+    for alphas in ([1e-6], [1e-6, 1e-5]):
+        with pytest.raises(InputError, match="give larger ones"):
+            PrivateGraphicalLassoStable(alphas=alphas, halves=4, random_state=0).fit(
+                ROWS[:200]
+            )
+    with pytest.raises(InputError, match="some half has no solution"):
+        PrivateGraphicalLassoStable(
+            1e6, alphas=[1e-6], halves=4, noise_variance=0.2, random_state=3
+        ).fit(ROWS[:20])
+
+
+def test_false_edges_keep_the_bound():
+    "Independent columns, where the theorem's assumptions hold: at most 1 false edge on average, over 40 tables."
+    false = [
+        len(
+            PrivateGraphicalLassoStable(
+                1.0, threshold=0.6, halves=20, random_state=seed
+            )
+            .fit(np.random.default_rng([seed, 9]).normal(size=(80, 10)))
+            .edges_
+        )
+        for seed in range(40)
+    ]
+    assert np.mean(false) < 1.0 + 3 / np.sqrt(
+        40
+    )  # three standard errors of a Poisson count of mean 1
+
+
+# bad input
+
+
+@pytest.mark.parametrize(
+    "rule, parameters, message",
+    [
+        (PrivateGraphicalLassoEBIC, {"gamma": -0.1}, "gamma=-0.1"),
+        (PrivateGraphicalLassoEBIC, {"gamma": "1"}, "gamma="),
+        (PrivateGraphicalLassoEBIC, {"alphas": 1}, "alphas=1"),
+        (PrivateGraphicalLassoEBIC, {"alphas": []}, "alphas="),
+        (PrivateGraphicalLassoSimultaneous, {"level": 0}, "level=0"),
+        (PrivateGraphicalLassoSimultaneous, {"level": None}, "level="),
+        (PrivateGraphicalLassoStable, {"false_edges": 0}, "false_edges=0"),
+        (PrivateGraphicalLassoStable, {"threshold": 0.5}, "threshold=0.5"),
+        (PrivateGraphicalLassoStable, {"threshold": 1.0}, "threshold=1"),
+        (PrivateGraphicalLassoStable, {"halves": 1}, "halves=1"),
+        (PrivateGraphicalLassoStable, {"alphas": 0}, "alphas=0"),
+        (PrivateGraphicalLassoStable, {"random_state": "x"}, "random_state="),
+        (PrivateGraphicalLassoEBIC, {"noise_variance": -1.0}, "noise_variance=-1"),
+        (PrivateGraphicalLassoSimultaneous, {"solver": "magic"}, "solver='magic'"),
+        (
+            PrivateGraphicalLassoSimultaneous,
+            {"scale": "correlation"},
+            "scale='correlation'",
+        ),
+        (
+            PrivateGraphicalLassoStable,
+            {"noise_variance": np.ones(9)},
+            "noise_variance=.*8 columns",
+        ),
+        (PrivateGraphicalLassoEBIC, {"alphas": [0.1, -0.1]}, "alphas=-0.1"),
+    ],
+)
+def test_bad_parameters(rule, parameters, message):
+    with pytest.raises(InputError, match=message):
+        rule(**parameters).fit(ROWS)
+
+
+def test_bad_tables():
+    for rule in RULES:
+        with pytest.raises(CovarianceError, match="constant"):
+            quick(rule).fit(
+                pd.DataFrame(ROWS[:50]).assign(flat=1.0).rename(columns=str)
+            )
+        with pytest.raises(CovarianceError, match="noise"):
+            quick(rule, noise_variance=100.0).fit(ROWS)
+        with pytest.raises(ValueError, match="NaN"):
+            quick(rule).fit(ROWS[:50] * np.nan)
+    with pytest.raises(InputError, match="at least 4"):
+        quick(PrivateGraphicalLassoStable).fit(ROWS[:3])
+    halves = np.r_[np.zeros(19), 5.0]
+    with pytest.raises(CovarianceError, match="half of the rows"):
+        PrivateGraphicalLassoStable(random_state=0).fit(np.c_[ROWS[:20, :2], halves])
+
+
+def test_two_rows_have_correlations_of_one():
+    "Which have no error, up to rounding: the variances are symmetric and nonnegative."
+    for seed in range(20):
+        rows = np.random.default_rng(seed).normal(size=(2, 6))
+        error = SamplingError(((sample_covariance(rows), 2),))
+        variance = error.correlation_variance(sample_covariance(rows))
+        assert 0 <= simultaneous_alpha(variance) < 1e-6
+
+
+def test_a_graph_without_an_estimate_is_an_error_with_a_remedy():
+    error = GraphFitError(0.25, 7)
+    assert (
+        error.alpha == 0.25 and "7 edges" in str(error) and "alpha=0.25" in str(error)
+    )
+
+
+def test_no_graph_on_the_path_can_be_fitted():
+    S = np.array([[1.0, 1.2], [1.2, 1.0]])
+    release = SimpleNamespace(
+        corrected_covariance=lambda: S,
+        sampling_error=lambda: SamplingError(((S, 100),)),
+        n=100,
+        columns=["a", "b"],
+        location=np.zeros(2),
+        noise_variance=np.zeros(2),
+    )
+    with pytest.raises(InputError, match="alphas="):
+        PrivateGraphicalLassoEBIC(alphas=[0.5, 0.3]).fit(release)
+    assert (
+        len(PrivateGraphicalLassoEBIC().fit(release).edges_) == 0
+    )  # the empty graph has a model
+
+
+# the study
+
+
+def test_models_have_unit_variances_and_their_graphs():
+    for name, edges in (("chain", 19), ("tridiagonal", 19), ("star", 19)):
+        precision = selection_model(name, 0)
+        np.testing.assert_allclose(np.diag(np.linalg.inv(precision)), 1)
+        assert np.triu(support(precision), 1).sum() == edges
+    assert (selection_model("random", 0) != selection_model("random", 1)).any()
+
+
+def test_jobs_are_as_many_as_the_settings_say():
+    jobs = selection_jobs("full")
+    assert len(jobs) == 4 * 3 * 3 * 25 and len(
+        {tuple(job.values()) for job in jobs}
+    ) == len(jobs)
