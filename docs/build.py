@@ -19,13 +19,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def chapters(nbs):
-    "The chapters in the order to read them: by part, then by number."
-    return sorted(nbs.glob("[0-9]_*/[0-9][0-9]_*.ipynb"))
+    "The chapters in the order to read them: by part, then by number; reference last."
+    return sorted(nbs.glob("*/[0-9][0-9]_*.ipynb"))
 
 
 def part_of(path):
-    "A chapter's part, as the sidebar calls it: 1_publish is Publish."
-    return path.parent.name.partition("_")[2].capitalize()
+    "A chapter's part, as the sidebar calls it: 2_publish is Publish."
+    return path.parent.name.lstrip("0123456789_").capitalize()
 
 
 def exported_symbols():
@@ -46,6 +46,8 @@ def link_target(path, nbs, source):
             return link
         if not file.is_file():
             return None
+        if file == ROOT / "CONTRIBUTING.md":
+            return "contributing.md"
         copy = source / "files" / file.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, copy)
@@ -71,7 +73,7 @@ def contents(paths, nbs):
         part: [path.relative_to(nbs).with_suffix("").as_posix() for path in group]
         for part, group in groupby(paths, part_of)
     }
-    parts["Reference"] = [*parts.pop("Reference", []), "api/index"]
+    parts["Reference"] = [*parts.get("Reference", []), "api/index", "contributing"]
     return "\n".join(toctree(part, entries) for part, entries in parts.items())
 
 
@@ -140,6 +142,10 @@ def write_source(nbs, source):
             )
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, source / name)
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (source / "contributing.md").write_text(
+        contributing.replace("](nbs/", "]("), encoding="utf-8"
+    )
     (source / "api").mkdir()
     (source / "api/index.rst").write_text(api_index(reference), encoding="utf-8")
     for module, chapter in reference:

@@ -1,23 +1,16 @@
-"""A Sphinx extension: the book's docstrings, written to be read in a notebook, become reStructuredText."""
+"""A Sphinx extension: formulas and bars in numpydoc docstrings, as reStructuredText."""
 
-import inspect
 import re
 
 from docutils.utils import new_document
-from fastcore.docments import docments
 from myst_parser.mocking import MockRSTParser
 from sphinx.util.docutils import SphinxDirective
 
-RETURNED = re.compile(
-    r"^\s*\).*:\s+#\s*(.+)$", re.MULTILINE
-)  # the comment behind a signature's last line
-SEVERAL = re.compile(
-    r"(:ivar|:vartype) ([^:]+,[^:]+):(.*)", re.DOTALL
-)  # attributes described together
+# attributes described together
+SEVERAL = re.compile(r"(:ivar|:vartype) ([^:]+,[^:]+):(.*)", re.DOTALL)
 LITERAL_OR_FORMULA = re.compile(r"(``.*?``|`[^`]*`|\$[^$]+\$)")
-SPECIAL = re.compile(
-    r"(?<!\\)\||(?<=\w)_(?!\w)"
-)  # a substitution, or a reference such as alpha_
+# a substitution, or a reference such as alpha_
+SPECIAL = re.compile(r"(?<!\\)\||(?<=\w)_(?!\w)")
 
 
 def split_attributes(app, what, name, obj, options, lines):
@@ -34,27 +27,6 @@ def split_attributes(app, what, name, obj, options, lines):
         )
         for found, field in zip(split, fields, strict=True)
     ).split("\n")
-
-
-def add_docments(app, what, name, obj, options, lines):
-    "Comments beside the arguments become the fields Parameters and Returns, unless the docstring has its own."
-    if what not in {"function", "method"} or any(
-        line.startswith((":param", ":returns")) for line in lines
-    ):
-        return
-    comments = {
-        name: text for name, text in docments(obj).items() if text and name != "return"
-    }
-    fields = [f":param {name}: {text}" for name, text in comments.items()]
-    if returned := RETURNED.search(inspect.getsource(obj)):
-        fields.append(f":returns: {returned[1]}")
-    sections = [
-        number
-        for number, line in enumerate(lines)
-        if line.startswith((":", ".. rubric::"))
-    ]
-    at = sections[0] if sections else len(lines)
-    lines[at:at] = ["", *fields, ""] if fields else []
 
 
 def escape_prose(app, what, name, obj, options, lines):
@@ -102,6 +74,5 @@ def setup(app):
     "Docstrings pass napoleon (priority 500), then what is here, in this order."
     app.add_directive("rst", ReStructuredText)
     app.connect("autodoc-process-docstring", split_attributes, priority=525)
-    app.connect("autodoc-process-docstring", add_docments, priority=550)
     app.connect("autodoc-process-docstring", escape_prose, priority=600)
     return {"parallel_read_safe": True}

@@ -126,14 +126,16 @@ def is_progress_bar(output):
 
 
 def name_index(symbols):
-    "{name, Class.method, module.name or full name: set of full names} of the public names in nbdev's index."
+    """{name, Class.method, module.name or full name: set of full names} of the public
+    names in nbdev's index."""
     index = {}
-    for full in (name for module in symbols.values() for name in module):
-        parts = full.split(".")
-        if any(part.startswith("_") for part in parts):
-            continue
-        for start in range(min(3, len(parts))):
-            index.setdefault(".".join(parts[start:]), set()).add(full)
+    for module, names in symbols.items():
+        for full in names:
+            name = full.removeprefix(f"{module}.")
+            if any(part.startswith("_") for part in name.split(".")):
+                continue
+            for key in (name, f"{module.rpartition('.')[2]}.{name}", full):
+                index.setdefault(key, set()).add(full)
     return index
 
 
@@ -144,7 +146,7 @@ def link_names(text, index, module):
         if match["name"] is None:
             return match[0]
         candidates = index.get(match["name"], set())
-        own = {full for full in candidates if full.split(".")[1] == module}
+        own = {full for full in candidates if full.startswith(f"privglasso.{module}.")}
         if len(own or candidates) != 1:
             return match[0]
         (full,) = own or candidates
