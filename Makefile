@@ -41,6 +41,7 @@ test: $(VENV)/.dev  ## run every chapter's proofs and every test
 
 docs: $(VENV)/.dev  ## build the book as a site in _docs/html
 	$(BIN)/python docs/build.py
+	$(BIN)/python docs/check.py
 
 lab: $(VENV)/.dev  ## read and rerun the book in JupyterLab
 	$(BIN)/jupyter lab nbs

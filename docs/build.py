@@ -36,9 +36,9 @@ def exported_symbols():
 def link_target(path, nbs, source):
     """How links of the notebook `path` are carried over.
 
-    A link to another notebook stays as it is; any other file of the repository is copied beside the rendered
-    pages; a link to a folder, which a web page cannot show, becomes plain text.
-    """
+    A link to another notebook stays as it is; any other file of the repository is
+    copied beside the rendered pages; a link to a folder, which a web page cannot show,
+    becomes plain text."""
 
     def target(link):
         file = (path.parent / link).resolve()
@@ -68,7 +68,8 @@ def toctree(caption, entries):
 
 
 def contents(paths, nbs):
-    "The toctrees of the whole book, one for each part; the API stands with the reference, last."
+    """The toctrees of the whole book, one for each part; the API stands with the
+    reference, last."""
     parts = {
         part: [path.relative_to(nbs).with_suffix("").as_posix() for path in group]
         for part, group in groupby(paths, part_of)
@@ -88,7 +89,8 @@ def handed_on(title):
 
 
 def foreign_bases(title):
-    "The bases of a module's classes that are not ours: the methods that come from them are not listed."
+    """The bases of a module's classes that are not ours: the methods that come from
+    them are not listed."""
     module = importlib.import_module(title)
     kinds = filter(inspect.isclass, (getattr(module, name) for name in module.__all__))
     return sorted(
@@ -179,7 +181,8 @@ def run_sphinx(out):
 
 
 def build(nbs, out):
-    "Build the book of `nbs` anew in `out`; return 0 if there was nothing to complain about."
+    """Build the book of `nbs` anew in `out`; return 0 if there was nothing to complain
+    about."""
     shutil.rmtree(out, ignore_errors=True)
     write_source(nbs, out / "source")
     code = run_sphinx(out)

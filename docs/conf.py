@@ -30,7 +30,8 @@ myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "dollarmath"]
 myst_dmath_double_inline = True  # $$…$$ in the middle of a paragraph, as Jupyter has it
 myst_heading_anchors = 3
 
-# the text in single backticks of a docstring is a name: a link if the book exports it, plain code if not
+# the text in single backticks of a docstring is a name: a link if the book exports it,
+# plain code if not
 default_role = "py:obj"
 autodoc_typehints = "none"
 autodoc_mock_imports = [

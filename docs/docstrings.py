@@ -14,7 +14,8 @@ SPECIAL = re.compile(r"(?<!\\)\||(?<=\w)_(?!\w)")
 
 
 def split_attributes(app, what, name, obj, options, lines):
-    "A field for several attributes becomes one for each, which napoleon does for parameters only."
+    """A field for several attributes becomes one for each, which napoleon does for
+    parameters only."""
     fields = re.split(r"\n(?=\S)", "\n".join(lines))
     split = [SEVERAL.match(field) for field in fields]
     lines[:] = "\n".join(
@@ -30,7 +31,8 @@ def split_attributes(app, what, name, obj, options, lines):
 
 
 def escape_prose(app, what, name, obj, options, lines):
-    "Keep |x|, alpha_ and $x$ in a docstring from meaning something else to reStructuredText."
+    """Keep |x|, alpha_ and $x$ in a docstring from meaning something else to
+    reStructuredText."""
     for number, line in enumerate(lines):
         if line.lstrip().startswith((">>>", "...", "..")):
             continue
@@ -46,7 +48,8 @@ def escape_prose(app, what, name, obj, options, lines):
 
 
 def plain_type(field, text):
-    "A type such as (n, p), which Sphinx would look up word by word and link to any attribute called n."
+    """A type such as (n, p), which Sphinx would look up word by word and link to any
+    attribute called n."""
     is_type = field.strip().startswith((":type ", ":vartype "))
     return f" *{text.strip()}*" if is_type and not {"*", "`"} & set(text) else text
 
@@ -54,9 +57,8 @@ def plain_type(field, text):
 class ReStructuredText(SphinxDirective):
     """reStructuredText inside a notebook.
 
-    MyST's own eval-rst pads the text with as many blank lines as stand before it, and myst-nb counts 10000 lines a
-    cell: a chapter took seconds.
-    """
+    MyST's own eval-rst pads the text with as many blank lines as stand before it, and
+    myst-nb counts 10000 lines a cell: a chapter took seconds."""
 
     has_content = True
 

@@ -18,7 +18,8 @@ EXPORTING = {"export", "exports", "exporti"}
 OPAQUE = r"^ *(?P<fence>```+|~~~+).*?^ *(?P=fence) *$|``.+?``|\$\$.*?\$\$|\$[^$\n]+\$"
 LINK = r"(?P<open>!?\[(?P<text>[^\]]*)\]\()(?!\w+:|\#|/)(?P<path>[^)\s\#]+)(?P<rest>(?:\#[^)\s]*)?\))"
 RELATIVE_LINK = re.compile(f"{OPAQUE}|{LINK}|`[^`]*`", re.DOTALL | re.MULTILINE)
-# links and headings are stepped over as well; what is left in single backticks may be a name
+# links and headings are stepped over as well; what is left in single backticks may be a
+# name
 NAME = re.compile(
     rf"{OPAQUE}|!?\[[^\]]*\]\([^)]*\)|^\#+"
     r" .*?$|(?<![`}])`(?P<name>[A-Za-z_][\w.]*)(?P<call>\([^`<>]*\))?`",
@@ -27,7 +28,8 @@ NAME = re.compile(
 
 
 def split_directives(source):
-    "The directives at the head of a code cell as {name: value}, and the code below them."
+    """The directives at the head of a code cell as {name: value}, and the code below
+    them."""
     directives, lines = {}, source.splitlines()
     while lines and (not lines[0].strip() or DIRECTIVE.match(lines[0])):
         if match := DIRECTIVE.match(lines.pop(0)):
@@ -36,7 +38,8 @@ def split_directives(source):
 
 
 def is_on(directives, name):
-    "Whether a directive such as `#| code-fold` or `#| code-fold: true` is there and not false."
+    """Whether a directive such as `#| code-fold` or `#| code-fold: true` is there and
+    not false."""
     return directives.get(name, "false") != "false"
 
 
@@ -83,7 +86,8 @@ def only_imports(code):
 
 
 def figure_title(code):
-    "The titles a cell gives to its figures, joined; the part of an f-string that is computed becomes an ellipsis."
+    """The titles a cell gives to its figures, joined; the part of an f-string that is
+    computed becomes an ellipsis."""
     found = []
     for node in ast.walk(ast.Module(statements(code), [])):
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in {
@@ -140,7 +144,8 @@ def name_index(symbols):
 
 
 def link_names(text, index, module):
-    "Backticked public names become links to the API page; a name two modules share is the chapter's own."
+    """Backticked public names become links to the API page; a name two modules share is
+    the chapter's own."""
 
     def link(match):
         if match["name"] is None:
@@ -156,7 +161,8 @@ def link_names(text, index, module):
 
 
 def style_blockquotes(text):
-    "Give the subtitle below the title, and every **Result.**, the class its style hangs on."
+    """Give the subtitle below the title, and every **Result.**, the class its style
+    hangs on."""
     text = re.sub(r"\A(# .+\n+)(?=> )", r"\1\n{.subtitle}\n", text)
     return re.sub(r"^(?=> \*\*Result\b)", "\n{.result}\n", text, flags=re.MULTILINE)
 
@@ -167,7 +173,8 @@ def relative_links(text):
 
 
 def relink(text, target):
-    "Pass every relative link of a Markdown text through `target`, which returns None for a link to be undone."
+    """Pass every relative link of a Markdown text through `target`, which returns None
+    for a link to be undone."""
 
     def link(match):
         if match["path"] is None:
@@ -184,7 +191,8 @@ def markdown_cell(cell, text):
 
 
 def show_code(cell, module, heading):
-    "A code cell as the reader sees it, as a list of cells: what introduces an exported one, then the source."
+    """A code cell as the reader sees it, as a list of cells: what introduces an
+    exported one, then the source."""
     directives, code = split_directives(cell.source)
     cell.source, cell.outputs = code, [
         out for out in cell.outputs if not is_progress_bar(out)
@@ -226,7 +234,8 @@ def folded_as(code, names, exported):
 
 
 def introduce(names, code, module, folded):
-    "Above folded source stand signature and docstring; above open source, which has both, only a link."
+    """Above folded source stand signature and docstring; above open source, which has
+    both, only a link."""
     if not folded:
         return "{.api-link}\n" + " ".join(
             f"{{py:obj}}`{name} <privglasso.{module}.{name}>`" for name in names

@@ -28,7 +28,8 @@ def fenced(text, language=""):
 
 
 def figure(data, code, directives, files):
-    "Keep an image in `files` under its name there, and return the Markdown that shows it."
+    """Keep an image in `files` under its name there, and return the Markdown that shows
+    it."""
     kind = "svg" if "image/svg+xml" in data else "png"
     name = f"{IMAGES}/index_{len(files) + 1}.{kind}"
     content = (
@@ -76,7 +77,8 @@ def render(notebook):
 
 
 def stale(files, root):
-    "The files that differ from `files`, or that no figure of the index is kept in any more."
+    """The files that differ from `files`, or that no figure of the index is kept in any
+    more."""
 
     def content(path):
         return path.read_bytes() if path.exists() else None

@@ -1,4 +1,4 @@
-"""The book as a book: notebooks, modules, README and rendered pages agree, and stay readable."""
+"""The book as a book: notebooks, modules and README agree, and chapters keep their form."""
 
 import ast
 import os
@@ -6,29 +6,22 @@ import re
 import shutil
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import privglasso
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "docs"))
 
-import docstrings  # noqa: E402
 import process  # noqa: E402
 import readme  # noqa: E402
 
-CHAPTERS = sorted((ROOT / "nbs").glob("[0-9]_*/[0-9][0-9]_*.ipynb"))
 NOTEBOOKS = sorted((ROOT / "nbs").rglob("[!.]*.ipynb"))
-MODULES = sorted(
-    path for path in (ROOT / "privglasso").glob("*.py") if not path.name.startswith("_")
-)
-HEAVY = {"pandas", "sklearn", "matplotlib", "seaborn", "numba", "networkx"}
-KILOBYTE = 1000
+MODULES = sorted((ROOT / "privglasso").rglob("[!_]*.py"))
+THEORY = {"1_privacy", "2_publish", "3_recover", "4_networks"}
 ABSOLUTE_PATH = re.compile(
     r"""(?:^|[\s"'(=])(/(?:[\w.+-]+/)+[\w.+-]+|[A-Z]:\\\w+)""", re.MULTILINE
 )
@@ -39,87 +32,25 @@ def read(path):
     return nbformat.read(path, as_version=4)
 
 
-def name_of(path):
-    "How a parametrized test calls a file."
-    return path.stem
+def module_name(path):
+    "publish.table of privglasso/publish/table.py."
+    return ".".join(path.relative_to(ROOT / "privglasso").with_suffix("").parts)
 
 
 def contents(folder):
     "{relative path: bytes} of a folder's files, without what Python leaves behind."
-    files = (
-        path
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
         for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
-    )
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+    }
 
 
-def changed(before, after):
-    "Names of the files that are not the same in both."
-    return sorted(
-        name for name in before | after if before.get(name) != after.get(name)
-    )
-
-
-@pytest.fixture
-def clone(tmp_path):
-    "A copy of what nbdev reads and writes, so that no test can change the book."
-    for name in ("nbs", "privglasso"):
-        shutil.copytree(
-            ROOT / name,
-            tmp_path / name,
-            ignore=shutil.ignore_patterns("__pycache__", ".*"),
-        )
-    for name in ("pyproject.toml", "settings.ini", "README.md"):
-        shutil.copyfile(ROOT / name, tmp_path / name)
-    return tmp_path
-
-
-def run_tool(name, folder):
-    "Run one of nbdev's commands in `folder`."
-    tool = shutil.which(name, path=Path(sys.executable).parent) or shutil.which(name)
-    subprocess.run([tool], cwd=folder, check=True, capture_output=True)
-
-
-# in sync
-
-
-def test_modules_are_what_the_notebooks_export(clone):
-    before = contents(clone / "privglasso")
-    run_tool("nbdev-export", clone)
-    assert changed(before, contents(clone / "privglasso")) == [], "run nbdev-export"
-
-
-def test_an_edited_module_is_noticed(clone):
-    module = clone / "privglasso/validation.py"
-    module.write_text(
-        module.read_text(encoding="utf-8") + "\nEDITED = True\n", encoding="utf-8"
-    )
-    before = contents(clone / "privglasso")
-    run_tool("nbdev-export", clone)
-    assert changed(before, contents(clone / "privglasso")) == ["validation.py"]
-
-
-def test_notebooks_are_clean(clone):
-    before = contents(clone / "nbs")
-    run_tool("nbdev-clean", clone)
-    assert changed(before, contents(clone / "nbs")) == [], "run nbdev-clean"
-
-
-def test_readme_is_the_index():
-    files = readme.render(read(ROOT / "nbs/index.ipynb"))
-    assert readme.stale(files, ROOT) == [], "run python docs/readme.py"
-
-
-# imports
-
-
-def python(code, folder, **environment):
-    "What a fresh interpreter prints, run in `folder`."
-    run = [sys.executable, "-c", code]
+def python(code, **environment):
+    "What a fresh interpreter prints."
     result = subprocess.run(
-        run,
-        cwd=folder,
+        [sys.executable, "-c", code],
+        cwd=ROOT,
         env=os.environ | environment,
         capture_output=True,
         text=True,
@@ -129,537 +60,242 @@ def python(code, folder, **environment):
     return result.stdout.strip()
 
 
-def test_import_is_light():
-    loaded = python("import sys, privglasso; print(*sys.modules)", ROOT).split()
-    assert HEAVY.isdisjoint(loaded)
+# in sync
 
 
-def test_every_public_name_resolves_and_is_listed():
-    missing = [name for name in privglasso.__all__ if not hasattr(privglasso, name)]
-    assert missing == []
-    assert set(privglasso.__all__) <= set(dir(privglasso))
+@pytest.mark.parametrize("tool", ["nbdev-export", "nbdev-clean"])
+def test_nothing_is_out_of_step(tool, tmp_path):
+    for name in ("nbs", "privglasso"):
+        skipped = shutil.ignore_patterns("__pycache__", ".*")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=skipped)
+    for name in ("pyproject.toml", "settings.ini", "README.md"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    before = contents(tmp_path)
+    command = shutil.which(tool, path=Path(sys.executable).parent)
+    subprocess.run([command], cwd=tmp_path, check=True, capture_output=True)
+    after = contents(tmp_path)
+    changed = [name for name in before | after if before.get(name) != after.get(name)]
+    assert changed == [], f"run {tool}"
 
 
-def test_an_unknown_name_is_an_attribute_error():
+def test_readme_is_the_index():
+    files = readme.render(read(ROOT / "nbs/index.ipynb"))
+    assert readme.stale(files, ROOT) == [], "run python docs/readme.py"
+
+
+# names
+
+
+def test_a_chapter_a_module_and_a_page_have_one_name():
+    "nbs/2_publish/05_table exports privglasso/publish/table; part 9 is called base."
+    exported = {}
+    for path in NOTEBOOKS:
+        if module := process.module_of(read(path)):
+            exported[module] = path
+    assert sorted(exported) == sorted(module_name(path) for path in MODULES)
+    packages = {"9_workshop": "base", "7_data": "data_sets"}
+    for module, path in exported.items():
+        part = path.parent.name
+        package = packages.get(part, part.partition("_")[2])
+        assert path.stem[3:] == module.rpartition(".")[2]
+        assert module == "cli" or module.startswith(f"{package}."), module
+
+
+def test_the_public_namespace_is_a_users():
+    assert sorted([*privglasso.__all__, "__version__"]) == dir(privglasso)
+    assert 45 <= len(privglasso.__all__) <= 65
+    for name in privglasso.__all__:
+        assert callable(getattr(privglasso, name)), name
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = privglasso.no_such_name
 
 
-def imported_modules(source):
-    "The package's own modules a source imports, wherever in it."
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            home = (
-                "privglasso" + ("." + node.module if node.module else "")
-                if node.level
-                else node.module
-            )
-            names = [f"{home}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        yield from (
-            name.split(".")[1] for name in names if name.startswith("privglasso.")
-        )
+# imports
 
-
-def backward_imports(module, source, order):
-    "What `module` imports from itself, from later in the book, or by way of the package's lazy names."
-    allowed = {*order[: order.index(module)], "__version__"}
-    return sorted(set(imported_modules(source)) - allowed)
-
-
-ORDER = [name for path in CHAPTERS if (name := process.module_of(read(path)))]
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_imports_run_one_way_through_the_book(path):
-    assert backward_imports(path.stem, path.read_text(encoding="utf-8"), ORDER) == []
+HEAVY = ("matplotlib", "seaborn", "networkx")
+RESEARCH = ("privglasso.papers", "privglasso.experiments")
 
 
 @pytest.mark.parametrize(
-    ("source", "backward"),
+    ("name", "absent"),
     [
-        ("from privglasso.one import x", []),
-        ("from privglasso import one, __version__", []),
-        ("import privglasso", []),
-        ("def late():\n    import privglasso.three", ["three"]),
-        ("from .two import x", ["two"]),
-        ("from . import three", ["three"]),
-        ("from privglasso import SomeName", ["SomeName"]),
+        ("__version__", ("numpy", "pandas", "numba", "sklearn", *HEAVY, *RESEARCH)),
+        ("CovarianceMechanism", ("sklearn", *HEAVY, *RESEARCH)),
+        ("plan", ("sklearn", *HEAVY, *RESEARCH)),
+        ("audit", ("sklearn", *HEAVY, *RESEARCH)),
+        ("PrivateGraphicalLassoEBIC", (*HEAVY, *RESEARCH)),
+        ("DPThresholding", (*HEAVY, *RESEARCH)),
     ],
 )
-def test_a_backward_import_is_noticed(source, backward):
-    assert backward_imports("two", source, ["one", "two", "three"]) == backward
+def test_a_name_loads_no_more_than_it_needs(name, absent):
+    code = f"import sys, privglasso as pg; pg.{name}; print(*sys.modules)"
+    assert set(python(code).split()) & set(absent) == set()
 
 
-def test_every_module_has_a_chapter():
-    assert sorted(ORDER) == sorted(path.stem for path in MODULES)
-
-
-# docstrings
-
-
-def undocumented(source):
-    "Public functions, classes and methods without a docstring."
-    kinds = ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
-
-    def visit(body, prefix):
-        for node in body:
-            if not isinstance(node, kinds) or node.name.startswith("_"):
-                continue
-            if ast.get_docstring(node) is None:
-                yield prefix + node.name
-            if isinstance(node, ast.ClassDef):
-                yield from visit(node.body, f"{node.name}.")
-
-    return list(visit(ast.parse(source).body, ""))
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_public_names_have_docstrings(path):
-    assert undocumented(path.read_text(encoding="utf-8")) == []
-
-
-def test_a_missing_docstring_is_noticed():
-    source = (
-        'class A:\n    "Yes."\n    def fit(self): pass\n    def _f(self): pass\ndef'
-        " g(): pass"
+def test_imports_run_downward():
+    "The contracts stand in pyproject.toml."
+    command = shutil.which("lint-imports", path=Path(sys.executable).parent)
+    result = subprocess.run(
+        [command], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert undocumented(source) == ["A.fit", "g"]
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_no_private_name_crosses_a_module(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    private = [
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
+        for alias in node.names
+        if alias.name.startswith("_")
+    ]
+    assert private == []
 
 
 # compiled kernels
 
-OURS = "from privglasso.kernels import kernel as compiled"
-NUMBAS = "import numba\ncompiled = numba.njit(cache=True)"
+KERNEL = """from privglasso.base.kernels import kernel
+from privglasso.called import called
+
+@kernel
+def caller():
+    return called()
+"""
+CALLED = """from privglasso.base.kernels import kernel
+
+C = {}
+
+@kernel
+def called():
+    return C
+"""
 
 
-def answers_before_and_after_an_edit(folder, decorator):
-    "What a kernel answers before and after a constant of the other file it calls is edited."
-    package = folder / "privglasso"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    shutil.copyfile(ROOT / "privglasso/kernels.py", package / "kernels.py")
-    (package / "caller.py").write_text(
-        f"{decorator}\nfrom privglasso.called import called\n\n@compiled\ndef"
-        " caller():\n    return called()\n"
-    )
+def test_no_stale_kernel_survives_an_edit_of_another_module(tmp_path):
+    package = tmp_path / "privglasso"
+    (package / "base").mkdir(parents=True)
+    shutil.copyfile(ROOT / "privglasso/base/kernels.py", package / "base/kernels.py")
+    for folder in (package, package / "base"):
+        (folder / "__init__.py").touch()
+    (package / "caller.py").write_text(KERNEL)
     answers = []
     for constant in (1, 20):
-        (package / "called.py").write_text(
-            f"{decorator}\n\nC = {constant}\n\n@compiled\ndef called():\n    return C\n"
-        )
-        environment = {
-            "NUMBA_CACHE_DIR": str(folder / "cache"),
-            "NUMBA_DISABLE_JIT": "0",
-        }
+        (package / "called.py").write_text(CALLED.format(constant))
         code = "from privglasso.caller import caller; print(caller())"
-        answers.append(
-            int(python(code, folder, PYTHONDONTWRITEBYTECODE="1", **environment))
-        )
-    assert any(
-        (folder / "cache").rglob("*.nbc")
-    ), "nothing was cached, so nothing was tested"
-    return answers
+        environment = {
+            "PYTHONPATH": str(tmp_path),
+            "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+            "NUMBA_DISABLE_JIT": "0",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        answers.append(int(python(code, **environment)))
+    assert any((tmp_path / "cache").rglob("*.nbc")), "nothing was cached"
+    assert answers == [1, 20]
 
 
-def test_no_stale_kernel_survives_an_edit(tmp_path):
-    assert answers_before_and_after_an_edit(tmp_path, OURS) == [1, 20]
+# the form of a chapter
 
 
-def test_numbas_own_cache_would_answer_stale(tmp_path):
-    answers = answers_before_and_after_an_edit(tmp_path, NUMBAS)
-    if answers == [1, 20]:
-        pytest.skip(
-            "this numba notices an edit in the other file: our own cache folder is no"
-            " longer needed"
-        )
-    assert answers == [1, 1]
+def code_cells(notebook):
+    "(directives, code, cell) of the code cells."
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            yield *process.split_directives(cell.source), cell
 
 
-# notebooks
+def is_one_class(code):
+    "Whether a cell is a single class, which cannot be split."
+    body = process.statements(code)
+    return len(body) == 1 and isinstance(body[0], ast.ClassDef)
 
 
-def faults(notebook):
-    "What a reader would stumble over in a notebook."
-    found = []
-    if not re.match(r"# \S.*\n\n?> \S.*(\n\n|\n?\Z)", notebook.cells[0].source):
-        found.append("does not begin with a title and a one-line > subtitle")
-    for number, cell in enumerate(notebook.cells):
-        if cell.cell_type != "code":
-            continue
+def shape_faults(notebook):
+    "What is too long in a notebook."
+    if len(notebook.cells) > 60:
+        yield f"{len(notebook.cells)} cells: split the chapter"
+    for directives, code, _ in code_cells(notebook):
+        lines = code.splitlines()
+        yield from (f"a line of {len(x)}: {x.strip()}" for x in lines if len(x) > 88)
+        exported = process.EXPORTING & directives.keys()
+        if exported and len(lines) > 40 and not is_one_class(code):
+            yield (
+                f"an exported cell of {len(lines)} lines: {process.defined_names(code)}"
+            )
+
+
+def output_faults(notebook):
+    "What should not stand in the outputs."
+    for _, code, cell in code_cells(notebook):
         for output in cell.outputs:
             text = output.get("text", "") + output.get("data", {}).get("text/plain", "")
-            if output.output_type == "error":
-                found.append(f"cell {number} holds an error: {output.ename}")
-            if process.is_progress_bar(output):
-                found.append(f"cell {number} holds a progress bar")
-            found += [
-                f"cell {number} shows a path of one machine: {path}"
-                for path in ABSOLUTE_PATH.findall(text)
-            ]
-            if " at 0x" in text:
-                found.append(f"cell {number} shows a memory address")
-    return found
+            if output.output_type == "error" or process.is_progress_bar(output):
+                yield f"an error or a progress bar: {code[:40]}"
+            if " at 0x" in text or ABSOLUTE_PATH.search(text):
+                yield f"an address or a path of one machine: {text[:60]}"
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
-def test_notebook_reads_well(path):
-    assert faults(read(path)) == []
+def prose(notebook):
+    "The Markdown of a notebook."
+    cells = (cell for cell in notebook.cells if cell.cell_type == "markdown")
+    return "\n\n".join(cell.source for cell in cells)
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=name_of)
-def test_notebook_is_small(path):
-    size = path.stat().st_size / KILOBYTE
-    assert size < 250, "fewer or simpler figures"
-    if size > 100:
-        warnings.warn(
-            f"{path.name} has {size:.0f} KB; a chapter should stay under 100",
-            stacklevel=1,
-        )
+def has_picture(cell):
+    "Whether a reader sees a picture in a cell."
+    if cell.cell_type == "markdown":
+        return "![" in cell.source
+    return process.has_figure(cell)
 
 
-@pytest.mark.parametrize(
-    ("cell", "fault"),
-    [
-        (
-            new_code_cell(
-                outputs=[
-                    new_output("error", ename="ValueError", evalue="", traceback=[])
-                ]
-            ),
-            "ValueError",
-        ),
-        (
-            new_code_cell(
-                outputs=[new_output("stream", name="stderr", text=" 50%|##  | 1/2")]
-            ),
-            "progress bar",
-        ),
-        (
-            new_code_cell(outputs=[new_output("stream", text="in /home/me/file.py")]),
-            "/home/me/file.py",
-        ),
-        (
-            new_code_cell(
-                outputs=[
-                    new_output("execute_result", data={"text/plain": "<f at 0x7f>"})
-                ]
-            ),
-            "address",
-        ),
-        (
-            new_code_cell(
-                outputs=[
-                    new_output(
-                        "execute_result", data={"text/plain": "n/p, 1/2 and a/b/c"}
-                    )
-                ]
-            ),
-            None,
-        ),
-    ],
-)
-def test_faults_are_noticed(cell, fault):
-    found = faults(
-        new_notebook(cells=[new_markdown_cell("# Title\n> Subtitle\n\nText"), cell])
-    )
-    assert found == [] if fault is None else fault in found[0]
+def theory_faults(notebook):
+    "What a theory chapter must have."
+    text = prose(notebook)
+    for part in ("> **Result", "## What this does not say", "## Remember"):
+        if part not in text:
+            yield f"no {part}"
+    remember = text.partition("## Remember")[2].partition("\n#")[0]
+    if len(re.findall(r"^[*-] ", remember, re.MULTILINE)) != 3:
+        yield "Remember is not three lines"
+    shown = [cell for cell in notebook.cells if process.is_shown(cell)]
+    if not any(has_picture(cell) for cell in shown[:10]):
+        yield "no picture among the first ten cells"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_chapter_keeps_its_form(path):
+    notebook = read(path)
+    found = [*shape_faults(notebook), *output_faults(notebook)]
+    if not re.match(r"# \S.*\n\n?> \S.*(\n\n|\n?\Z)", notebook.cells[0].source):
+        found.append("it does not begin with a title and a one-line > subtitle")
+    if path.parent.name in THEORY and not path.stem.startswith("00_"):
+        found += theory_faults(notebook)
+    assert found == []
+    assert path.stat().st_size < 250_000, "fewer or simpler figures"
 
 
 @pytest.mark.parametrize(
-    "start", ["Title\n> Subtitle", "# Title\n\nText", "# Title\n> two\n> lines"]
+    "path",
+    [*NOTEBOOKS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"],
+    ids=lambda path: path.stem,
 )
-def test_a_missing_subtitle_is_noticed(start):
-    assert len(faults(new_notebook(cells=[new_markdown_cell(start)]))) == 1
-
-
-def broken_links(text, folder):
-    "Relative links that lead nowhere."
-    return [
-        link for link in process.relative_links(text) if not (folder / link).exists()
-    ]
-
-
-@pytest.mark.parametrize("path", [*NOTEBOOKS, ROOT / "README.md"], ids=name_of)
 def test_relative_links_lead_somewhere(path):
-    texts = [path.read_text(encoding="utf-8")]
-    if path.suffix == ".ipynb":
-        texts = [
-            cell.source for cell in read(path).cells if cell.cell_type == "markdown"
-        ]
-    assert [link for text in texts for link in broken_links(text, path.parent)] == []
+    is_notebook = path.suffix == ".ipynb"
+    text = prose(read(path)) if is_notebook else path.read_text(encoding="utf-8")
+    links = process.relative_links(text)
+    assert [link for link in links if not (path.parent / link).exists()] == []
 
 
-def test_a_broken_link_is_noticed():
-    text = (
-        "[a](README.md) [b](none.md#top) [c](https://example.org) [d](#here)"
-        " ![e](none.svg) $f[g](h)$ `[i](j)`"
-    )
-    assert broken_links(text, ROOT) == ["none.md", "none.svg"]
-
-
-# rendered pages
-
-SYMBOLS = {
-    "privglasso.one": {
-        "privglasso.one.f": 0,
-        "privglasso.one.shared": 0,
-        "privglasso.one.K.fit": 0,
-    },
-    "privglasso.two": {"privglasso.two.shared": 0, "privglasso.two._hidden": 0},
-}
-SVG = new_output(
-    "display_data", data={"image/svg+xml": "<svg/>", "text/plain": "<Figure>"}
-)
-
-
-def rendered(*cells):
-    "The cells a chapter exporting to module `one` is rendered as, without its title."
-    head = [
-        new_markdown_cell("# Title\n> Subtitle\n\nText"),
-        new_code_cell("#| default_exp one"),
-    ]
-    notebook = process.process(
-        new_notebook(cells=[*head, *cells]), SYMBOLS, lambda link: link
-    )
-    nbformat.validate(notebook)
-    return notebook.cells[1:]
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "#| hide\nx = 1",
-        "#| include: false\nx = 1",
-        "#| slow\nx = 1",
-        "#| default_exp one",
-        "#| export\n\n",
-    ],
-)
-def test_cells_a_reader_needs_not_see(source):
-    assert rendered(new_code_cell(source)) == []
-
-
-@pytest.mark.parametrize(
-    ("source", "tag"),
-    [
-        ("#| echo: false\nx", "remove-input"),
-        ("#| output: false\nx", "remove-output"),
-        ("#| code-fold: true\nx", "hide-input"),
-        ("import os\nfrom pathlib import Path", "hide-input"),
-        ("#| slow\nx", "slow"),
-    ],
-)
-def test_directives_become_tags(source, tag):
-    (cell,) = rendered(new_code_cell(source, outputs=[SVG]))
-    assert cell.metadata.tags == [tag]
-    assert "#|" not in cell.source
-
-
-def test_code_fold_false_is_not_folded():
-    (cell,) = rendered(new_code_cell("#| code-fold: false\nx"))
-    assert cell.metadata.tags == []
-
-
-@pytest.mark.parametrize(
-    ("source", "alt"),
-    [
-        ('#| fig-alt: "What is seen"\nplt.title("no")', "What is seen"),
-        ('ax.set_title("Noise\\nhides")', "Noise hides"),
-        ('plot_roc(curves, title=f"AUC {x:.2f} of {y}")', "AUC … of …"),
-        ("plt.plot(x)", "Figure: Results"),
-        ("%magic\nplt.plot(x)", "Figure: Results"),
-    ],
-)
-def test_figures_have_alternative_text(source, alt):
-    _, cell = rendered(
-        new_markdown_cell("## Results"), new_code_cell(source, outputs=[SVG])
-    )
-    assert cell.metadata.mystnb["image"]["alt"] == alt
-
-
-def test_short_exported_source_stays_open_below_a_link():
-    link, cell = rendered(new_code_cell('#| export\ndef f():\n    "Do."'))
-    assert "{py:obj}`f <privglasso.one.f>`" in link.source
-    assert cell.source == 'def f():\n    "Do."'
-    assert cell.metadata.tags == ["exported"]
-
-
-def test_long_exported_source_is_folded_below_its_docstring():
-    body = "\n".join(f"    x = {i}" for i in range(20))
-    documented, cell = rendered(
-        new_code_cell(f"#| export\nclass K:\n{body}\n\ndef f(): pass\n\ndef _g(): pass")
-    )
-    assert ".. autoclass:: privglasso.one.K\n" in documented.source
-    assert ".. autofunction:: privglasso.one.f\n" in documented.source
-    assert "_g" not in documented.source
-    assert cell.metadata.tags == ["exported", "hide-input"]
-    assert cell.metadata.mystnb["code_prompt_show"] == "Source of K, f, _g"
-
-
-@pytest.mark.parametrize(
-    ("text", "link"),
-    [
-        ("`f`", "{py:obj}`f <privglasso.one.f>`"),
-        ("`f(x, y)`", "{py:obj}`f(x, y) <privglasso.one.f>`"),
-        ("`one.f`", "{py:obj}`one.f <privglasso.one.f>`"),
-        ("`K.fit`", "{py:obj}`K.fit <privglasso.one.K.fit>`"),
-        ("`shared`", "{py:obj}`shared <privglasso.one.shared>`"),
-        ("`two.shared`", "{py:obj}`two.shared <privglasso.two.shared>`"),
-    ],
-)
-def test_names_become_links(text, link):
-    assert rendered(new_markdown_cell(f"See {text}."))[0].source == f"See {link}."
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "`g`",
-        "`_hidden`",
-        "``f``",
-        "```\n`f`\n```",
-        "[`f`](x.md)",
-        "## The `f`",
-        "$`f`$",
-        "`f < 1`",
-        "{code}`f`",
-    ],
-)
-def test_what_is_no_name_stays_as_it_is(text):
-    assert rendered(new_markdown_cell(text))[0].source == text
-
-
-def test_blockquotes_get_their_style():
-    notebook = process.process(
-        new_notebook(
-            cells=[
-                new_markdown_cell("# T\n> S\n\nText\n\n> **Result.** True.\n\n> Other.")
-            ]
+def test_faults_are_noticed():
+    cells = [
+        nbformat.v4.new_markdown_cell("# Title\n> Subtitle"),
+        nbformat.v4.new_code_cell("#| export\n" + "x = 1\n" * 41 + "y" * 89),
+        nbformat.v4.new_code_cell(
+            outputs=[nbformat.v4.new_output("stream", text="in /home/me/file.py")]
         ),
-        {},
-        str,
-    )
-    assert (
-        notebook.cells[0].source
-        == "# T\n\n{.subtitle}\n> S\n\nText\n\n\n{.result}\n> **Result.** True.\n\n>"
-        " Other."
-    )
-
-
-def test_relative_links_pass_through_the_target():
-    text = (
-        "[a](../x.csv) [b](folder/) [c](y.ipynb#top) [d](https://example.org/z)"
-        " [e](#here)"
-    )
-    new = process.relink(
-        text, lambda link: None if link.endswith("/") else f"files/{Path(link).name}"
-    )
-    assert (
-        new
-        == "[a](files/x.csv) b [c](files/y.ipynb#top) [d](https://example.org/z)"
-        " [e](#here)"
-    )
-
-
-def documented_by_comments(
-    x, y=1  # (n, p) table  # a number: |y| > 0
-):  # the answer: a float
-    "Combine."
-
-
-FIELDS = (
-    ":param x: (n, p) table\n:param y: a number: |y| > 0\n:returns: the answer: a float"
-)
-
-
-@pytest.mark.parametrize(
-    ("docstring", "documented"),
-    [
-        ("Combine.", f"Combine.\n\n{FIELDS}\n"),
-        (
-            "Combine.\n\n:raises ValueError: If so.",
-            f"Combine.\n\n\n{FIELDS}\n\n:raises ValueError: If so.",
-        ),
-        (
-            "Combine.\n\n.. rubric:: Notes",
-            f"Combine.\n\n\n{FIELDS}\n\n.. rubric:: Notes",
-        ),
-        ("Combine.\n\n:param x: table", "Combine.\n\n:param x: table"),
-    ],
-)
-def test_comments_beside_arguments_become_fields(docstring, documented):
-    lines = docstring.splitlines()
-    docstrings.add_docments(None, "function", "", documented_by_comments, None, lines)
-    assert "\n".join(lines) == documented
-
-
-@pytest.mark.parametrize(
-    ("line", "safe"),
-    [
-        ("the largest |entry| of coef_", r"the largest \|entry\| of coef\_"),
-        ("`alpha_` and ``|x|``", "`alpha_` and ``|x|``"),
-        (":param alpha_: is |x|", r":param alpha\_: is \|x\|"),
-        ("at $|x|_1$", "at :math:`|x|_1`"),
-        (":type table: array of shape (n, p)", ":type table: *array of shape (n, p)*"),
-        (">>> a | b", ">>> a | b"),
-    ],
-)
-def test_prose_is_safe_for_restructuredtext(line, safe):
-    lines = [line]
-    docstrings.escape_prose(None, "function", "", None, None, lines)
-    assert lines == [safe]
-
-
-def test_attributes_described_together_become_a_field_each():
-    lines = [
-        "Fit.",
-        "",
-        ":ivar a_, b_: One",
-        "    and two.",
-        ":vartype a_, b_: arrays",
-        ":ivar c_: alone, but",
-        "",
     ]
-    docstrings.split_attributes(None, "class", "", None, None, lines)
-    both = [":ivar a_: One", "    and two.", ":ivar b_: One", "    and two."]
-    types = [":vartype a_: arrays", ":vartype b_: arrays"]
-    assert lines == ["Fit.", "", *both, *types, ":ivar c_: alone, but", ""]
-
-
-# README
-
-
-INDEX = new_notebook(
-    cells=[
-        new_markdown_cell("# T\n> S\n\n[a](0_ground/00_a.ipynb) [b](../settings.ini)"),
-        new_code_cell("#| hide\nimport os"),
-        new_code_cell("print(1)", outputs=[new_output("stream", text="1\n")]),
-        new_code_cell('plt.title("Rises")', outputs=[SVG]),
-    ]
-)
-
-
-def test_readme_shows_what_the_index_shows():
-    files = readme.render(INDEX)
-    assert files["docs/images/index_1.svg"] == b"<svg/>"
-    assert (
-        files["README.md"].decode()
-        == "# T\n> S\n\n[a](nbs/0_ground/00_a.ipynb)"
-        " [b](settings.ini)\n\n```python\nprint(1)\n```\n\n```\n1\n```\n\n"
-        '```python\nplt.title("Rises")\n```\n\n![Rises](docs/images/index_1.svg)\n'
-    )
-
-
-def test_a_stale_readme_is_noticed(tmp_path):
-    files = readme.render(INDEX)
-    assert readme.stale(files, tmp_path) == ["README.md", "docs/images/index_1.svg"]
-    readme.write(files, tmp_path)
-    assert readme.stale(files, tmp_path) == []
-    (tmp_path / "docs/images/index_2.svg").touch()
-    assert readme.stale(files, tmp_path) == ["docs/images/index_2.svg"]
-    readme.write(files, tmp_path)
-    assert readme.stale(files, tmp_path) == []
+    notebook = nbformat.v4.new_notebook(cells=cells * 21)
+    assert len(list(shape_faults(notebook))) == 1 + 2 * 21
+    assert len(list(output_faults(notebook))) == 21
+    assert len(list(theory_faults(notebook))) == 5

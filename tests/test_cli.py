@@ -128,7 +128,8 @@ def test_a_release_lost_in_its_noise_says_what_it_promises_and_what_it_lost(
 
 
 def test_columns_may_be_numbered(secret, tmp_path):
-    "pandas reads a column of the names 0, 1, 2 as numbers, and the header of a table as words."
+    """pandas reads a column of the names 0, 1, 2 as numbers, and the header of a table
+    as words."""
     bounds, numbered = tmp_path / "bounds.csv", tmp_path / "numbered.csv"
     pd.read_csv(secret).set_axis(range(5), axis=1).to_csv(numbered, index=False)
     pd.DataFrame({"column": range(5), "low": -6, "high": 6}).to_csv(bounds, index=False)
@@ -336,7 +337,8 @@ def test_damaged_and_absent_budgets(secret, tmp_path):
             )
 
 
-# ---------------------------------------------------------------------- plans and audits
+# ---------------------------------------------------------------------- plans and
+# audits
 
 
 def test_the_plan_of_the_shell_is_that_of_python():
@@ -503,7 +505,8 @@ def test_bad_files_from_the_shell(secret, tmp_path):
         assert code == 2 and remedy in output and "Traceback" not in output
 
 
-# ---------------------------------------------------------------------- the demonstration
+# ---------------------------------------------------------------------- the
+# demonstration
 
 
 def test_the_demonstration_publishes_files_that_say_what_they_promise(tmp_path):

@@ -85,7 +85,8 @@ def test_the_tradeoff_is_that_of_two_normals():
 
 
 def hockey_stick_of_two(first, second, epsilon):
-    "δ at ε of two integers that move together, by summing over the plane; a pair is (shift, sigma)."
+    """δ at ε of two integers that move together, by summing over the plane; a pair is
+    (shift, sigma)."""
     k = np.arange(-120, 121)
     p, q = (
         np.multiply.outer(
@@ -170,7 +171,8 @@ def test_cells_are_rounded_to_the_nearest_step():
 
 
 def test_the_covariance_about_a_private_mean_is_unbiased_and_as_noisy_as_stated():
-    # a table far off the centre, a mean of few bits: its noise is all there is. 5.5 standard errors of 1500 releases
+    # a table far off the centre, a mean of few bits: its noise is all there is. 5.5
+    # standard errors of 1500 releases
     X, draws = (
         np.full((50, 2), [0.3, -0.2]) + np.repeat([[0.1], [-0.1]], 25, axis=0),
         1500,
@@ -238,7 +240,8 @@ def correlation(S):
 
 
 def test_the_error_of_a_correlation_is_the_delta_methods():
-    "Rows with noise in them and noise on the entries, by derivatives that are taken numerically."
+    """Rows with noise in them and noise on the entries, by derivatives that are taken
+    numerically."""
     generator, n, p, step = np.random.default_rng(0), 40, 3, 1e-6
     root, V = generator.normal(size=(p, 7)), generator.uniform(0.01, 0.1, (p, p))
     S, V = root @ root.T, V + V.T

@@ -1,0 +1,246 @@
+"""What makes the site and README of the notebooks."""
+
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "docs"))
+
+import docstrings  # noqa: E402
+import process  # noqa: E402
+import readme  # noqa: E402
+
+# rendered pages
+
+SYMBOLS = {
+    "privglasso.one": {
+        "privglasso.one.f": 0,
+        "privglasso.one.shared": 0,
+        "privglasso.one.K.fit": 0,
+    },
+    "privglasso.two": {"privglasso.two.shared": 0, "privglasso.two._hidden": 0},
+}
+SVG = new_output(
+    "display_data", data={"image/svg+xml": "<svg/>", "text/plain": "<Figure>"}
+)
+
+
+def rendered(*cells):
+    "The cells a chapter exporting to module `one` is rendered as, without its title."
+    head = [
+        new_markdown_cell("# Title\n> Subtitle\n\nText"),
+        new_code_cell("#| default_exp one"),
+    ]
+    notebook = process.process(
+        new_notebook(cells=[*head, *cells]), SYMBOLS, lambda link: link
+    )
+    nbformat.validate(notebook)
+    return notebook.cells[1:]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "#| hide\nx = 1",
+        "#| include: false\nx = 1",
+        "#| slow\nx = 1",
+        "#| default_exp one",
+        "#| export\n\n",
+    ],
+)
+def test_cells_a_reader_needs_not_see(source):
+    assert rendered(new_code_cell(source)) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "tag"),
+    [
+        ("#| echo: false\nx", "remove-input"),
+        ("#| output: false\nx", "remove-output"),
+        ("#| code-fold: true\nx", "hide-input"),
+        ("import os\nfrom pathlib import Path", "hide-input"),
+        ("#| slow\nx", "slow"),
+    ],
+)
+def test_directives_become_tags(source, tag):
+    (cell,) = rendered(new_code_cell(source, outputs=[SVG]))
+    assert cell.metadata.tags == [tag]
+    assert "#|" not in cell.source
+
+
+def test_code_fold_false_is_not_folded():
+    (cell,) = rendered(new_code_cell("#| code-fold: false\nx"))
+    assert cell.metadata.tags == []
+
+
+@pytest.mark.parametrize(
+    ("source", "alt"),
+    [
+        ('#| fig-alt: "What is seen"\nplt.title("no")', "What is seen"),
+        ('ax.set_title("Noise\\nhides")', "Noise hides"),
+        ('plot_roc(curves, title=f"AUC {x:.2f} of {y}")', "AUC … of …"),
+        ("plt.plot(x)", "Figure: Results"),
+        ("%magic\nplt.plot(x)", "Figure: Results"),
+    ],
+)
+def test_figures_have_alternative_text(source, alt):
+    _, cell = rendered(
+        new_markdown_cell("## Results"), new_code_cell(source, outputs=[SVG])
+    )
+    assert cell.metadata.mystnb["image"]["alt"] == alt
+
+
+def test_short_exported_source_stays_open_below_a_link():
+    link, cell = rendered(new_code_cell('#| export\ndef f():\n    "Do."'))
+    assert "{py:obj}`f <privglasso.one.f>`" in link.source
+    assert cell.source == 'def f():\n    "Do."'
+    assert cell.metadata.tags == ["exported"]
+
+
+def test_long_exported_source_is_folded_below_its_docstring():
+    body = "\n".join(f"    x = {i}" for i in range(20))
+    documented, cell = rendered(
+        new_code_cell(f"#| export\nclass K:\n{body}\n\ndef f(): pass\n\ndef _g(): pass")
+    )
+    assert ".. autoclass:: privglasso.one.K\n" in documented.source
+    assert ".. autofunction:: privglasso.one.f\n" in documented.source
+    assert "_g" not in documented.source
+    assert cell.metadata.tags == ["exported", "hide-input"]
+    assert cell.metadata.mystnb["code_prompt_show"] == "Source of K, f, _g"
+
+
+@pytest.mark.parametrize(
+    ("text", "link"),
+    [
+        ("`f`", "{py:obj}`f <privglasso.one.f>`"),
+        ("`f(x, y)`", "{py:obj}`f(x, y) <privglasso.one.f>`"),
+        ("`one.f`", "{py:obj}`one.f <privglasso.one.f>`"),
+        ("`K.fit`", "{py:obj}`K.fit <privglasso.one.K.fit>`"),
+        ("`shared`", "{py:obj}`shared <privglasso.one.shared>`"),
+        ("`two.shared`", "{py:obj}`two.shared <privglasso.two.shared>`"),
+    ],
+)
+def test_names_become_links(text, link):
+    assert rendered(new_markdown_cell(f"See {text}."))[0].source == f"See {link}."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "`g`",
+        "`_hidden`",
+        "``f``",
+        "```\n`f`\n```",
+        "[`f`](x.md)",
+        "## The `f`",
+        "$`f`$",
+        "`f < 1`",
+        "{code}`f`",
+    ],
+)
+def test_what_is_no_name_stays_as_it_is(text):
+    assert rendered(new_markdown_cell(text))[0].source == text
+
+
+def test_blockquotes_get_their_style():
+    notebook = process.process(
+        new_notebook(
+            cells=[
+                new_markdown_cell("# T\n> S\n\nText\n\n> **Result.** True.\n\n> Other.")
+            ]
+        ),
+        {},
+        str,
+    )
+    assert (
+        notebook.cells[0].source
+        == "# T\n\n{.subtitle}\n> S\n\nText\n\n\n{.result}\n> **Result.** True.\n\n>"
+        " Other."
+    )
+
+
+def test_relative_links_pass_through_the_target():
+    text = (
+        "[a](../x.csv) [b](folder/) [c](y.ipynb#top) [d](https://example.org/z)"
+        " [e](#here)"
+    )
+    new = process.relink(
+        text, lambda link: None if link.endswith("/") else f"files/{Path(link).name}"
+    )
+    assert (
+        new
+        == "[a](files/x.csv) b [c](files/y.ipynb#top) [d](https://example.org/z)"
+        " [e](#here)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "safe"),
+    [
+        ("the largest |entry| of coef_", r"the largest \|entry\| of coef\_"),
+        ("`alpha_` and ``|x|``", "`alpha_` and ``|x|``"),
+        (":param alpha_: is |x|", r":param alpha\_: is \|x\|"),
+        ("at $|x|_1$", "at :math:`|x|_1`"),
+        (":type table: array of shape (n, p)", ":type table: *array of shape (n, p)*"),
+        (">>> a | b", ">>> a | b"),
+    ],
+)
+def test_prose_is_safe_for_restructuredtext(line, safe):
+    lines = [line]
+    docstrings.escape_prose(None, "function", "", None, None, lines)
+    assert lines == [safe]
+
+
+def test_attributes_described_together_become_a_field_each():
+    lines = [
+        "Fit.",
+        "",
+        ":ivar a_, b_: One",
+        "    and two.",
+        ":vartype a_, b_: arrays",
+        ":ivar c_: alone, but",
+        "",
+    ]
+    docstrings.split_attributes(None, "class", "", None, None, lines)
+    both = [":ivar a_: One", "    and two.", ":ivar b_: One", "    and two."]
+    types = [":vartype a_: arrays", ":vartype b_: arrays"]
+    assert lines == ["Fit.", "", *both, *types, ":ivar c_: alone, but", ""]
+
+
+# README
+
+
+INDEX = new_notebook(
+    cells=[
+        new_markdown_cell("# T\n> S\n\n[a](0_ground/00_a.ipynb) [b](../settings.ini)"),
+        new_code_cell("#| hide\nimport os"),
+        new_code_cell("print(1)", outputs=[new_output("stream", text="1\n")]),
+        new_code_cell('plt.title("Rises")', outputs=[SVG]),
+    ]
+)
+
+
+def test_readme_shows_what_the_index_shows():
+    files = readme.render(INDEX)
+    assert files["docs/images/index_1.svg"] == b"<svg/>"
+    assert (
+        files["README.md"].decode()
+        == "# T\n> S\n\n[a](nbs/0_ground/00_a.ipynb)"
+        " [b](settings.ini)\n\n```python\nprint(1)\n```\n\n```\n1\n```\n\n"
+        '```python\nplt.title("Rises")\n```\n\n![Rises](docs/images/index_1.svg)\n'
+    )
+
+
+def test_a_stale_readme_is_noticed(tmp_path):
+    files = readme.render(INDEX)
+    assert readme.stale(files, tmp_path) == ["README.md", "docs/images/index_1.svg"]
+    readme.write(files, tmp_path)
+    assert readme.stale(files, tmp_path) == []
+    (tmp_path / "docs/images/index_2.svg").touch()
+    assert readme.stale(files, tmp_path) == ["docs/images/index_2.svg"]
+    readme.write(files, tmp_path)
+    assert readme.stale(files, tmp_path) == []
