@@ -2139,6 +2139,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                  'privglasso/recover/graphical_lasso.py')},
             'privglasso.recover.metrics': { 'privglasso.recover.metrics.Confusion': ( '3_recover/metrics.html#confusion',
                                                                                       'privglasso/recover/metrics.py'),
+                                            'privglasso.recover.metrics._area': ( '3_recover/metrics.html#_area',
+                                                                                  'privglasso/recover/metrics.py'),
                                             'privglasso.recover.metrics._pairs': ( '3_recover/metrics.html#_pairs',
                                                                                    'privglasso/recover/metrics.py'),
                                             'privglasso.recover.metrics._read_path': ( '3_recover/metrics.html#_read_path',
