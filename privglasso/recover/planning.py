@@ -219,8 +219,7 @@ def _finds(make, epsilon, n, p, target, delta=None, **assumptions):
 
 
 def _first(enough, low, high, width=1e-5):
-    """Where a question about 10^x, once answered yes, stays yes, rounded upward;
-    infinity if never up to `high`."""
+    "The least 10^x that is enough, rounded upward; infinity if none up to `high` is."
     if not enough(10**high):
         return math.inf
     if enough(10**low):
