@@ -10,10 +10,9 @@ __all__ = ['Confusion', 'confusion', 'f1_score', 'relative_error', 'roc_curve_pa
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import rankdata
 
 from ..base.validation import InputError, check_number, check_symmetric
-from ..base.validation import check_table
+from ..base.validation import check_table, per_column
 
 # %% ../../nbs/3_recover/10_metrics.ipynb #c8716167
 def _pairs(matrix, name, like=None):
@@ -46,7 +45,7 @@ class Confusion(NamedTuple):
     missed: int
     extra: int
 
-
+# %% ../../nbs/3_recover/10_metrics.ipynb #2ae36d74
 def confusion(estimated, true) -> Confusion:
     """Count the edges an estimated graph found, missed and added; every edge counts
     once.
@@ -144,8 +143,7 @@ def relative_error(estimate, truth) -> float:
 
 # %% ../../nbs/3_recover/10_metrics.ipynb #7116ea11
 def _true_pairs(truth):
-    """The true graph above the diagonal, which must have both edges and absent edges,
-    and its size."""
+    "The true graph above the diagonal, with edges and absent edges, and its size."
     true, p = _pairs(truth, "truth")
     true = true != 0
     if true.all() or not true.any():
@@ -174,11 +172,7 @@ def _read_path(path, p):
     "Penalties falling, and the (graphs, pairs) booleans of their graphs."
     steps = [_read_step(step) for step in path]
     if not steps:
-        raise InputError(
-            "path",
-            path,
-            "give at least one result with .alpha and .precision, or one pair",
-        )
+        raise InputError("path", path, "give at least one result or one pair")
     alphas = np.array([check_number(alpha, "alpha") for alpha, _ in steps])
     if len(set(alphas.tolist())) < len(alphas):
         raise InputError("path", sorted(alphas.tolist()), "give each alpha once")
@@ -201,14 +195,14 @@ def roc_curve_path(path, truth):
 
     Returns
     -------
-    false positive rates, true positive rates, alphas: one entry a graph, alphas falling
-
+    fpr, tpr, alphas : three arrays of shape (k,)
+        False and true positive rates, one entry a graph, alphas falling.
     """
     true, p = _true_pairs(truth)
     alphas, graphs = _read_path(path, p)
     return graphs[:, ~true].mean(axis=1), graphs[:, true].mean(axis=1), alphas
 
-
+# %% ../../nbs/3_recover/10_metrics.ipynb #4949abe6
 def auc(fpr, tpr) -> float:
     """Area under ROC points joined by straight lines, with (0, 0) and (1, 1) added.
 
@@ -248,12 +242,12 @@ def auc(fpr, tpr) -> float:
     return float(np.trapezoid(np.r_[0.0, tpr, 1.0], np.r_[0.0, fpr, 1.0]))
 
 # %% ../../nbs/3_recover/10_metrics.ipynb #984ee508
-def _mann_whitney(score, true):
-    """Probability that a random edge outscores a random absent edge, a tie counting one
-    half."""
-    edges, absent = np.count_nonzero(true), np.count_nonzero(~true)
-    wins = rankdata(score)[true].sum() - edges * (edges + 1) / 2
-    return float(wins / (edges * absent))
+def _area(score, true):
+    "scikit-learn's area, freed of rounding: a whole number of half comparisons."
+    from sklearn.metrics import roc_auc_score
+
+    halves = 2 * np.count_nonzero(true) * np.count_nonzero(~true)
+    return float(round(roc_auc_score(true, score) * halves) / halves)
 
 
 def auc_by_magnitude(precision, truth) -> float:
@@ -284,9 +278,9 @@ def auc_by_magnitude(precision, truth) -> float:
     0.5
     """
     true, p = _true_pairs(truth)
-    return _mann_whitney(np.abs(_pairs(precision, "precision", like=p)[0]), true)
+    return _area(np.abs(_pairs(precision, "precision", like=p)[0]), true)
 
-
+# %% ../../nbs/3_recover/10_metrics.ipynb #b83a6513
 def auc_by_path_entry(path, truth) -> float:
     """AUC of ranking all pairs by the largest alpha at which they are an edge; those
     that never are tie for last.
@@ -307,40 +301,24 @@ def auc_by_path_entry(path, truth) -> float:
     true, p = _true_pairs(truth)
     _, graphs = _read_path(path, p)
     first = np.where(graphs.any(axis=0), graphs.argmax(axis=0), len(graphs))
-    return _mann_whitney(-first, true)
+    return _area(-first, true)
 
 # %% ../../nbs/3_recover/10_metrics.ipynb #f54445d4
-def _positive_variances(noise_variance, p):
-    "A scalar, or one entry a column, as floats that are all positive and finite."
-    noise = np.asarray(noise_variance)
-    if (
-        noise.dtype.kind not in "iuf"
-        or noise.shape not in ((), (p,))
-        or not ((noise > 0) & np.isfinite(noise)).all()
-    ):
-        raise InputError(
-            "noise_variance",
-            noise_variance,
-            f"give a positive number, or one for each of {p} columns",
-        )
-    return noise.astype(np.float64)
-
-
 def snr_db(table, noise_variance):
-    """Variance of each column (about its own mean, over n) relative to the noise
-    variance, in decibels.
+    """Signal-to-noise ratio of each column, in decibels.
+
+    The signal is the column's variance about its own mean, over n.
 
     Parameters
     ----------
     table : array of shape (n, p)
         Table before noise.
-    noise_variance
-        Float or (p,), > 0.
+    noise_variance : float or array of shape (p,)
+        Greater than 0.
 
     Returns
     -------
     array of shape (p,)
-        Signal-to-noise ratio of each column, in decibels.
 
     Notes
     -----
@@ -353,13 +331,10 @@ def snr_db(table, noise_variance):
     [20.0, 40.0]
     """
     values, columns = check_table(table, "table")
-    noise = _positive_variances(noise_variance, len(columns))
-    constant = [
-        name
-        for name, spread in zip(columns, np.ptp(values, axis=0), strict=True)
-        if spread == 0
-    ]
-    if constant:
+    noise = per_column(noise_variance, "noise_variance", len(columns))
+    if noise.min() <= 0:
+        raise InputError("noise_variance", noise_variance, "give positive variances")
+    if constant := [columns[k] for k in np.flatnonzero(np.ptp(values, axis=0) == 0)]:
         raise InputError(
             "table", constant, "constant columns have no signal: drop them"
         )

@@ -8,8 +8,8 @@ __all__ = ['MECHANISMS', 'MECHANISM_STYLES', 'resolution', 'assumed_covariance',
 
 # %% ../../nbs/3_recover/12_planning.ipynb #2eb7585b
 import math
+from itertools import product
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from scipy.special import ndtri
@@ -33,46 +33,10 @@ MECHANISM_STYLES = {
     "synthetic": {"color": COLORS["synthetic"], "marker": "^"},
 }
 
-# %% ../../nbs/3_recover/12_planning.ipynb #036e10de
+# %% ../../nbs/3_recover/12_planning.ipynb #30f1a726
 def _pairs(matrix):
     "The entries above the diagonal; of a single column, its only one."
     return matrix[np.triu_indices(len(matrix), 1 if len(matrix) > 1 else 0)]
-
-
-def resolution(error, covariance, level=0.05, power=0.8):
-    """What a release can resolve, at the worst pair of columns.
-
-    `covariance_error` and `correlation_error` are standard errors of an entry (the
-    first relative to the standard deviations of the two columns), `effective_n` the
-    number of raw records that would be as exact, and `smallest_partial_correlation` the
-    least that the simultaneous test finds: infinity if none, NaN for one column.
-
-    Parameters
-    ----------
-    error
-        a `SamplingError`: of a mechanism beforehand, or of a release afterwards.
-    covariance : array of shape (p, p)
-        Positive definite covariance of the rows, assumed or estimated.
-    level : float
-        Probability of any false edge.
-    power : float
-        Probability with which each edge of the smallest size is found.
-
-    Returns
-    -------
-    dictionary of floats
-
-    """
-    S = _check_covariance(covariance, len(error.noise))
-    scale, variance = np.outer(np.diag(S), np.diag(S)), error.covariance_variance()
-    return {
-        "covariance_error": math.sqrt(_pairs(variance / scale).max()),
-        "correlation_error": math.sqrt(_pairs(error.correlation_variance(S)).max()),
-        "effective_n": float(_pairs((scale + S**2) / variance).min()),
-        "smallest_partial_correlation": _smallest(
-            error, np.linalg.inv(S), level, power
-        ),
-    }
 
 
 def _check_covariance(covariance, p):
@@ -84,17 +48,13 @@ def _check_covariance(covariance, p):
         )
     least = np.linalg.eigvalsh(S)[0]
     if least <= 0:
-        raise InputError(
-            "covariance",
-            f"matrix with least eigenvalue {least:.3g}",
-            "give a positive definite matrix",
-        )
+        found = f"matrix with least eigenvalue {least:.3g}"
+        raise InputError("covariance", found, "give a positive definite matrix")
     return S
 
 
 def _smallest(error, precision, level, power):
-    """The smallest partial correlation found at every pair, infinity when it would be 1
-    or more."""
+    "The smallest partial correlation found at every pair, infinity from 1 on."
     p, diagonal = len(precision), np.diag(precision)
     level, power = check_probability(level, "level"), check_probability(power, "power")
     if p == 1:
@@ -105,6 +65,41 @@ def _smallest(error, precision, level, power):
     smallest = (ndtri(power) - ndtri(level / (p * (p - 1)))) * deviation
     # a power that false alarms alone reach asks nothing
     return max(float(smallest), 0.0) if smallest < 1 else math.inf
+
+# %% ../../nbs/3_recover/12_planning.ipynb #036e10de
+def resolution(error, covariance, level=0.05, power=0.8):
+    """What a release can resolve, at the worst pair of columns.
+
+    Parameters
+    ----------
+    error : SamplingError
+        Of a mechanism beforehand, or of a release afterwards.
+    covariance : array of shape (p, p)
+        Positive definite covariance of the rows, assumed or estimated.
+    level : float
+        Probability of any false edge.
+    power : float
+        Probability with which each edge of the smallest size is found.
+
+    Returns
+    -------
+    dict of str to float
+        `covariance_error` and `correlation_error` are standard errors of an entry (the
+        first relative to the standard deviations of the two columns), `effective_n` is
+        the number of raw records that would be as exact, and
+        `smallest_partial_correlation` the least that the simultaneous test finds:
+        infinity if none, NaN for one column.
+    """
+    S = _check_covariance(covariance, len(error.noise))
+    scale, variance = np.outer(np.diag(S), np.diag(S)), error.covariance_variance()
+    return {
+        "covariance_error": math.sqrt(_pairs(variance / scale).max()),
+        "correlation_error": math.sqrt(_pairs(error.correlation_variance(S)).max()),
+        "effective_n": float(_pairs((scale + S**2) / variance).min()),
+        "smallest_partial_correlation": _smallest(
+            error, np.linalg.inv(S), level, power
+        ),
+    }
 
 # %% ../../nbs/3_recover/12_planning.ipynb #3fdb0184
 def assumed_covariance(mechanism, p, spread=0.125):
@@ -139,9 +134,13 @@ def assumed_covariance(mechanism, p, spread=0.125):
 # %% ../../nbs/3_recover/12_planning.ipynb #ff8d78ad
 def _named(mechanisms):
     "Mechanisms by name: given as a dictionary, a list, or a single one."
-    if isinstance(mechanisms, dict):
-        return mechanisms
-    given = mechanisms if isinstance(mechanisms, (list, tuple)) else [mechanisms]
+    single = not isinstance(mechanisms, (dict, list, tuple))
+    given = [mechanisms] if single else mechanisms
+    listed = list(given.values()) if isinstance(given, dict) else given
+    if not listed or not all(hasattr(each, "sampling_error") for each in listed):
+        raise InputError("mechanisms", mechanisms, "give one, a list, or a dictionary")
+    if isinstance(given, dict):
+        return given
     kinds = [type(mechanism).__name__ for mechanism in given]
     numbered = [
         f"{kind} {1 + kinds[:k].count(kind)}" if kinds.count(kind) > 1 else kind
@@ -161,6 +160,13 @@ def _promise(mechanism, n, p, delta):
         "noise_std": float(np.max(mechanism.noise_std(n, p))),
     }
 
+
+def _found(mechanism, n, p, covariance, spread, **test):
+    "What the release resolves, under the covariance assumed of the rows."
+    if covariance is None:
+        covariance = assumed_covariance(mechanism, p, spread)
+    return resolution(mechanism.sampling_error(covariance, n), covariance, **test)
+
 # %% ../../nbs/3_recover/12_planning.ipynb #215b14f0
 def plan(
     mechanisms,
@@ -173,8 +179,7 @@ def plan(
     level=0.05,
     power=0.8
 ):
-    """What each mechanism would promise and what its release could tell, before any
-    data is seen.
+    """What mechanisms would promise, and their releases tell, before any data is seen.
 
     Parameters
     ----------
@@ -182,53 +187,27 @@ def plan(
     n, p : int
         Numbers of records and of columns.
     covariance : (p, p) array, optional
-        Covariance publicly assumed of the rows, in squared data units. By default
-        independent columns; see `spread`.
-    spread : float
-        Standard deviation of a column, as a share of the range of its bounds, assumed
-        where no `covariance` is given.
+        Publicly assumed of the rows; by default independent columns of `spread`.
     delta : float, optional
         Where ε is stated; 1/n² by default.
-    level, power : float
-        Of the test that the smallest partial correlation speaks of: probability of a
-        false edge anywhere in the graph, and probability with which an edge of that
-        size is found.
+    spread, level, power : float
+        Standard deviation of a column over the range of its bounds; probabilities of
+        any false edge and of finding an edge of the smallest size.
 
     Returns
     -------
     DataFrame of shape (mechanisms, 11)
-        mechanism, neighbors, mu, epsilon, delta, noise_std (the largest, in the units
-        of what it is added to), and the columns of `resolution`, for the worst pair of
-        columns.
-
-    Notes
-    -----
-    First-order variances for Gaussian rows, and a Bonferroni test.
+        mechanism, neighbors, mu, epsilon, delta, noise_std (the largest), `resolution`.
     """
     named, n, p = _named(mechanisms), check_integer(n, "n", 2), check_integer(p, "p", 1)
-    if not named or not all(
-        hasattr(mechanism, "sampling_error") for mechanism in named.values()
-    ):
-        raise InputError(
-            "mechanisms",
-            mechanisms,
-            "give at least one mechanism, a list of them, or a dictionary",
-        )
     covariance = None if covariance is None else _check_covariance(covariance, p)
     delta = n**-2.0 if delta is None else check_probability(delta, "delta")
-    rows = []
-    for name, mechanism in named.items():
-        promise = _promise(mechanism, n, p, delta)
-        assumed = (
-            assumed_covariance(mechanism, p, spread)
-            if covariance is None
-            else covariance
-        )
-        resolved = resolution(
-            mechanism.sampling_error(assumed, n), assumed, level, power
-        )
-        rows.append({"mechanism": name} | promise | resolved)
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        {"mechanism": name}
+        | _promise(mechanism, n, p, delta)
+        | _found(mechanism, n, p, covariance, spread, level=level, power=power)
+        for name, mechanism in named.items()
+    )
 
 # %% ../../nbs/3_recover/12_planning.ipynb #5441bffe
 def _finds(make, epsilon, n, p, target, delta=None, **assumptions):
@@ -240,8 +219,7 @@ def _finds(make, epsilon, n, p, target, delta=None, **assumptions):
 
 
 def _first(enough, low, high, width=1e-5):
-    """Where a question about 10^x, once answered yes, stays yes, rounded upward;
-    infinity if never up to `high`."""
+    "The least 10^x that is enough, rounded upward; infinity if none up to `high` is."
     if not enough(10**high):
         return math.inf
     if enough(10**low):
@@ -326,87 +304,60 @@ def plan_over(kinds, ns, p, epsilons=(1.0, 8.0), **assumptions):
     -------
     DataFrame of shape (mechanisms × records × budgets, 12)
         The columns of `plan`, with `n` in front.
-
     """
     if not (len(ns) and len(epsilons)):
         raise InputError(
-            "ns, epsilons",
-            (ns, epsilons),
-            "give at least one number of records and one budget",
+            "ns, epsilons", (ns, epsilons), "give at least one number of each"
         )
-    plans = [
-        plan(
-            {
-                name: make(epsilon=epsilon, delta=n**-2.0)
-                for name, make in kinds.items()
-            },
-            n,
-            p,
-            **assumptions
-        )
-        .assign(epsilon=epsilon)
-        .pipe(_numbered, n)
-        for epsilon in epsilons
-        for n in (check_integer(n, "ns", 2) for n in ns)
-    ]
+    plans = []
+    for epsilon, n in product(epsilons, [check_integer(n, "ns", 2) for n in ns]):
+        offered = {k: make(epsilon=epsilon, delta=n**-2.0) for k, make in kinds.items()}
+        planned = plan(offered, n, p, **assumptions).assign(epsilon=epsilon)
+        planned.insert(0, "n", n)
+        plans.append(planned)
     return pd.concat(plans, ignore_index=True)
-
-
-def _numbered(table, n):
-    "A plan with its number of records in front."
-    table.insert(0, "n", n)
-    return table
 
 # %% ../../nbs/3_recover/12_planning.ipynb #2ad95ab1
 def plot_plan(plans, p, level=0.05, power=0.8):
-    """Draw the smallest partial correlation that can be found against the number of
-    records, one panel for each ε.
+    """Draw the smallest partial correlation that can be found, one panel for each ε.
 
     Parameters
     ----------
     plans : DataFrame of shape (rows, columns)
         Of `plan_over`.
-    p
+    p : int
         Number of columns.
-    level : float
-        Of the test.
-    power : float
-        Of the test.
+    level, power : float
+        Of the test, as for `plan`.
 
     Returns
     -------
-    (budgets,) array of Axes
+    array of Axes, of shape (budgets,)
     """
+    from matplotlib import pyplot as plt
+
     epsilons = sorted(plans.epsilon.unique())
-    figure, axes = plt.subplots(
-        1, len(epsilons), sharey=True, squeeze=False, figsize=(3.6 * len(epsilons), 3.6)
-    )
+    size = 3.6 * len(epsilons), 3.6
+    _, axes = plt.subplots(1, len(epsilons), sharey=True, squeeze=False, figsize=size)
     ns = np.array(sorted(plans.n.unique()))
     best = (ndtri(power) - ndtri(level / (p * (p - 1)))) / np.sqrt(ns)
+    best = np.where(best < 1, best, np.nan)
     for ax, epsilon in zip(axes[0], epsilons, strict=True):
         _plan_panel(ax, plans[plans.epsilon == epsilon])
-        ax.plot(
-            ns, np.where(best < 1, best, np.nan), color=COLORS["raw"], label="raw data"
-        )
-        ax.axhline(1, color=COLORS["chance"], linestyle=":", linewidth=1)
-        ax.text(
-            ns[-1],
-            1.05,
-            "nothing can be found",
-            fontsize=7,
-            color="#666666",
-            ha="right",
-            va="bottom",
-        )
-        ax.set(
-            xscale="log",
-            yscale="log",
-            xlabel="number of records n",
-            title=f"ε = {epsilon:g}",
-        )
+        ax.plot(ns, best, color=COLORS["raw"], label="raw data")
+        _nothing_above(ax, ns[-1])
+        ax.set(xscale="log", yscale="log", title=f"ε = {epsilon:g}")
+        ax.set_xlabel("number of records n")
     axes[0, 0].set_ylabel("smallest partial correlation found")
     axes[0, -1].legend(frameon=False, fontsize=8, loc="lower left")
     return axes[0]
+
+# %% ../../nbs/3_recover/12_planning.ipynb #a66b7479
+def _nothing_above(ax, right):
+    "The line at 1, with its meaning written above its right end."
+    ax.axhline(1, color=COLORS["chance"], linestyle=":", linewidth=1)
+    style = {"fontsize": 7, "color": "#666666", "ha": "right", "va": "bottom"}
+    ax.text(right, 1.05, "nothing can be found", **style)
 
 
 def _plan_panel(ax, plans):
