@@ -412,7 +412,7 @@ def _check_size(half_range, name, given):
         )
     return half_range
 
-
+# %% ../../nbs/2_publish/03_covariance.ipynb #16f6dcef
 def _check_noise(noise):
     "A known kind of noise."
     if noise not in ("symmetric", "upper"):
@@ -611,7 +611,7 @@ def clipped_moments(lattice, X):
     steps = z * (lattice.half_range / lattice.unit)
     return steps.T @ steps, steps.sum(axis=0)
 
-
+# %% ../../nbs/2_publish/03_covariance.ipynb #7cd61502
 def _likelihood_statistic(lattice, X, X_neighbor):
     "A weighted sum of the entries and means that differ."
     second, total = (

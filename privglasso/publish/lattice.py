@@ -17,13 +17,18 @@ from ..privacy.guarantee import Guarantee
 
 # %% ../../nbs/2_publish/06_lattice.ipynb #45e5b5c3
 _STEPS_PER_SIGMA = 64
+
+
 _STEPS_PER_RANGE = 64
+
+
 # data plus noise stay far inside the integers that a double holds exactly
 _LARGEST_STEP_COUNT = 2.0**51
 
+
 LATTICE_FIELDS = ("step", "sigma", "low", "high")
 
-
+# %% ../../nbs/2_publish/06_lattice.ipynb #00060d0a
 @dataclass(frozen=True, eq=False)
 class Lattice:
     """Where a table's columns live once they are rounded.

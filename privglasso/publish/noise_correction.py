@@ -99,56 +99,20 @@ def check_noise_variance(noise_variance, columns):
         )
     return np.broadcast_to(variance.astype(np.float64), (p,))
 
-# %% ../../nbs/2_publish/02_noise_correction.ipynb #4429b7fe
-def noise_corrected_covariance(table, noise_variance, location=None):
-    """An unbiased estimate of the covariance that the table had before noise was added.
+# %% ../../nbs/2_publish/02_noise_correction.ipynb #0686c577
+def _refuse(columns, bad, reason):
+    "CovarianceError for the columns flagged in `bad`, if any."
+    if bad.any():
+        raise CovarianceError([columns[j] for j in np.flatnonzero(bad)], reason)
 
-    Subtracts the noise variance from the diagonal of `sample_covariance`: all of it
-    when `location` is given, (n - 1)/n of it when the noisy means, which have taken 1/n
-    of it away, are the centre.
 
-    Parameters
-    ----------
-    table : array or DataFrame of shape (n, p)
-        Data plus independent noise.
-    noise_variance : float or array of shape (p,)
-        Variance of the noise in each column, in squared units of the table.
-    location : float or array of shape (p,)
-        a centre known beforehand; the noisy column means when None.
-
-    Returns
-    -------
-    array of shape (p, p)
-        Symmetric, possibly indefinite.
-
-    Raises
-    ------
-    CovarianceError
-        If a column is constant, or its variance is not larger than what noise alone
-        would give.
-
-    Notes
-    -----
-    Guo et al., Theorem 4.3 (Gaussian noise) and Theorem 4.5 (discrete noise, whose
-    *variance* is to be given). The result is indefinite whenever the noise makes it so:
-    see `min_feasible_alpha`.
-
-    Examples
-    --------
-    >>> noise_corrected_covariance([[1.0], [-1.0]], 0.5).tolist()
-    [[0.75]]
-    >>> noise_corrected_covariance([[1.0], [-1.0]], 0.5, location=0).tolist()
-    [[0.5]]
-    """
-    values, columns = _centred(table, location)
-    n, p = values.shape
-    variance = check_noise_variance(noise_variance, columns)
+def _corrected(values, share, variance, columns):
+    "The covariance of centred values less a share of the noise, if anything is left."
     constant = np.ptp(values, axis=0) == 0
     _refuse(
         columns, constant, "constant, so they have no variance to correct: drop them"
     )
-    share = (n - 1) / n if location is None else 1.0
-    S = values.T @ values / n
+    S = values.T @ values / len(values)
     corrected = S - np.diag(share * variance)
     _refuse(
         columns,
@@ -158,11 +122,45 @@ def noise_corrected_covariance(table, noise_variance, location=None):
     )
     return corrected
 
+# %% ../../nbs/2_publish/02_noise_correction.ipynb #4429b7fe
+def noise_corrected_covariance(table, noise_variance, location=None):
+    """An unbiased estimate of the covariance that the table had before noise was added.
 
-def _refuse(columns, bad, reason):
-    "CovarianceError for the columns flagged in `bad`, if any."
-    if bad.any():
-        raise CovarianceError([columns[j] for j in np.flatnonzero(bad)], reason)
+    Subtracts the noise variance from the diagonal of `sample_covariance`: all of it
+    when `location` is given, (n - 1)/n of it when the noisy means are the centre.
+
+    Parameters
+    ----------
+    table : array or DataFrame of shape (n, p)
+        Data plus independent noise.
+    noise_variance : float or array of shape (p,)
+        Variance of the noise in each column, in squared units of the table.
+    location : float or array of shape (p,)
+        A centre known beforehand; the noisy column means when None.
+
+    Returns
+    -------
+    array of shape (p, p)
+        Symmetric, possibly indefinite.
+
+    Raises
+    ------
+    CovarianceError
+        If a column has no variance beyond that of the noise.
+
+    Notes
+    -----
+    Guo et al., Theorem 4.3; of discrete noise (Theorem 4.5), give the *variance*.
+
+    Examples
+    --------
+    >>> noise_corrected_covariance([[1.0], [-1.0]], 0.5).tolist()
+    [[0.75]]
+    """
+    values, columns = _centred(table, location)
+    variance = check_noise_variance(noise_variance, columns)
+    share = 1.0 if location is not None else (len(values) - 1) / len(values)
+    return _corrected(values, share, variance, columns)
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #1572257e
 def correlation_scale(S):
@@ -250,7 +248,7 @@ def _positive_part(A):
     positive = (vectors * np.maximum(values, 0)) @ vectors.T
     return (positive + positive.T) / 2
 
-
+# %% ../../nbs/2_publish/02_noise_correction.ipynb #b16a69e1
 def _check_parts(parts):
     "Pairs of a covariance, all of one size, and a number of rows."
     try:

@@ -17,7 +17,11 @@ class ReleaseError(ValueError):
 
 
 METADATA_KEY = b"privglasso"
+
+
 FORMAT = 2  # 1: tables only, and no word about the kind
+
+
 _COMMON = {
     "mechanism",
     "n",
@@ -29,21 +33,19 @@ _COMMON = {
     "noise_variance",
 }
 
-
+# %% ../../nbs/2_publish/08_parquet.ipynb #3fc2c5ba
 def write_release(path, kind: str, release, table, **settings) -> None:
     """Write one Parquet file that carries its own metadata, `settings` among them;
     whole, or not at all.
 
     Parameters
     ----------
-    path
-        Str or Path: where the file shall be.
-    kind : str
-        "table", "covariance", "local" or "synthetic".
-    release
+    path : str or Path
+    kind : {"table", "covariance", "local", "synthetic"}
+    release : Release
         Whose promise and shape are written.
-    table
-        DataFrame of shape (rows, p): the numbers.
+    table : DataFrame of shape (rows, p)
+        The numbers.
     **settings
         JSON-able: how they were made.
 
@@ -65,7 +67,7 @@ def write_release(path, kind: str, release, table, **settings) -> None:
     )
     write_whole(path, lambda file: pq.write_table(stored, file, compression="zstd"))
 
-
+# %% ../../nbs/2_publish/08_parquet.ipynb #953271e7
 def _described(release):
     "What every kind of release says of itself, as a JSON-able dictionary."
     guarantee = release.guarantee
@@ -117,7 +119,7 @@ def stored_release(path):
         )
     return _known_format(json.loads(raw), path), stored.to_pandas()
 
-
+# %% ../../nbs/2_publish/08_parquet.ipynb #66c24507
 def _known_format(metadata, path):
     "The metadata with their kind, if they are of a format that this version reads."
     kind = "table" if metadata["format"] == 1 else metadata.get("kind")

@@ -23,13 +23,13 @@ class Release(ABC):
     """Numbers that were published, and everything a stranger may know about how they
     were made.
 
-    Every kind has `n`, `columns`, `guarantee`, `secure` and `mechanism` beside what
-    stands here. `secure` says whether the noise came from the operating system's
-    randomness: who knows or guesses a seed can subtract the noise.
+    Every kind also has `n`, `columns`, `guarantee`, `secure` and `mechanism`. `secure`
+    says whether the noise came from the operating system's randomness: whoever knows or
+    guesses a seed can subtract the noise.
 
     Notes
     -----
-    That noise is told and taken off again is Guo et al., Theorem 4.3.
+    That the noise is stated and taken off again is Guo et al., Theorem 4.3.
     """
 
     @property
@@ -93,6 +93,17 @@ class Release(ABC):
         )
         return f"{self._summary()}: {self.guarantee}.{source}"
 
+# %% ../../nbs/2_publish/07_release.ipynb #bd74d74e
+def _two_halves(bounds):
+    "A pair, as it was given."
+    try:
+        low, high = () if isinstance(bounds, (str, dict, set)) else bounds
+    except (TypeError, ValueError):
+        raise InputError(
+            "bounds", bounds, "give (low, high), chosen without looking at the data"
+        ) from None
+    return low, high
+
 # %% ../../nbs/2_publish/07_release.ipynb #0df9d836
 def check_bounds(bounds):
     """Public bounds of the columns.
@@ -116,12 +127,7 @@ def check_bounds(bounds):
     >>> check_bounds((0, 1))
     (0.0, 1.0)
     """
-    try:
-        low, high = () if isinstance(bounds, (str, dict, set)) else bounds
-    except (TypeError, ValueError):
-        raise InputError(
-            "bounds", bounds, "give (low, high), chosen without looking at the data"
-        ) from None
+    low, high = _two_halves(bounds)
     p = max(np.size(low), np.size(high))
     low, high = (per_column(half, "bounds", p) for half in (low, high))
     if not (low < high).all():
@@ -145,13 +151,11 @@ def check_budget(mu=None, epsilon=None, delta=None, sigma=None):
 
     Parameters
     ----------
-    mu : optional
+    mu : float, optional
         Target of Gaussian differential privacy.
-    epsilon : optional
-        With delta: target of (epsilon, delta)-DP.
-    delta : optional
-        Strictly between 0 and 1.
-    sigma : optional
+    epsilon, delta : float, optional
+        Target of (epsilon, delta)-DP.
+    sigma : float or sequence of float, optional
         Noise parameter instead of a target, one or one per column.
 
     Returns
@@ -174,10 +178,8 @@ def check_budget(mu=None, epsilon=None, delta=None, sigma=None):
             "give exactly one of mu, (epsilon, delta) and, for a noisy table, sigma",
         )
     if epsilon is not None:
-        epsilon, delta = check_positive(epsilon, "epsilon"), check_probability(
-            delta, "delta"
-        )
-        return {"mu": float(mu_gdp(epsilon, delta))}
+        epsilon = check_positive(epsilon, "epsilon")
+        return {"mu": float(mu_gdp(epsilon, check_probability(delta, "delta")))}
     if mu is not None:
         if not 1e-100 <= check_positive(mu, "mu") <= 1e100:
             raise InputError("mu", mu, "give a number from 1e-100 to 1e100")

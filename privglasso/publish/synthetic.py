@@ -202,8 +202,8 @@ class SyntheticDataMechanism(CovarianceMechanism):
     --------
     >>> mechanism = SyntheticDataMechanism((0, 10), mu=1.0, rows=500)
     >>> release = mechanism.publish(np.full((1000, 2), [[3.0, 7.0]]), random_state=0)
-    >>> release.table.shape, release.covariance_release.n, round(release.guarantee.mu, 6)
-    ((500, 2), 1000, 1.0)
+    >>> release.table.shape, release.covariance_release.n
+    ((500, 2), 1000)
     """
 
     def __init__(

@@ -276,24 +276,6 @@ def _add_noise(values, lattice, bits):
             )
     return out
 
-# %% ../../nbs/2_publish/01_table.ipynb #9990a8cf
-def _rounded(lattice, X):
-    "The cells as the mechanism sees them: rounded to steps and clipped, in data units."
-    return (
-        np.clip(
-            np.rint(np.asarray(X, dtype=float) / lattice.step),
-            lattice.low,
-            lattice.high,
-        )
-        * lattice.step
-    )
-
-
-def _likelihood_statistic(lattice, X, X_neighbor):
-    "A weighted sum of the cells that differ."
-    shift = check_different(_rounded(lattice, X_neighbor) - _rounded(lattice, X))
-    return CellStatistic(shift / (lattice.sigma * lattice.step) ** 2)
-
 # %% ../../nbs/2_publish/01_table.ipynb #38c4bd4f
 class DiscreteGaussianMechanism(GaussianMechanism):
     """Publish an integer table with integer noise (Guo et al., section 4.3).
@@ -328,3 +310,21 @@ class DiscreteGaussianMechanism(GaussianMechanism):
                 "these columns are not whole numbers: use GaussianMechanism",
             )
         return _add_noise(values, lattice, bits).astype(np.int64)
+
+# %% ../../nbs/2_publish/01_table.ipynb #9990a8cf
+def _rounded(lattice, X):
+    "The cells as the mechanism sees them: rounded to steps and clipped, in data units."
+    return (
+        np.clip(
+            np.rint(np.asarray(X, dtype=float) / lattice.step),
+            lattice.low,
+            lattice.high,
+        )
+        * lattice.step
+    )
+
+
+def _likelihood_statistic(lattice, X, X_neighbor):
+    "A weighted sum of the cells that differ."
+    shift = check_different(_rounded(lattice, X_neighbor) - _rounded(lattice, X))
+    return CellStatistic(shift / (lattice.sigma * lattice.step) ** 2)
