@@ -131,10 +131,10 @@ def test_sampling_error_before_and_after():
 # ---------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize("weights", [0, -1, np.nan, [1, 0], "a", [1, None]])
-def test_bad_weights(weights):
-    with pytest.raises(InputError, match="weights="):
-        GaussianMechanism((0, 1), mu=1.0, weights=weights)
+def test_bad_weights():
+    for weights in [0, -1, np.nan, [1, 0], "a", [1, None]]:
+        with pytest.raises(InputError, match="weights="):
+            GaussianMechanism((0, 1), mu=1.0, weights=weights)
 
 
 def test_weights_where_there_is_nothing_to_weigh():
@@ -143,17 +143,14 @@ def test_weights_where_there_is_nothing_to_weigh():
             GaussianMechanism((0, 1), weights=2.0, **other)
 
 
-@pytest.mark.parametrize(
-    "options, named",
-    [
+def test_settings_of_two_columns_for_a_table_of_three():
+    for options, named in [
         ({"bounds": ([0, 0], [1, 1]), "mu": 1.0}, "bounds="),
         ({"bounds": (0, 1), "sigma": [1, 2]}, "sigma="),
         ({"bounds": (0, 1), "mu": 1.0, "weights": [1.0, 2.0]}, "weights="),
-    ],
-)
-def test_settings_of_two_columns_for_a_table_of_three(options, named):
-    with pytest.raises(InputError, match=named):
-        GaussianMechanism(**options).publish(np.ones((5, 3)))
+    ]:
+        with pytest.raises(InputError, match=named):
+            GaussianMechanism(**options).publish(np.ones((5, 3)))
 
 
 def test_fractions_are_refused_by_the_integer_mechanism():
