@@ -303,8 +303,8 @@ class CovarianceRelease(_NoisyMoments, Release):
         return SamplingError(((self.matrix, self.n),), self.matrix_noise_variance)
 
     def settings(self) -> dict:
-        """How the release was made, JSON-able: the lattice and, as it belongs to no row
-        of the matrix, the total."""
+        """How the release was made, ready for JSON: the lattice, and the total, which
+        stands in no row of the matrix."""
         names = ("ball", "noise", "radius")
         arrays = {
             name: getattr(self.lattice, name).tolist()
@@ -435,7 +435,7 @@ def _check_share(mean_share):
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #6ac1daf8
 def check_norm_bound(norm_bound):
-    "A norm bound, or the reason why there must be one."
+    "The norm bound, or `InputError` if there is none."
     if norm_bound is None:
         raise InputError(
             "norm_bound",

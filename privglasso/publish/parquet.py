@@ -51,7 +51,7 @@ def write_release(path, kind: str, release, table, **settings) -> None:
 
     Notes
     -----
-    What must travel with a table: its noise, which Guo et al., Theorem 4.3, subtracts.
+    The noise must travel with a table: Guo et al., Theorem 4.3, subtract it.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

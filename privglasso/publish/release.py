@@ -29,7 +29,7 @@ class Release(ABC):
 
     Notes
     -----
-    That the noise is stated and taken off again is Guo et al., Theorem 4.3.
+    The noise is stated and can be taken off again: Guo et al., Theorem 4.3.
     """
 
     @property
@@ -119,8 +119,8 @@ def check_bounds(bounds):
 
     Notes
     -----
-    They are chosen without looking at the data: Guo et al., section 5.1, takes the
-    range R from the data, a leak.
+    They are chosen without looking at the data: Guo et al., section 5.1, take the range
+    R from the data, which is a leak.
 
     Examples
     --------
@@ -229,9 +229,9 @@ class Mechanism(ABC):
 
     Notes
     -----
-    A kind of mechanism fills in the lattice for a table's shape, and the step from
-    integers to a release. That nothing done to what is released can weaken the promise
-    is Guo et al., Lemma 2."""
+    Each kind of mechanism adds the lattice for a table's shape, and the step from
+    integers to a release. Nothing done to what is released can weaken the promise: Guo
+    et al., Lemma 2."""
 
     def __init__(
         self, neighbors="record", mu=None, epsilon=None, delta=None, sigma=None

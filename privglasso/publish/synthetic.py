@@ -237,8 +237,9 @@ class SyntheticDataMechanism(CovarianceMechanism):
         """How well a (p, p) `covariance` will be known from such rows, before there are
         any data.
 
-        Less well, should a lift be needed. `n` people stand behind the rows; `location`
-        (p,) is where their mean might be, the public centre when None."""
+        If eigenvalues must be lifted, it will be known less well. `n` people stand
+        behind the rows; `location` (p,) is where their mean might be, the public centre
+        when None."""
         people = super().sampling_error(covariance, n, location)
         ((drawn, _),) = people.parts
         return SamplingError((*people.parts, (drawn, self.rows or n)), people.noise)
