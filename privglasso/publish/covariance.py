@@ -600,8 +600,19 @@ class _MomentStatistic:
 
 
 def clipped_moments(lattice, X):
-    """Sums of outer products and of rows of a table, clipped as the mechanism does it,
-    in lattice steps."""
+    """Sums of outer products and of rows, clipped as the mechanism does it.
+
+    Parameters
+    ----------
+    lattice : MomentLattice
+    X : array of shape (n, p)
+
+    Returns
+    -------
+    second : ndarray of shape (p, p)
+    total : ndarray of shape (p,)
+        Both in lattice steps, and not rounded.
+    """
     z = (np.asarray(X, dtype=float) - lattice.center) / lattice.half_range
     z = (
         z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1)

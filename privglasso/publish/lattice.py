@@ -94,9 +94,26 @@ def _step(sigma, low, high):
         )
     return step
 
-
+# %% ../../nbs/2_publish/06_lattice.ipynb #cf8fa595
 def sigma_steps(shift, mu):
-    "Smallest proved noise parameter, in steps, that makes a shift `mu`-GDP."
+    """Smallest proved noise parameter, in steps, that makes a shift `mu`-GDP.
+
+    Parameters
+    ----------
+    shift : ndarray of shape (p,)
+        Largest change of each column, in steps.
+    mu : float or ndarray of shape (p,)
+        Target of each column.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+
+    Examples
+    --------
+    >>> sigma_steps(np.array([10]), 1.0).round(4).tolist()
+    [10.0083]
+    """
     if (mu * LARGEST_SIGMA < shift + 1).any():
         raise InputError(
             "mu",
@@ -116,13 +133,48 @@ def _snap(low, high, step):
 
 # %% ../../nbs/2_publish/06_lattice.ipynb #a5a20125
 def lattice_for_sigma(low, high, sigma):
-    "The lattice of stated noise, in data units."
+    """The lattice of stated noise.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (p,)
+        Public bounds, in data units.
+    sigma : ndarray of shape (p,)
+        Noise parameters, in data units.
+
+    Returns
+    -------
+    Lattice
+
+    Examples
+    --------
+    >>> lattice_for_sigma(np.zeros(1), np.array([80.0]), np.array([16.0])).step.tolist()
+    [0.25]
+    """
     step = _step(sigma, low, high)
     return Lattice(step, sigma / step, *_snap(low, high, step))
 
-
+# %% ../../nbs/2_publish/06_lattice.ipynb #1e3603cb
 def lattice_for_mu(low, high, mu):
-    "The lattice whose noise makes each column `mu`-GDP."
+    """The lattice whose noise makes each column `mu`-GDP.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (p,)
+        Public bounds, in data units.
+    mu : float or ndarray of shape (p,)
+        Target of each column.
+
+    Returns
+    -------
+    Lattice
+
+    Examples
+    --------
+    >>> lattice = lattice_for_mu(np.zeros(1), np.ones(1), 0.5)
+    >>> round(lattice.guarantee("cell").mu, 9)
+    0.5
+    """
     step = _step((high - low) / np.maximum(mu, 1e-100), low, high)
     # moving bounds inward may leave a hair less than 64 steps: then halve the step
     for _ in range(2):
@@ -134,7 +186,25 @@ def lattice_for_mu(low, high, mu):
 
 # %% ../../nbs/2_publish/06_lattice.ipynb #38c4bd4f
 def integer_lattice(low, high, sigma_of):
-    "The lattice of the integers, with `sigma_of(range)` noise."
+    """The lattice of the integers.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (p,)
+        Public bounds.
+    sigma_of : callable
+        Noise parameters (p,) for ranges (p,) in steps.
+
+    Returns
+    -------
+    Lattice
+
+    Examples
+    --------
+    >>> lattice = integer_lattice(np.ones(1), np.array([5.5]), lambda shift: shift / 2)
+    >>> lattice.high.tolist(), lattice.sigma.tolist()
+    ([5], [2.0])
+    """
     step = np.ones(len(low))
     low, high = _snap(low, high, step)
     if not (low < high).all():

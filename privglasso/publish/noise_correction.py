@@ -73,8 +73,18 @@ def sample_covariance(table, location=None):
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #eb2858a0
 def check_noise_variance(noise_variance, columns):
-    """`noise_variance` as a nonnegative number for each of the columns; a Series with
-    their names is in their order."""
+    """`noise_variance` as a nonnegative number for each of the columns.
+
+    Parameters
+    ----------
+    noise_variance : float or array of shape (p,)
+        A Series with the columns' names must be in their order.
+    columns : list of str
+
+    Returns
+    -------
+    ndarray of shape (p,)
+    """
     variance, p = np.asarray(noise_variance), len(columns)
     if variance.dtype.kind not in "iuf" or variance.shape not in ((), (p,)):
         raise InputError(

@@ -94,7 +94,7 @@ def stored_release(path):
     Returns
     -------
     metadata : dict
-    table : DataFrame
+    table : DataFrame of shape (rows, p)
 
     Raises
     ------

@@ -246,7 +246,7 @@ class Mechanism(ABC):
 
     def guarantees(self, n: int, p: int) -> tuple:
         """The guarantee first, then what the same noise promises about the other
-        neighbour relation: what budgets ask."""
+        neighbour relation: what budgets ask of a table of `n` rows and `p` columns."""
         own, lattice = self.guarantee(n, p), self._lattice(n, p)
         return own, *(
             lattice.guarantee(relation)

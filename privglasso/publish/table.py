@@ -280,9 +280,15 @@ def _add_noise(values, lattice, bits):
 class DiscreteGaussianMechanism(GaussianMechanism):
     """Publish an integer table with integer noise (Guo et al., section 4.3).
 
-    A `GaussianMechanism` whose lattice step is 1: same parameters, same promises.
-    `sigma` is the parameter of the discrete Gaussian; the noise's variance is
-    `discrete_gaussian.variance(sigma)`, a little less for small sigma.
+    A `GaussianMechanism` whose lattice step is 1, with the same promises.
+
+    Parameters
+    ----------
+    bounds, neighbors, mu, epsilon, delta, weights
+        As for `GaussianMechanism`.
+    sigma : float or sequence of p floats, optional
+        Parameter of the discrete Gaussian. The noise's variance is
+        `discrete_gaussian.variance(sigma)`, a little less for small sigma.
 
     Notes
     -----
