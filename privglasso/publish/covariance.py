@@ -435,7 +435,7 @@ def _check_share(mean_share):
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #6ac1daf8
 def check_norm_bound(norm_bound):
-    "The norm bound, or `InputError` if there is none."
+    "`norm_bound` as it is, or `InputError` if it is None."
     if norm_bound is None:
         raise InputError(
             "norm_bound",
