@@ -87,7 +87,7 @@ def test_readme_is_the_index():
 
 
 def test_a_chapter_a_module_and_a_page_have_one_name():
-    "nbs/2_publish/05_table exports privglasso/publish/table; part 9 is called base."
+    "nbs/2_publish/01_table exports privglasso/publish/table; part 9 is called base."
     exported = {}
     for path in NOTEBOOKS:
         if module := process.module_of(read(path)):

@@ -80,7 +80,7 @@ def _table_release(metadata, table):
         table, lattice, guarantee, _flag(metadata["secure"]), metadata["mechanism"]
     )
 
-
+# %% ../../nbs/2_publish/09_files.ipynb #fa2c3f08
 def _on_lattice(table, lattice):
     "Whether every cell is a finite whole number of steps."
     if any(dtype.kind not in "if" for dtype in table.dtypes):
@@ -121,7 +121,7 @@ def _local_release(metadata, table):
     )
     return release
 
-
+# %% ../../nbs/2_publish/09_files.ipynb #f210d56d
 def _moment_lattice(metadata):
     "The public settings of a covariance."
     settings = metadata["lattice"]
@@ -171,7 +171,7 @@ def _check_moment_lattice(lattice, p, total):
         "the lattice's noise on the total does not fit the total",
     )
 
-
+# %% ../../nbs/2_publish/09_files.ipynb #a60c6db8
 def _check_moments(second, total, lattice, reach):
     """`_Contradiction` if integers cannot be the noisy moments of n rows on their
     lattice."""
@@ -197,7 +197,7 @@ def _check_moments(second, total, lattice, reach):
     )
 
 # %% ../../nbs/2_publish/09_files.ipynb #e22436d2
-_IMPROBABLE = 50  # e^-50
+_IMPROBABLE = 50  # an honest file is refused with probability 2 e^-50
 
 
 def _synthetic_release(metadata, table):
@@ -239,7 +239,7 @@ _KINDS = {
     "synthetic": _synthetic_release,
 }
 
-
+# %% ../../nbs/2_publish/09_files.ipynb #99bc4a0a
 def read_release(path):
     """Read a release written by `to_parquet`, as a stranger would, and check that it
     fits itself.

@@ -1,4 +1,4 @@
-"""The covariance release: promises, sensitivities by search, exact sums, moments of the noise, and bad input."""
+"""The covariance release: sensitivities by search, exact sums, the noise, bad input."""
 
 import math
 
@@ -12,7 +12,6 @@ from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism, CovarianceRelease
 from privglasso.privacy.discrete_gaussian import LARGEST_SIGMA
 from privglasso.privacy.sampler import sample
-from privglasso.privacy.gdp import mu_gdp
 from privglasso.base.validation import InputError
 
 CLIPPING = [{"bounds": (-1, 1)}, {"norm_bound": 1.0}]
@@ -24,7 +23,7 @@ def integers(mechanism, rows, monkeypatch):
         "privglasso.publish.covariance._symmetric_noise", lambda p, sigma, bits: 0
     )
     monkeypatch.setattr(
-        "privglasso.privacy.sampler.sampler",
+        "privglasso.publish.covariance.sampler",
         lambda sigma: type(
             "Silent", (), {"draw": lambda self, n, bits: np.zeros(n, dtype=np.int64)}
         )(),
@@ -65,7 +64,7 @@ def test_a_target_is_met_from_below_and_not_wasted(
 
 
 def test_known_noise():
-    # mu = 1/(n tau) for the unit ball; the papers' triangle costs sqrt 2; a box is p of its unit balls
+    # mu = 1/(n tau) in the unit ball; the papers' triangle costs sqrt 2, a box p
     ball = CovarianceMechanism(norm_bound=1, mu=0.5, mean_share=0).noise_std(1000, 4)
     upper = CovarianceMechanism(
         norm_bound=1, mu=0.5, mean_share=0, noise="upper"
@@ -82,12 +81,6 @@ def test_known_noise():
         0.008 * math.sqrt(2 / 5)
     )
     assert cell[0, 1] == pytest.approx(2 * math.sqrt(3) / 500) and (ball <= upper).all()
-
-
-def test_epsilon_and_delta():
-    mechanism = CovarianceMechanism((0, 1), epsilon=1, delta=1e-6)
-    assert mechanism.guarantee(500, 3).epsilon(1e-6) == pytest.approx(1, rel=1e-9)
-    assert mechanism.budget == {"mu": mu_gdp(1, 1e-6)}
 
 
 def test_one_column_is_the_same_in_a_ball_and_a_box():
@@ -111,7 +104,7 @@ def test_a_cell_under_a_norm_bound_costs_what_a_record_does():
 
 
 def mu_of_pair(mechanism, X, Y, monkeypatch):
-    "The proved mu of telling two tables apart, from the integers and the noise that they really get."
+    "The proved mu of telling two tables apart, from the integers they really give."
     (one, sum_one), (two, sum_two) = (
         integers(mechanism, rows, monkeypatch) for rows in (X, Y)
     )
@@ -154,7 +147,7 @@ def test_no_pair_of_tables_is_told_apart_better_than_promised(
 
 
 def worst_pairs():
-    "Mechanisms and tables whose promise is attained (up to the rounding of a ball's rows)."
+    "Mechanisms and tables whose promise is attained, but for rounding in a ball."
     zero, unit = np.zeros((4, 4)), np.eye(4)
     corner = np.vstack([np.ones(4), zero[1:]])
     turned = np.vstack([[1, 1, -1, -1.0], zero[1:]])
@@ -236,7 +229,7 @@ def test_the_noise_is_that_of_the_sampler():
 
 
 def test_very_wide_noise_is_exact_and_has_its_variance():
-    # integers of about 2^39: standardised sum of squares of 2 * 4950 draws, beyond 6 with probability 2e-9
+    # integers of about 2^39: a standardised sum of squares passes 6 once in 5e8
     release = CovarianceMechanism((-1, 1), mu=1e-4, mean_share=0).publish(
         np.zeros((2, 100)), random_state=0
     )
@@ -274,56 +267,17 @@ def test_cells_are_clipped_to_the_bounds_before_anything_else():
     )
 
 
-# ---------------------------------------------------------------------- what is released
+# -------------------------------------------------------- what is released
 
 
-def test_the_release_is_like_the_others():
+def test_without_a_mean_all_is_about_the_public_centre():
     frame = pd.DataFrame(
-        np.random.default_rng(0).normal(size=(200, 3)), columns=list("abc")
+        np.random.default_rng(0).normal(size=(200, 2)), columns=["a", "b"]
     )
-    release = CovarianceMechanism((-4, 4), mu=5.0).publish(frame)
-    assert (
-        isinstance(release, CovarianceRelease)
-        and release.secure
-        and release.columns == ["a", "b", "c"]
-    )
-    assert (
-        release.n == 200
-        and (release.noise_variance == 0).all()
-        and release.noise_variance.shape == (3,)
-    )
-    assert not hasattr(release, "table") and np.array_equal(
-        release.matrix, release.matrix.T
-    )
-    assert "of μ² went to the mean" in str(release) and "seed" not in str(release)
-    seeded = CovarianceMechanism((-4, 4), mu=5.0, mean_share=0).publish(
-        frame, random_state=1
-    )
-    assert "not for publication" in str(seeded) and "public centre" in str(seeded)
-    assert (seeded.location == 0).all() and seeded.total is None
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        np.asfortranarray,
-        lambda X: X[::-1][::-1],
-        lambda X: np.repeat(X, 2, 1)[:, ::2],
-        lambda X: pd.DataFrame(X, columns=["x0", "x1"]),
-        lambda X: X.tolist(),
-    ],
-)
-def test_the_same_table_in_any_dress(make):
-    X = np.random.default_rng(0).normal(size=(20, 2))
-    X.setflags(write=False)
-    one, two = (
-        CovarianceMechanism(norm_bound=3, mu=1.0).publish(table, 4)
-        for table in (X, make(X))
-    )
-    assert (
-        np.array_equal(one.second_moment, two.second_moment)
-        and one.columns == two.columns
-    )
+    release = CovarianceMechanism((-4, 4), mu=5.0, mean_share=0).publish(frame)
+    assert isinstance(release, CovarianceRelease) and release.total is None
+    assert (release.location == 0).all() and release.noise_variance.tolist() == [0, 0]
+    assert np.array_equal(release.matrix, release.matrix.T)
 
 
 def test_a_variance_lost_in_the_noise_is_said():
@@ -344,14 +298,13 @@ def test_a_variance_lost_in_the_noise_is_said():
 @pytest.mark.parametrize(
     "arguments",
     [
-        {"bounds": (-4, 4)},
         {"norm_bound": 5.0},
         {"bounds": (-4, 4), "mean_share": 0},
         {"bounds": (-4, 4), "neighbors": "cell", "noise": "upper"},
     ],
 )
 def test_planned_stated_and_true_errors_agree(arguments):
-    # 500 squared errors: their mean has relative standard deviation sqrt(2/500), and 5.5 of them are never exceeded
+    # a mean of 500 squares has standard deviation sqrt(2/500): 5.5 are never exceeded
     generator = np.random.default_rng(3)
     truth, location = np.array([[0.6, 0.2], [0.2, 0.5]]), np.array([0.8, -0.5])
     mechanism = CovarianceMechanism(**arguments, mu=0.4)
@@ -383,77 +336,41 @@ def test_planned_stated_and_true_errors_agree(arguments):
     assert np.mean(stated, axis=0) == pytest.approx(planned, rel=0.1)
 
 
-def test_the_error_of_a_precision_matrix_is_the_stated_one():
-    generator = np.random.default_rng(6)
-    truth = np.array([[1, 0.5, 0], [0.5, 1, 0.3], [0, 0.3, 1]])
-    mechanism = CovarianceMechanism((-5, 5), mu=1.0)
-    stated = mechanism.sampling_error(truth, 20_000).precision_variance(
-        np.linalg.inv(truth)
-    )
-    errors = []
-    for seed in range(300):
-        release = mechanism.publish(
-            generator.multivariate_normal(np.zeros(3), truth, 20_000), random_state=seed
-        )
-        errors.append(np.linalg.inv(release.matrix) - np.linalg.inv(truth))
-    assert np.mean(np.square(errors), axis=0) == pytest.approx(
-        stated, rel=5.5 * math.sqrt(2 / 300)
-    )
-
-
 # ---------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize(
-    "arguments, complaint",
-    [
-        ({}, "exactly one"),
-        ({"bounds": (0, 1), "norm_bound": 1}, "exactly one"),
-        ({"norm_bound": 0}, "norm_bound=0"),
-        ({"norm_bound": -1}, "norm_bound"),
-        ({"norm_bound": math.inf}, "norm_bound"),
-        ({"norm_bound": "1"}, "norm_bound"),
-        ({"norm_bound": 1e80}, "norm_bound.*units"),
-        ({"norm_bound": 1e-80}, "norm_bound.*units"),
-        ({"norm_bound": 1, "center": math.nan}, "center"),
-        ({"norm_bound": 1, "center": "a"}, "center"),
-        ({"bounds": (0, 1), "center": 1.0}, "center.*midpoint"),
-        ({"bounds": (1, 0)}, "bounds"),
-        ({"bounds": 3}, "bounds"),
-        ({"bounds": (0, math.inf)}, "bounds"),
-        ({"bounds": (-1e308, 1e308)}, "bounds.*unit"),
-        ({"bounds": (0, 5e-324)}, "bounds.*unit"),
-        ({"bounds": (0, 1), "mean_share": 1}, "mean_share"),
-        ({"bounds": (0, 1), "mean_share": -0.1}, "mean_share"),
-        ({"bounds": (0, 1), "mean_share": math.nan}, "mean_share"),
-        ({"bounds": (0, 1), "mean_share": "all"}, "mean_share"),
-        ({"bounds": (0, 1), "noise": "goe"}, "noise"),
-        ({"bounds": (0, 1), "neighbors": "row"}, "neighbors"),
-        ({"bounds": (0, 1), "mu": 0}, "mu="),
-        ({"bounds": (0, 1), "mu": None}, "exactly one"),
-        ({"bounds": (0, 1), "epsilon": 1, "delta": 0.1}, "exactly one"),
-        ({"bounds": (0, 1), "mu": None, "epsilon": 1}, "exactly one"),
-        ({"bounds": (0, 1), "mu": None, "epsilon": 1, "delta": 2}, "delta="),
-    ],
-)
-def test_bad_mechanisms(arguments, complaint):
-    with pytest.raises(InputError, match=complaint):
-        CovarianceMechanism(**({"mu": 1.0} | arguments))
+def test_bad_mechanisms():
+    for arguments, named in [
+        ({}, "bounds, norm_bound="),
+        ({"bounds": (0, 1), "norm_bound": 1}, "bounds, norm_bound="),
+        *(({"norm_bound": r}, "norm_bound=") for r in (0, math.inf, "1", 1e80, 1e-80)),
+        *(({"norm_bound": 1, "center": c}, "center=") for c in (math.nan, "a")),
+        ({"bounds": (0, 1), "center": 1.0}, "center="),
+        *(({"bounds": b}, "bounds=") for b in ((1, 0), (-1e308, 1e308), (0, 5e-324))),
+        *(
+            ({"bounds": (0, 1), "mean_share": share}, "mean_share=")
+            for share in (1, -0.1, math.nan, "all")
+        ),
+        ({"bounds": (0, 1), "noise": "goe"}, "noise="),
+    ]:
+        with pytest.raises(InputError, match=f"^{named}"):
+            CovarianceMechanism(**({"mu": 1.0} | arguments))
 
 
-@pytest.mark.parametrize(
-    "n, p, complaint",
-    [
-        (1, 2, "n=1"),
+def test_bad_shapes():
+    for n, p, named in [
+        (1, 2, "n="),
         (2.5, 2, "n="),
-        (10, 0, "p=0"),
-        (2**41, 2, "too many rows"),
-        (10, 3, "bounds"),
-    ],
-)
-def test_bad_shapes(n, p, complaint):
-    with pytest.raises(InputError, match=complaint):
-        CovarianceMechanism(([0, 0], [1, 2]), mu=1.0).guarantee(n, p)
+        (10, 0, "p="),
+        (2**41, 2, "n="),
+        (10, 3, "bounds="),
+    ]:
+        with pytest.raises(InputError, match=f"^{named}"):
+            CovarianceMechanism(([0, 0], [1, 2]), mu=1.0).guarantee(n, p)
+        with pytest.raises(InputError, match="^center="):
+            CovarianceMechanism(norm_bound=1, center=[0, 1], mu=1.0).publish(
+                np.ones((3, 3))
+            )
 
 
 @pytest.mark.parametrize("clipping", CLIPPING)
@@ -472,44 +389,12 @@ def test_a_target_beyond_every_lattice_names_one_that_works(clipping, share, mu)
     assert promised == pytest.approx(works, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    "X, complaint",
-    [
-        ([[1.0, np.nan], [0, 0]], "NaN or infinity"),
-        ([[1.0, np.inf], [0, 0]], "NaN or infinity"),
-        (pd.DataFrame({"a": ["u", "v"], "b": [1, 2]}), "not numeric"),
-        ([[1.0, 2.0]], "at least 2 rows"),
-        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), "distinct"),
-        ([1.0, 2.0], "rows and columns"),
-        (np.ones((3, 3)), "center"),
-    ],
-)
-def test_bad_tables(X, complaint):
-    with pytest.raises(InputError, match=complaint):
-        CovarianceMechanism(norm_bound=1, center=[0, 1], mu=1.0).publish(X)
-
-
-def test_a_constant_column_is_published_like_any_other():
-    CovarianceMechanism((0, 1), mu=1.0).publish(
-        np.ones((5, 2))
-    )  # refusing it would tell a value-dependent secret
-
-
-@pytest.mark.parametrize("random_state", ["seed", -1, 1.5])
-def test_bad_random_state(random_state):
-    with pytest.raises(InputError):
-        CovarianceMechanism((0, 1), mu=1.0).publish(np.ones((5, 2)), random_state)
-
-
-@pytest.mark.parametrize(
-    "covariance, n, location",
-    [
+def test_bad_plans():
+    for covariance, n, location in [
         ([[1, 2]], 5, None),
         (np.eye(2), 1, None),
         (np.eye(2), 5, [1, 2, 3]),
         (np.eye(2), 5, np.nan),
-    ],
-)
-def test_bad_plans(covariance, n, location):
-    with pytest.raises(InputError):
-        CovarianceMechanism((0, 1), mu=1.0).sampling_error(covariance, n, location)
+    ]:
+        with pytest.raises(InputError):
+            CovarianceMechanism((0, 1), mu=1.0).sampling_error(covariance, n, location)

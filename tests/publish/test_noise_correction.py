@@ -27,7 +27,7 @@ integers = st.integers(-5, 5)
 )
 @settings(max_examples=15, deadline=None)
 def test_unbiased_for_skewed_two_point_noise(rows, low, high, centred):
-    "Noise -low or +high with mean 0, every outcome enumerated; rows 100 apart keep every column usable."
+    "Noise -low or +high with mean 0; rows 100 apart keep every column usable."
     X = np.array(rows, float) + np.arange(len(rows))[:, None] * 100
     values = {-low: Fraction(high, low + high), high: Fraction(low, low + high)}
     variance = float(sum(p * e * e for e, p in values.items()))
@@ -40,16 +40,6 @@ def test_unbiased_for_skewed_two_point_noise(rows, low, high, centred):
         )
     expected = sample_covariance(X, location)
     assert np.allclose(average, expected, rtol=1e-11)
-
-
-def test_full_subtraction_with_estimated_means_would_be_biased():
-    X = np.array([[100.0], [0.0]])
-    tables = [X + np.reshape(e, X.shape) for e in product((-1, 1), repeat=2)]
-    naive = np.mean([sample_covariance(T) - 1 for T in tables])
-    assert naive - sample_covariance(X)[0, 0] == pytest.approx(-0.5, abs=1e-12)
-    assert np.mean(
-        [noise_corrected_covariance(T, 1.0) for T in tables]
-    ) == pytest.approx(2500, abs=1e-9)
 
 
 def test_sample_covariance_is_scikit_learns():
@@ -98,31 +88,6 @@ def test_units_carry_through():
 X = np.random.default_rng(4).normal(size=(20, 3))
 
 
-@pytest.mark.parametrize(
-    "arguments, named",
-    [
-        ((X, [1, 2]), "noise_variance="),
-        ((X, -0.1), "noise_variance="),
-        ((X, np.nan), "noise_variance="),
-        ((X, [0.1, 0.1, np.inf]), "noise_variance="),
-        ((X, "much"), "noise_variance="),
-        ((X, True), "noise_variance="),
-        ((X, None), "noise_variance="),
-        ((X, [[0.1] * 3]), "noise_variance="),
-        ((X, 0.1, [0, 0]), "location="),
-        ((X, 0.1, np.nan), "location="),
-        ((X, 0.1, "mean"), "location="),
-        ((X, 0.1, np.zeros((1, 3))), "location="),
-        ((X[0], 0.1), "table="),
-        ((X[:1], 0.1), "table="),
-        ((X * np.nan, 0.1), "table="),
-    ],
-)
-def test_bad_input_is_named(arguments, named):
-    with pytest.raises(InputError, match=named):
-        noise_corrected_covariance(*arguments)
-
-
 def test_columns_without_signal_are_named():
     frame = pd.DataFrame(
         {"flat": [1.0, 1, 1], "good": [0.0, 5, 9], "weak": [0.0, 0.1, 0]}
@@ -146,13 +111,29 @@ def test_correlation_scale():
         correlation_scale([[1, 2]])
 
 
+def test_bad_input_is_named():
+    for arguments, named in [
+        *(
+            ((X, bad), "noise_variance=")
+            for bad in ([1, 2], -0.1, np.nan, [0.1, 0.1, np.inf], "much", True, None)
+        ),
+        *(
+            ((X, 0.1, bad), "location=")
+            for bad in ([0, 0], np.nan, "mean", [[0, 0, 0]])
+        ),
+        *(((bad, 0.1), "table=") for bad in (X[0], X[:1], X * np.nan)),
+    ]:
+        with pytest.raises(InputError, match=f"^{named}"):
+            noise_corrected_covariance(*arguments)
+
+
 # sampling errors
 
 A = np.array([[2.0, 0.5], [0.5, 1.0]])
 
 
 def test_one_variance_is_textbook():
-    "Var of a variance is 2 s^4 / n, of its inverse 2 theta^2 / n, of a correlation (1 - r^2)^2 / n (Fisher)."
+    "2 s^4 / n of a variance, 2 theta^2 / n of its inverse, Fisher's of a correlation."
     error = SamplingError(((A, 50),))
     np.testing.assert_allclose(
         np.diag(error.covariance_variance()), 2 * np.diag(A) ** 2 / 50
@@ -237,34 +218,6 @@ def test_inputs_are_left_alone_and_one_variable_will_do():
     ).tolist() == [[0.0]]
 
 
-@pytest.mark.parametrize(
-    "parts, noise, named",
-    [
-        ((), 0.0, "parts=.*at least one"),
-        (((A, 0),), 0.0, "parts=0"),
-        (((A, 2.5),), 0.0, "parts=2.5"),
-        ((([[1.0, 2.0]], 3),), 0.0, "parts="),
-        (((A, 3), ([[1.0]], 3)), 0.0, "parts=.*all of one shape"),
-        ((A, 3), 0.0, "parts="),
-        (A, 0.0, "parts="),
-        (None, 0.0, "parts='NoneType': give pairs"),
-        ((A,), 0.0, "parts="),
-        (((A, 3),), np.zeros((3, 3)), "noise=.*2 by 2"),
-        (((A, 3),), [[0.1]], "noise=.*2 by 2"),
-        (((A, 3),), [0.1, 0.1], "noise="),
-        (((A, 3),), "much", "noise="),
-        (((A, 3),), None, "noise="),
-        (((A, 3),), -1.0, "noise=-1"),
-        (((A, 3),), np.nan, "noise="),
-        (((A, 3),), [[0.0, 1.0], [2.0, 0.0]], "noise="),
-        (((A * np.nan, 3),), 0.0, "parts="),
-    ],
-)
-def test_bad_sampling_errors_are_named(parts, noise, named):
-    with pytest.raises(InputError, match=named):
-        SamplingError(parts, noise)
-
-
 def test_bad_covariances_of_a_sampling_error_are_named():
     error = SamplingError(((A, 5),))
     with pytest.raises(CovarianceError):
@@ -272,9 +225,36 @@ def test_bad_covariances_of_a_sampling_error_are_named():
     with pytest.raises(InputError, match="precision="):
         error.precision_variance(A[0])
     for other in ([[1.0]], np.eye(3)):  # numpy would stretch the first to any size
-        with pytest.raises(InputError, match="S=.*2 by 2 matrix, like the parts"):
+        with pytest.raises(InputError, match="^S="):
             error.correlation_variance(other)
-        with pytest.raises(
-            InputError, match="precision=.*2 by 2 matrix, like the parts"
-        ):
+        with pytest.raises(InputError, match="^precision="):
             error.precision_variance(other)
+
+
+def test_bad_parts_are_named():
+    for parts in [
+        (),
+        ((A, 0),),
+        ((A, 2.5),),
+        ((A, 3), ([[1.0]], 3)),
+        A,
+        None,
+        ((A * np.nan, 3),),
+    ]:
+        with pytest.raises(InputError, match="^parts="):
+            SamplingError(parts)
+
+
+def test_bad_noise_is_named():
+    for noise in [
+        np.zeros((3, 3)),
+        [[0.1]],
+        [0.1, 0.1],
+        "much",
+        None,
+        -1.0,
+        np.nan,
+        [[0.0, 1.0], [2.0, 0.0]],
+    ]:
+        with pytest.raises(InputError, match="^noise="):
+            SamplingError(((A, 3),), noise)

@@ -1,0 +1,78 @@
+"""The lattice: promises met from below, bounds inside, and what no double can carry."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privglasso.base.validation import InputError
+from privglasso.publish.lattice import integer_lattice, lattice_for_mu
+from privglasso.publish.lattice import lattice_for_sigma, sigma_steps
+from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
+
+
+@given(
+    p=st.integers(1, 12),
+    mu=st.floats(1e-3, 1e4),
+    seed=st.integers(0, 2**32 - 1),
+    neighbors=st.sampled_from(["cell", "record"]),
+)
+@settings(deadline=None, max_examples=100)
+def test_a_target_is_met_from_below_and_not_wasted(p, mu, seed, neighbors):
+    generator = np.random.default_rng(seed)
+    low = generator.normal(size=p) * 10.0 ** generator.uniform(-6, 6, p)
+    high = low + np.maximum(np.abs(low), 1e-9) * 10.0 ** generator.uniform(-3, 3, p)
+    lattice = GaussianMechanism((low, high), neighbors=neighbors, mu=mu).lattice(p)
+    assert mu * (1 - 1e-9) < lattice.guarantee(neighbors).mu <= mu
+    assert (lattice.low * lattice.step >= low).all()
+    assert (lattice.high * lattice.step <= high).all()
+    assert (lattice.sigma >= 64).all() and (lattice.high - lattice.low >= 62).all()
+    assert (np.log2(lattice.step) % 1 == 0).all()
+
+
+@given(shift=st.integers(1, 500), mu=st.floats(1e-3, 50))
+@settings(deadline=None, max_examples=100)
+def test_an_integer_target_is_met_from_below(shift, mu):
+    for neighbors in ("cell", "record"):
+        mechanism = DiscreteGaussianMechanism((0, shift), neighbors=neighbors, mu=mu)
+        assert mechanism.guarantee(10, 3).mu <= mu
+
+
+def test_narrow_data_survive_wide_noise():
+    "Steps of σ/64 alone would be coarser than these data and round all to one point."
+    generator = np.random.default_rng(1)
+    data = generator.multivariate_normal(
+        [0.503, 0.2], 0.03**2 * np.array([[1, 0.8], [0.8, 1]]), size=20_000
+    )
+    lattice = lattice_for_sigma(np.zeros(2), np.ones(2), np.full(2, 50.0))
+    rounded = np.rint(data / lattice.step) * lattice.step
+    assert np.abs(rounded.mean(axis=0) - data.mean(axis=0)).max() < 1e-3
+    assert np.corrcoef(rounded.T)[0, 1] == pytest.approx(
+        np.corrcoef(data.T)[0, 1], abs=0.03
+    )
+
+
+def test_the_finest_noise_that_is_named_works():
+    for place in [0.0, 1e6, -1e9]:
+        low, high = np.array([place]), np.array([place + 1e6])
+        with pytest.raises(InputError, match="sigma=") as caught:
+            lattice_for_sigma(low, high, np.array([1e-12]))
+        works = float(str(caught.value).split("sigma >= ")[1].split(" ")[0])
+        lattice = lattice_for_sigma(low, high, np.array([works * 1.001]))
+        assert max(-lattice.low[0], lattice.high[0]) <= 2**51
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_target_too_small_for_any_lattice_is_named():
+    for mu in [1e-12, 1e-100]:
+        with pytest.raises(InputError, match="mu="):
+            lattice_for_mu(np.zeros(2), np.full(2, 100.0), np.full(2, mu))
+        with pytest.raises(InputError, match="mu="):
+            sigma_steps(np.array([100]), np.array([mu]))
+
+
+def test_integers_need_two_of_them_and_room_in_a_double():
+    with pytest.raises(InputError, match="bounds="):
+        integer_lattice(np.array([0.2]), np.array([0.8]), lambda shift: shift)
+    with pytest.raises(InputError, match="sigma="):
+        integer_lattice(np.zeros(1), np.ones(1), lambda shift: shift * 1e15)
