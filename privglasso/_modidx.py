@@ -1288,6 +1288,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                     'privglasso/privacy/gdp.py'),
                                         'privglasso.privacy.gdp._solve_epsilon': ( '1_privacy/gdp.html#_solve_epsilon',
                                                                                    'privglasso/privacy/gdp.py'),
+                                        'privglasso.privacy.gdp._solve_mu': ('1_privacy/gdp.html#_solve_mu', 'privglasso/privacy/gdp.py'),
                                         'privglasso.privacy.gdp._start_mu': ('1_privacy/gdp.html#_start_mu', 'privglasso/privacy/gdp.py'),
                                         'privglasso.privacy.gdp._threshold': ('1_privacy/gdp.html#_threshold', 'privglasso/privacy/gdp.py'),
                                         'privglasso.privacy.gdp._within': ('1_privacy/gdp.html#_within', 'privglasso/privacy/gdp.py'),
