@@ -1402,6 +1402,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                      'privglasso/privacy/sampler.py'),
                                             'privglasso.privacy.sampler._place': ( '1_privacy/sampler.html#_place',
                                                                                    'privglasso/privacy/sampler.py'),
+                                            'privglasso.privacy.sampler._shape_of': ( '1_privacy/sampler.html#_shape_of',
+                                                                                      'privglasso/privacy/sampler.py'),
                                             'privglasso.privacy.sampler.bit_source': ( '1_privacy/sampler.html#bit_source',
                                                                                        'privglasso/privacy/sampler.py'),
                                             'privglasso.privacy.sampler.cumulative_sums': ( '1_privacy/sampler.html#cumulative_sums',
