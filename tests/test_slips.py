@@ -8,27 +8,21 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from scipy.special import ndtr
 
-from privglasso.privacy.accounting import PrivacyLoss
-from privglasso.privacy.budget import Budget, BudgetError
 from privglasso.publish.noise_correction import SamplingError
 from privglasso.publish.noise_correction import noise_corrected_covariance
 from privglasso.publish.noise_correction import sample_covariance
 from privglasso.publish.covariance import CovarianceMechanism
-from privglasso.privacy.discrete_gaussian import delta_exact, pmf
 from privglasso.publish.files import read_release
 from privglasso.publish.parquet import ReleaseError
 from privglasso.recover.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
 from privglasso.recover.feasibility import nearest_psd
 from privglasso.networks.gaussian_pair import epsilon_between
-from privglasso.privacy.gdp import tradeoff_gdp
 from privglasso.networks.graph_filter import Excitation, diffusion_filter, gso_epsilon
 from privglasso.networks.graph_filter import gso_pair, relative_change
 from privglasso.publish.local import LocalMechanism
 from privglasso.recover.thresholding import DPThresholding, threshold_constant
-from privglasso.privacy.guarantee import Guarantee
-from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
+from privglasso.publish.table import GaussianMechanism
 from privglasso.recover.selection import PrivateGraphicalLassoEBIC
 from privglasso.recover.selection import PrivateGraphicalLassoSimultaneous
 from privglasso.data_sets.synthetic import sample_gaussian
@@ -76,86 +70,6 @@ def test_a_checked_matrix_is_the_callers_no_more():
         check_symmetric(np.empty((0, 0)))
 
 
-# ---------------------------------------------------------------------- promises
-
-
-def test_the_tradeoff_is_that_of_two_normals():
-    cut, mu = np.linspace(-3, 5, 9), 1.7
-    assert tradeoff_gdp(ndtr(-cut), mu) == pytest.approx(ndtr(cut - mu), rel=1e-12)
-
-
-def hockey_stick_of_two(first, second, epsilon):
-    """δ at ε of two integers that move together, by summing over the plane; a pair is
-    (shift, sigma)."""
-    k = np.arange(-120, 121)
-    p, q = (
-        np.multiply.outer(
-            *(pmf(k - moved * shift, sigma) for shift, sigma in (first, second))
-        )
-        for moved in (False, True)
-    )
-    return np.maximum(p - math.exp(epsilon) * q, 0).sum()
-
-
-@pytest.mark.parametrize(
-    "pairs", [((1, 1.5), (1, 1.5)), ((2, 1.5), (1, 3.0)), ((4, 2.0), (3, 5.0))]
-)
-@pytest.mark.parametrize("epsilon", [0.0, 0.4, 2.0])
-def test_an_account_is_never_below_the_truth(pairs, epsilon):
-    truth = hockey_stick_of_two(*pairs, epsilon)
-    assert (
-        truth * (1 - 1e-13) <= PrivacyLoss(pairs).delta(epsilon) <= truth * (1 + 1e-4)
-    )
-
-
-def test_the_curve_of_one_column_is_not_that_of_a_record():
-    mechanism = DiscreteGaussianMechanism((0, 1), sigma=1.5)
-    one, two = (mechanism.guarantee(10, p) for p in (1, 2))
-    for epsilon in (0.0, 0.5, 2.0):
-        assert one.delta(epsilon) == pytest.approx(
-            delta_exact(epsilon, 1, 1.5), rel=1e-9
-        )
-        assert two.delta(epsilon) >= hockey_stick_of_two((1, 1.5), (1, 1.5), epsilon)
-
-
-def test_two_releases_are_not_told_by_the_curve_of_one():
-    one = DiscreteGaussianMechanism((0, 1), neighbors="cell", sigma=1.5).guarantee(
-        10, 2
-    )
-    assert one.pairs and one.compose(one).delta(0.5) >= hockey_stick_of_two(
-        (1, 1.5), (1, 1.5), 0.5
-    )
-
-
-def test_the_worst_column_counts():
-    guarantee = DiscreteGaussianMechanism(
-        ([0, 0], [1, 6]), neighbors="cell", sigma=2.0
-    ).guarantee(10, 2)
-    assert guarantee.delta(0.5) == pytest.approx(delta_exact(0.5, 6, 2.0), rel=1e-9)
-    assert guarantee.delta(guarantee.epsilon(1e-4)) == pytest.approx(1e-4, rel=1e-6)
-
-
-def test_what_is_printed_of_a_promise_is_rounded_upward():
-    assert str(Guarantee(1.00001, "cell")).endswith("μ = 1.001") and str(
-        Guarantee(2.0, "cell")
-    ).endswith("μ = 2")
-    guarantee = Guarantee(1.0, "record")
-    for delta in (1e-2, 1e-3, 1e-5, 1e-8):
-        assert (
-            guarantee.epsilon(delta)
-            <= float(guarantee.epsilon_text(delta))
-            < guarantee.epsilon(delta) * 1.001
-        )
-
-
-def test_a_budget_is_not_overdrawn_by_a_little(tmp_path):
-    budget = Budget.create(tmp_path / "b.json", Guarantee(1.0, "record"))
-    budget.spend(Guarantee(0.8, "record"), label="first")
-    with pytest.raises(BudgetError):
-        budget.spend(Guarantee(0.6 + 1e-9, "record"), label="a hair too much")
-    budget.spend(Guarantee(0.6, "record"), label="all that is left")
-
-
 # ---------------------------------------------------------------------- releases
 
 
@@ -171,8 +85,7 @@ def test_cells_are_rounded_to_the_nearest_step():
 
 
 def test_the_covariance_about_a_private_mean_is_unbiased_and_as_noisy_as_stated():
-    # a table far off the centre, a mean of few bits: its noise is all there is. 5.5
-    # standard errors of 1500 releases
+    # a table far off the centre, a mean of few bits: its noise is all there is. 5.5 standard errors of 1500 releases
     X, draws = (
         np.full((50, 2), [0.3, -0.2]) + np.repeat([[0.1], [-0.1]], 25, axis=0),
         1500,
@@ -240,8 +153,7 @@ def correlation(S):
 
 
 def test_the_error_of_a_correlation_is_the_delta_methods():
-    """Rows with noise in them and noise on the entries, by derivatives that are taken
-    numerically."""
+    "Rows with noise in them and noise on the entries, by derivatives that are taken numerically."
     generator, n, p, step = np.random.default_rng(0), 40, 3, 1e-6
     root, V = generator.normal(size=(p, 7)), generator.uniform(0.01, 0.1, (p, p))
     S, V = root @ root.T, V + V.T

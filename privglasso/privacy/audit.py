@@ -37,11 +37,7 @@ def clopper_pearson(errors, trials, level):
 
     Returns
     -------
-    lower and upper limit of the error probability, floats or arrays of that shape
-
-    Notes
-    -----
-    Clopper & Pearson (1934).
+    lower and upper limit (Clopper & Pearson, 1934), floats or arrays of that shape
 
     Examples
     --------
@@ -65,7 +61,7 @@ def clopper_pearson(errors, trials, level):
         errors, trials, level
     )
 
-
+# %% ../../nbs/1_privacy/09_audit.ipynb #8857308f
 def _upper_limit(errors, trials, level):
     "The probability under which so few errors, or fewer, have probability `level`."
     limit = betaincinv(errors + 1.0, np.maximum(trials - errors, 1.0), 1 - level)
@@ -273,23 +269,12 @@ def audit_draws(
 
     Parameters
     ----------
-    draw : Callable
-        (trials, Generator) -> (trials,) statistics of independent releases of the first
-        table.
-    draw_neighbor : Callable
-        The same of the neighbouring table.
-    claimed : float | None
-        The μ that is promised.
-    trials : int
-        Runs of each table; half choose the threshold, half are counted.
-    confidence : float
-        Probability with which the bounds shall hold.
+    draw, draw_neighbor : Callable
+        (trials, Generator) -> (trials,) statistics of independent releases of a table.
+    claimed, trials, confidence, workers, random_state
+        As in `audit`.
     batch : int
         Runs in one call; the answer depends on it as on the seed.
-    workers : int
-        Processes; the answer does not depend on it.
-    random_state : optional
-        None: fresh randomness; a seed or numpy Generator: the same audit again.
 
     Notes
     -----
@@ -297,32 +282,38 @@ def audit_draws(
 
     Examples
     --------
-    >>> result = audit_draws(lambda k, rng: rng.normal(0, 1, k), lambda k, rng: rng.normal(1, 1, k),
-    ...                      claimed=1.0, trials=20_000, random_state=0)
+    >>> draws = [lambda k, rng, mean=mean: rng.normal(mean, 1, k) for mean in (0, 1)]
+    >>> result = audit_draws(*draws, claimed=1.0, trials=20_000, random_state=0)
     >>> 0.8 < result.mu_lower < 1, result.refuted
     (True, False)
     """
-    trials, confidence = check_integer(trials, "trials", 2), check_probability(
-        confidence, "confidence"
-    )
-    batch, workers = check_integer(batch, "batch", 1), check_integer(
-        workers, "workers", 1
-    )
+    check_integer(trials, "trials", 2), check_probability(confidence, "confidence")
+    check_integer(batch, "batch", 1), check_integer(workers, "workers", 1)
     claimed = None if claimed is None else _check_claim(claimed, "claimed")
+    null, other = _both(draw, draw_neighbor, trials, batch, workers, random_state)
+    return _judged(null, other, confidence, claimed)
+
+# %% ../../nbs/1_privacy/09_audit.ipynb #dafcec9d
+def _both(draw, draw_neighbor, trials, batch, workers, random_state):
+    "All statistics of both tables, from branches of one seed."
     sequences = np.random.SeedSequence(
         check_generator(random_state).integers(0, 2**32, 8).tolist()
     ).spawn(2)
-    null, other = (
+    return [
         _run(function, trials, batch, sequence, workers)
         for function, sequence in zip((draw, draw_neighbor), sequences, strict=True)
-    )
-    half = trials // 2
+    ]
+
+
+def _judged(null, other, confidence, claimed):
+    "What the second half of the runs says of the test that the first half chose."
+    half = len(null) // 2
     sign, threshold = _best_test(null[:half], other[:half], confidence)
     alarms, misses = _errors(sign * null[half:], sign * other[half:], threshold)
     return AuditResult(
         int(alarms),
         int(misses),
-        trials - half,
+        len(null) - half,
         confidence,
         claimed,
         float(threshold),
@@ -342,6 +333,21 @@ def _statistics(mechanism, X, statistic, trials, rng):
         return statistic.of_tables(tall.reshape(trials, *np.shape(X)))
     publish = getattr(mechanism, "publish", mechanism)
     return np.array([statistic(publish(X, rng)) for _ in range(trials)], dtype=float)
+
+
+def _report(X, rng, mechanism, user):
+    "What one user of a local mechanism sends."
+    return mechanism.report(np.asarray(X)[user], len(X), rng)
+
+
+def _promised_part(mechanism, X, X_neighbor):
+    """What the promise is about: the release, or in the local model the report of the
+    user whose row differs."""
+    if not hasattr(mechanism, "report"):
+        return mechanism
+    values, other = check_tables(X, X_neighbor)
+    (user,) = np.flatnonzero((values != other).any(axis=1))
+    return partial(_report, mechanism=mechanism, user=user)
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #84fc9296
 _DIFFERENT = {
@@ -374,21 +380,6 @@ def _check_neighbors(mechanism, X, X_neighbor):
             f"must differ from X in exactly one {mechanism.neighbors}",
         )
 
-# %% ../../nbs/1_privacy/09_audit.ipynb #a63b80c6
-def _report(X, rng, mechanism, user):
-    "What one user of a local mechanism sends."
-    return mechanism.report(np.asarray(X)[user], len(X), rng)
-
-
-def _promised_part(mechanism, X, X_neighbor):
-    """What the promise is about: the release, or in the local model the report of the
-    user whose row differs."""
-    if not hasattr(mechanism, "report"):
-        return mechanism
-    values, other = check_tables(X, X_neighbor)
-    (user,) = np.flatnonzero((values != other).any(axis=1))
-    return partial(_report, mechanism=mechanism, user=user)
-
 # %% ../../nbs/1_privacy/09_audit.ipynb #e49ea4db
 def audit(
     mechanism,
@@ -402,43 +393,37 @@ def audit(
     workers: int = 1,
     random_state=None,
 ) -> AuditResult:
-    """Bound the privacy parameter of a mechanism from below by running it on two
-    neighbouring tables.
+    """Bound a mechanism's μ from below by running it on two neighbouring tables.
 
     Parameters
     ----------
     mechanism
         Has publish(X, random_state), or is a function (X, Generator) -> release.
-    X
-        Table of shape (n, p), or whatever the function takes.
-    X_neighbor
-        a neighbouring table of the same shape (n, p).
+    X, X_neighbor
+        Neighbouring tables of shape (n, p), or whatever the function takes.
     statistic : Callable | None
         Release -> float; when None the likelihood ratio of what the promise is about.
     claimed : float | None
         The μ that is promised; the mechanism's own guarantee when None.
-    trials : int
-        Runs of each table; half choose the threshold, half are counted.
-    confidence : float
-        Probability with which the bounds shall hold.
-    workers : int
-        Processes; the answer does not depend on it.
-    random_state : optional
-        None: fresh randomness; a seed or numpy Generator: the same audit again.
-
-    Notes
-    -----
-    Ding et al. (2018), Jagielski, Ullman & Oprea (2020), Nasr et al. (2023). Without a
-    `statistic`, a mechanism in the local model is attacked where it promises something:
-    in the report of the one user who differs.
+    trials, confidence
+        Runs of each table, of which half are counted, and how sure the bounds shall be.
+    workers, random_state
+        Processes, which do not change the answer, and a seed, which repeats it.
 
     Examples
     --------
     >>> mechanism = GaussianMechanism((0, 1), neighbors="cell", mu=1.0)
-    >>> result = audit(mechanism, [[0.0], [0.0]], [[1.0], [0.0]], trials=20_000, random_state=0)
-    >>> 0.8 < result.mu_lower < 1, result.refuted
-    (True, False)
+    >>> X, X_neighbor = np.zeros((2, 1)), np.array([[1.0], [0.0]])
+    >>> audit(mechanism, X, X_neighbor, trials=2000, random_state=0).refuted
+    False
     """
+    run = {"trials": trials, "confidence": confidence, "workers": workers}
+    draws = _prepared(mechanism, X, X_neighbor, statistic, claimed)
+    return audit_draws(**draws, **run, random_state=random_state)
+
+# %% ../../nbs/1_privacy/09_audit.ipynb #1b4e6d2c
+def _prepared(mechanism, X, X_neighbor, statistic, claimed):
+    "What draws the statistics of either table, how many at a time, and the claim."
     if not (hasattr(mechanism, "publish") or callable(mechanism)):
         raise InputError(
             "mechanism",
@@ -452,19 +437,12 @@ def audit(
     if statistic is None:
         statistic = likelihood_statistic(mechanism, X, X_neighbor)
         mechanism = _promised_part(mechanism, X, X_neighbor)
-    draws = (
-        partial(_statistics, mechanism, table, statistic) for table in (X, X_neighbor)
-    )
-    batch = min(max(_BATCH_CELLS // max(np.size(X), 1), 1), 1000)
-    return audit_draws(
-        *draws,
-        claimed=claimed,
-        trials=trials,
-        confidence=confidence,
-        batch=batch,
-        workers=workers,
-        random_state=random_state,
-    )
+    return {
+        "draw": partial(_statistics, mechanism, X, statistic),
+        "draw_neighbor": partial(_statistics, mechanism, X_neighbor, statistic),
+        "claimed": claimed,
+        "batch": min(max(_BATCH_CELLS // max(np.size(X), 1), 1), 1000),
+    }
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #835d4d1c
 class CellStatistic:
@@ -527,7 +505,7 @@ class EntryStatistic:
     def __call__(self, release):
         return float((self.weights * _released(release)).sum())
 
-
+# %% ../../nbs/1_privacy/09_audit.ipynb #1970866b
 def direction_statistic(X, X_neighbor, noise_variance) -> Callable:
     """The variance of a released covariance matrix in the direction in which two noisy
     tables differ most.
@@ -569,17 +547,17 @@ def direction_statistic(X, X_neighbor, noise_variance) -> Callable:
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #0465c179
 def likelihood_statistic(mechanism, X, X_neighbor) -> Callable:
-    """The logarithm of the likelihood ratio of two tables, as a function of a release,
-    up to a constant.
+    """The logarithm of the likelihood ratio of two tables, as the mechanism states it:
+    a function of a release, up to a constant.
 
     Parameters
     ----------
     mechanism
-        a mechanism of ours.
+        Has a method likelihood_statistic(X, X_neighbor), as ours do.
     X
         Table of shape (n, p).
     X_neighbor
-        a neighbouring table, (n, p).
+        A neighbouring table, (n, p).
 
     Returns
     -------
@@ -605,7 +583,7 @@ def likelihood_statistic(mechanism, X, X_neighbor) -> Callable:
         )
     return mechanism.likelihood_statistic(*check_tables(X, X_neighbor))
 
-
+# %% ../../nbs/1_privacy/09_audit.ipynb #85c2f014
 def check_different(shift):
     "The change that a mechanism sees, if there is one."
     if not shift.any():

@@ -32,7 +32,7 @@ def _within(value, name, valid, remedy):
 
 def _check_mu(mu, name="mu"):
     """Privacy parameters as a float array: 0 is perfect privacy, and above 1e100 the
-    square of mu is no number."""
+    square of mu overflows."""
     return _within(
         mu, name, lambda x: (x >= 0) & (x <= 1e100), "give a number from 0 to 1e100"
     )
@@ -47,7 +47,7 @@ def _check_epsilon(epsilon):
         "give a finite number of at least 0",
     )
 
-
+# %% ../../nbs/1_privacy/01_gdp.ipynb #c86e130b
 def _check_delta(delta):
     "Values of delta as a float array."
     return _within(
@@ -96,7 +96,7 @@ def _check_pair(p, q):
         )
     return p, q
 
-
+# %% ../../nbs/1_privacy/01_gdp.ipynb #d463de7b
 def tradeoff_curve(p, q):
     """Vertices of the trade-off function T(P, Q); straight lines between them are the
     randomised tests.
@@ -246,8 +246,8 @@ def _log_delta(epsilon, mu):
     """log delta(epsilon) of mu-GDP for 1-d arrays, mu > 0, and the log of delta /
     phi(x); three regions, none cancels.
 
-    The quotient is not left to subtraction: where x is huge, both logarithms are alike
-    to the last digit."""
+    The quotient is computed on its own, not as a difference of the two logarithms:
+    where x is huge they agree to the last digit."""
     x = _threshold(epsilon, mu)
     log_density, value = _log_density(x), np.empty_like(x)
     near = mu < np.maximum(1.0, x / 4)  # M(x) and M(x + mu) almost agree
@@ -379,6 +379,20 @@ def _start_mu(epsilon, delta):
     return np.maximum(tail, math.sqrt(2 * math.pi) * delta)
 
 
+def _solve_mu(epsilon, delta):
+    "The mu > 0 with delta(epsilon) = delta, for 1-d arrays."
+    target = np.log(delta)
+
+    def step(mu):
+        log_delta, log_quotient = _log_delta(epsilon, mu)
+        # the derivative of log delta in log mu
+        elasticity = np.exp(np.log(mu) - log_quotient)
+        return mu * np.exp((target - log_delta) / np.maximum(elasticity, _FLAT))
+
+    mu = _iterate(step, _start_mu(epsilon, delta), np.maximum)
+    return _rounded_safely(mu, lambda mu: _log_delta(epsilon, mu)[0] - target, 0.0)
+
+# %% ../../nbs/1_privacy/01_gdp.ipynb #734afd26
 def mu_gdp(epsilon, delta):
     """Exact calibration: noise of standard deviation sensitivity / `mu_gdp(epsilon,
     delta)` is just enough.
@@ -408,22 +422,8 @@ def mu_gdp(epsilon, delta):
     epsilon, delta = _matched(
         epsilon=_check_epsilon(epsilon), delta=_check_delta(delta)
     )
-    shape, epsilon, delta = (
-        epsilon.shape,
-        np.minimum(epsilon.ravel(), 4e199),
-        delta.ravel(),
-    )
-    target = np.log(delta)
-
-    def step(mu):
-        log_delta, log_quotient = _log_delta(epsilon, mu)
-        # the derivative of log delta in log mu
-        elasticity = np.exp(np.log(mu) - log_quotient)
-        return mu * np.exp((target - log_delta) / np.maximum(elasticity, _FLAT))
-
-    mu = _iterate(step, _start_mu(epsilon, delta), np.maximum)
-    mu = _rounded_safely(mu, lambda mu: _log_delta(epsilon, mu)[0] - target, 0.0)
-    return _plain(mu.reshape(shape))
+    mu = _solve_mu(np.minimum(epsilon.ravel(), 4e199), delta.ravel())
+    return _plain(mu.reshape(epsilon.shape))
 
 # %% ../../nbs/1_privacy/01_gdp.ipynb #a027119a
 def compose_gdp(*mus: float) -> float:

@@ -43,8 +43,8 @@ class Guarantee:
         1e100.
     neighbors : {"cell", "record"}
         What may differ between two tables that the release hides from each other: one
-        entry, or one row *replaced* by any other (many read such a promise as one row
-        added or removed: it is not that).
+        entry, or one row *replaced* by any other. (Many would expect "one row added or
+        removed". That is a different promise.)
     pairs : tuple of (shift, sigma)
         For releases in which a single integer column changes: the columns' worst shifts
         and noise parameters, in lattice steps, for which the exact discrete curve is
@@ -204,8 +204,8 @@ def classical_mu(epsilon, delta):
 
     Notes
     -----
-    Su et al., Definition 2.3. Its proof needs ε < 1; here the exact δ of the noise is
-    looked at instead.
+    Su et al., Definition 2.3. Its proof needs ε < 1. Here the exact δ of the noise is
+    compared instead.
 
     Examples
     --------

@@ -1,7 +1,6 @@
-"Gaussian differential privacy against a hundred digits, a peer's implementation, and linear programmes."
+"Gaussian differential privacy against a hundred digits and where floats end."
 
 import math
-from fractions import Fraction
 from itertools import product
 
 import mpmath
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
 from privglasso.privacy.gdp import compose_gdp, delta_gdp, epsilon_gdp, hockey_stick
 from privglasso.privacy.gdp import mu_gdp, tradeoff_curve, tradeoff_gdp
@@ -33,86 +31,68 @@ def exact_density(epsilon, mu):
     return mpmath.npdf(mpmath.mpf(epsilon) / mpmath.mpf(mu) - mpmath.mpf(mu) / 2)
 
 
-@pytest.mark.parametrize("mu, delta", GRID)
-def test_delta_to_twelve_digits(mu, delta):
-    epsilon = epsilon_gdp(delta, mu)
-    with mpmath.workdps(100):
-        assert abs(delta_gdp(epsilon, mu) / exact_delta(epsilon, mu) - 1) < 1e-12
+def test_delta_to_twelve_digits():
+    for mu, delta in GRID:
+        epsilon = epsilon_gdp(delta, mu)
+        with mpmath.workdps(100):
+            assert abs(delta_gdp(epsilon, mu) / exact_delta(epsilon, mu) - 1) < 1e-12
 
 
-@pytest.mark.parametrize("mu", MUS)
-def test_delta_at_epsilon_zero(mu):
-    with mpmath.workdps(60):
-        assert (
-            abs(delta_gdp(0.0, mu) / mpmath.erf(mpmath.mpf(mu) / mpmath.sqrt(8)) - 1)
-            < 1e-14
-        )
-
-
-@pytest.mark.parametrize("mu, delta", GRID)
-def test_epsilon_to_twelve_digits(mu, delta):
-    "The remaining distance to the root, delta's error over its slope, is a tiny part of epsilon."
-    epsilon = epsilon_gdp(delta, mu)
-    with mpmath.workdps(100):
-        if epsilon == 0:
-            assert exact_delta(0, mu) <= mpmath.mpf(delta) * (1 + mpmath.mpf("1e-14"))
-        else:
-            slope = mpmath.exp(mpmath.mpf(epsilon)) * mpmath.ncdf(
-                -mpmath.mpf(epsilon) / mu - mpmath.mpf(mu) / 2
-            )
+def test_delta_at_epsilon_zero():
+    for mu in MUS:
+        with mpmath.workdps(60):
             assert (
-                abs((exact_delta(epsilon, mu) - mpmath.mpf(delta)) / slope / epsilon)
-                < 1e-12
+                abs(
+                    delta_gdp(0.0, mu) / mpmath.erf(mpmath.mpf(mu) / mpmath.sqrt(8)) - 1
+                )
+                < 1e-14
             )
 
 
-@pytest.mark.parametrize(
-    "epsilon", [0.0, 1e-12, 1e-6, 1e-3, 0.5, 1.0, 8.0, 3540.0, 1e6, 5e11]
-)
-@pytest.mark.parametrize("delta", DELTAS)
-def test_mu_to_twelve_digits(epsilon, delta):
-    mu = mu_gdp(epsilon, delta)
-    with mpmath.workdps(
-        700 if epsilon < 1e-3 else 100
-    ):  # at epsilon near 0 the formula loses all that delta lacks
-        assert (
-            abs(
-                (exact_delta(epsilon, mu) - mpmath.mpf(delta))
-                / exact_density(epsilon, mu)
-                / mu
-            )
-            < 1e-12
-        )
+def test_epsilon_to_twelve_digits():
+    """The remaining distance to the root, delta's error over its slope, is a tiny part
+    of epsilon."""
+    for mu, delta in GRID:
+        epsilon = epsilon_gdp(delta, mu)
+        with mpmath.workdps(100):
+            if epsilon == 0:
+                assert exact_delta(0, mu) <= mpmath.mpf(delta) * (
+                    1 + mpmath.mpf("1e-14")
+                )
+            else:
+                slope = mpmath.exp(mpmath.mpf(epsilon)) * mpmath.ncdf(
+                    -mpmath.mpf(epsilon) / mu - mpmath.mpf(mu) / 2
+                )
+                assert (
+                    abs(
+                        (exact_delta(epsilon, mu) - mpmath.mpf(delta)) / slope / epsilon
+                    )
+                    < 1e-12
+                )
 
 
-def test_peer():
-    "Google's accounting library has the same curve; it subtracts naively, so the comparison keeps to moderate mu."
-    mechanism = pytest.importorskip("dp_accounting.pld.privacy_loss_mechanism")
-    for mu in (0.1, 0.5, 1.0, 5.0, 25.0):
-        peer = mechanism.GaussianPrivacyLoss(standard_deviation=1 / mu)
-        for epsilon in (
-            max(0.0, mu * (mu / 2 + x)) for x in (-1.0, 0.0, 0.5, 1.0, 3.0, 6.0)
-        ):
-            assert delta_gdp(epsilon, mu) == pytest.approx(
-                peer.get_delta_for_epsilon(epsilon), rel=1e-9
-            )
-
-
-def test_known_values():
-    assert epsilon_gdp(1e-5, 80.0) == pytest.approx(3540, abs=0.5)
-    assert epsilon_gdp(1e-5, 80 * math.sqrt(50)) == pytest.approx(162412, abs=0.5)
-    sigma = 1 / mu_gdp([0.5, 1, 2, 4, 8], 1e-5)
-    assert sigma == pytest.approx([7.032, 3.731, 1.994, 1.081, 0.600], abs=6e-4)
-    assert epsilon_gdp(1e-5, [0.5, math.sqrt(2.5), 5.0]) == pytest.approx(
-        [1.99, 7.51, 33.1], rel=5e-3
-    )
+def test_mu_to_twelve_digits():
+    for delta in DELTAS:
+        for epsilon in [0.0, 1e-12, 1e-6, 1e-3, 0.5, 1.0, 8.0, 3540.0, 1e6, 5e11]:
+            mu = mu_gdp(epsilon, delta)
+            with mpmath.workdps(
+                700 if epsilon < 1e-3 else 100
+            ):  # at epsilon near 0 the formula loses all that delta lacks
+                assert (
+                    abs(
+                        (exact_delta(epsilon, mu) - mpmath.mpf(delta))
+                        / exact_density(epsilon, mu)
+                        / mu
+                    )
+                    < 1e-12
+                )
 
 
 positive_mu = st.floats(-6, 6).map(lambda x: 10.0**x)
 small_delta = st.floats(-300, -0.05).map(lambda x: 10.0**x)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(positive_mu, small_delta)
 def test_round_trip(mu, delta):
     epsilon = epsilon_gdp(delta, mu)
@@ -142,35 +122,18 @@ def test_tradeoff_lies_above_its_tangents(alpha, mu, epsilon):
     line = 1 - delta_gdp(epsilon, mu) - math.exp(epsilon) * alpha
     assert tradeoff_gdp(alpha, mu) >= line - 1e-12
     assert (
-        alpha >= 1 - delta_gdp(epsilon, mu) - math.exp(epsilon) * tradeoff_gdp(
-            alpha, mu
-        ) - 1e-12
+        alpha
+        >= 1
+        - delta_gdp(epsilon, mu)
+        - math.exp(epsilon) * tradeoff_gdp(alpha, mu)
+        - 1e-12
     )
-
-
-def test_tradeoff_is_its_own_inverse():
-    alpha = np.linspace(0.01, 0.99, 99)
-    for mu in (0.0, 0.3, 1.0, 3.0):
-        assert tradeoff_gdp(tradeoff_gdp(alpha, mu), mu) == pytest.approx(
-            alpha, rel=1e-9
-        )
 
 
 def weights(size):
     return st.lists(st.integers(0, 9), min_size=size, max_size=size).filter(
         lambda w: sum(w) > 0
     )
-
-
-@settings(deadline=None, max_examples=150)
-@given(
-    st.integers(1, 7).flatmap(lambda k: st.tuples(weights(k), weights(k))),
-    st.floats(0, 1),
-)
-def test_best_spy_is_a_linear_programme(pair, allowance):
-    p, q = (np.array(w) / sum(w) for w in pair)
-    best = 1 + linprog(-q, A_ub=[p], b_ub=[allowance], bounds=(0, 1)).fun
-    assert np.interp(allowance, *tradeoff_curve(p, q)) == pytest.approx(best, abs=1e-6)
 
 
 @given(st.integers(1, 6).flatmap(lambda k: st.tuples(weights(k), weights(k))))
@@ -183,30 +146,9 @@ def test_curve_is_convex_and_ends_at_one(pair):
     assert (turn <= 1e-12).all()
 
 
-@given(st.integers(1, 6).flatmap(lambda k: st.tuples(weights(k), weights(k))))
-def test_hockey_stick_in_exact_fractions(pair):
-    "At e^epsilon = 2, over all sets of outcomes, with no rounding on the reference side."
-    p, q = ([Fraction(x, sum(w)) for x in w] for w in pair)
-    chosen = product((0, 1), repeat=len(p))
-    best = max(
-        sum(c * (a - 2 * b) for c, a, b in zip(s, p, q, strict=True)) for s in chosen
-    )
-    got = hockey_stick([float(x) for x in p], [float(x) for x in q], math.log(2))
-    assert got == pytest.approx(float(best), abs=1e-14)
-
-
 def test_hockey_stick_where_e_to_the_epsilon_overflows():
     assert hockey_stick([1.0, 0.0], [0.0, 1.0], 5000.0) == 1.0
     assert hockey_stick([0.5, 0.5], [0.5, 0.5], [0.0, 5000.0]).tolist() == [0.0, 0.0]
-
-
-def test_disjoint_and_equal_pairs():
-    alpha, beta = tradeoff_curve([0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5])
-    assert (beta == 0).all() and alpha[0] == 0
-    grid = np.linspace(0, 1, 11)
-    assert np.interp(grid, *tradeoff_curve([0.2, 0.8], [0.2, 0.8])) == pytest.approx(
-        1 - grid, abs=1e-15
-    )
 
 
 @pytest.mark.filterwarnings("error")
@@ -231,34 +173,37 @@ def test_shapes_and_extremes_without_warnings():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize(
-    "epsilon, mu",
-    [(1e308, 1e-300), (1e308, 1.0), (1.0, 1e-3), (0.0, 5e-324), (746.0, 1e-100)],
-)
-def test_a_delta_too_small_for_a_float_is_rounded_up(epsilon, mu):
-    "The true delta is positive, so 0 would promise too much; nor may gradual underflow round it down."
-    assert delta_gdp(epsilon, mu) == np.finfo(float).tiny
-    assert delta_gdp(epsilon, 0.0) == 0.0
+def test_a_delta_too_small_for_a_float_is_rounded_up():
+    """The true delta is positive, so 0 would promise too much; nor may gradual
+    underflow round it down."""
+    for epsilon, mu in [
+        (1e308, 1e-300),
+        (1e308, 1.0),
+        (1.0, 1e-3),
+        (0.0, 5e-324),
+        (746.0, 1e-100),
+    ]:
+        assert delta_gdp(epsilon, mu) == np.finfo(float).tiny
+        assert delta_gdp(epsilon, 0.0) == 0.0
 
 
-@pytest.mark.parametrize(
-    "epsilon", [36.95, 37.2, 37.6, 38.0, 38.3, 38.5]
-)  # delta from 1e-300 through the subnormals
-def test_delta_is_not_rounded_down_where_floats_end(epsilon):
-    with mpmath.workdps(400):
-        assert delta_gdp(epsilon, 1.0) >= exact_delta(epsilon, 1.0) * (
-            1 - mpmath.mpf("1e-12")
-        )
+def test_delta_is_not_rounded_down_where_floats_end():
+    for epsilon in [36.95, 37.2, 37.6, 38.0, 38.3, 38.5]:
+        with mpmath.workdps(400):
+            assert delta_gdp(epsilon, 1.0) >= exact_delta(epsilon, 1.0) * (
+                1 - mpmath.mpf("1e-12")
+            )
 
 
 @pytest.mark.filterwarnings("error")
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=80)
 @given(st.floats(9, 99.95), small_delta)
 def test_the_largest_mus_are_neither_lost_nor_endless(exponent, delta):
-    """From 1e9 on epsilon is mu (mu/2 + z) to 18 digits, and mu its root; beyond 1e16 no float near it has that delta.
+    """From 1e9 on epsilon is mu (mu/2 + z) to 18 digits, and mu its root; beyond 1e16
+    no float near it has that delta.
 
-    The steps once lost their slope there: epsilon came out as 0, perfect privacy, and mu never.
-    """
+    The steps once lost their slope there: epsilon came out as 0, perfect privacy, and
+    mu never."""
     mu = 10.0**exponent
     with mpmath.workdps(60):
         z = (
@@ -279,7 +224,7 @@ def test_the_largest_mus_are_neither_lost_nor_endless(exponent, delta):
         assert mu_gdp(epsilon, delta) == pytest.approx(mu, rel=1e-12)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(st.floats(-8, 99), small_delta)
 def test_no_conversion_rounds_a_promise_in_its_favour(exponent, delta):
     "At mu = 1e6 the last digit of mu moves delta by a billionth, at 1e20 from 1 to 0."
@@ -289,15 +234,8 @@ def test_no_conversion_rounds_a_promise_in_its_favour(exponent, delta):
     assert delta_gdp(epsilon, mu_gdp(epsilon, delta)) <= delta * (1 + 2e-12)
 
 
-def test_composition():
-    assert compose_gdp() == 0.0 and compose_gdp(2.5) == 2.5 and compose_gdp(3, 4) == 5.0
-    assert compose_gdp(*[0.5] * 100) == pytest.approx(5.0)
-    assert compose_gdp(1e99, 1e99) == pytest.approx(math.sqrt(2) * 1e99)
-
-
-@pytest.mark.parametrize(
-    "call, argument",
-    [
+def test_bad_input_is_named():
+    for call, argument in [
         (lambda: delta_gdp(-1.0, 1.0), "epsilon"),
         (lambda: delta_gdp(math.inf, 1.0), "epsilon"),
         (lambda: delta_gdp(1.0, [1.0, -0.1]), "mu"),
@@ -325,9 +263,7 @@ def test_composition():
         (lambda: epsilon_gdp([0.1, 0.2], [1.0] * 3), "mu"),
         (lambda: mu_gdp([1.0, 2.0], [0.1] * 3), "delta"),
         (lambda: tradeoff_gdp([0.1, 0.2], [1.0] * 3), "mu"),
-    ],
-)
-def test_bad_input_is_named(call, argument):
-    with pytest.raises(InputError) as caught:
-        call()
-    assert caught.value.argument == argument
+    ]:
+        with pytest.raises(InputError) as caught:
+            call()
+        assert caught.value.argument == argument

@@ -1,0 +1,607 @@
+"""Budgets: damaged files, races, kills, full disks, and what must hold for every
+release.
+"""
+
+import json
+import math
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from filelock import FileLock
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privglasso.privacy import budget as budgets
+from privglasso.privacy.budget import Budget, BudgetBook, BudgetError, BudgetFileError
+from privglasso.publish.files import read_release
+from privglasso.recover.thresholding import ZeroOutGuarantee
+from privglasso.privacy.guarantee import Guarantee, NoGuarantee
+from privglasso.publish.table import GaussianMechanism
+from privglasso.base.validation import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = pd.DataFrame(
+    np.random.default_rng(0).uniform(0, 10, size=(30, 3)), columns=list("abc")
+)
+MECHANISM = GaussianMechanism((0, 10), mu=0.5)
+
+
+def record(mu):
+    "A promise about a record."
+    return Guarantee(mu, "record")
+
+
+def cell(mu):
+    "A promise about a cell."
+    return Guarantee(mu, "cell")
+
+
+@pytest.fixture
+def budget(tmp_path):
+    "A budget of mu = 1 about a record."
+    return Budget.create(tmp_path / "budget.json", record(1.0))
+
+
+# ---------------------------------------------------------------------------- spending
+
+
+def test_an_empty_budget_has_everything_left(budget):
+    assert budget.spent().mu == 0 and budget.left() == record(1.0) == budget.limit()
+    assert budget.remaining(1e-5) == record(1.0).epsilon(1e-5)
+    assert budget.table().empty and list(budget.table().columns) == [
+        "label",
+        "time",
+        "mechanism",
+        "mu record",
+    ]
+
+
+def test_who_may_only_read_sees_the_same(budget):
+    book = BudgetBook(budget.path)
+    budget.spend(record(0.6), label="first")
+    assert str(book) == str(budget) and repr(book) == "BudgetBook('budget.json')"
+    assert book.left() == budget.left() and book.table().equals(budget.table())
+    assert (
+        not book.allows(record(0.9))
+        and not hasattr(book, "spend")
+        and not hasattr(book, "publish")
+    )
+
+
+def test_spending_is_written_down(budget):
+    budget.spend(record(0.6), label="first", mechanism="M")
+    reopened = Budget(budget.path)
+    (row,) = reopened.table().to_dict("records")
+    assert (row["label"], row["mechanism"], row["mu record"]) == ("first", "M", 0.6)
+    assert pd.Timestamp(row["time"]).tzinfo is not None
+    assert reopened.left().mu == pytest.approx(
+        0.8
+    ) and reopened.spent().mu == pytest.approx(0.6)
+
+
+@given(shares=st.lists(st.floats(1e-6, 2.0), min_size=1, max_size=12))
+@settings(deadline=None, max_examples=60)
+def test_whatever_is_asked_the_limit_holds_and_what_is_left_fits(shares):
+    state = {"limits": {"record": 1.0}, "spent": []}
+    for mu in shares:
+        try:
+            state["spent"].append({"mu": budgets._charges(state, [record(mu)], None)})
+        except BudgetError as refusal:
+            assert (
+                math.fsum(
+                    [*(entry["mu"]["record"] ** 2 for entry in state["spent"]), mu**2]
+                )
+                > 1
+            )
+            assert (
+                refusal.left.mu == budgets._left(state, "record") and refusal.mu == mu
+            )
+    assert (
+        math.fsum(entry["mu"]["record"] ** 2 for entry in state["spent"]) <= 1 + 1e-12
+    )
+    budgets._charges(state, [record(budgets._left(state, "record"))], None)
+
+
+def test_a_refusal_says_what_would_fit_and_it_does(budget):
+    budget.spend(record(0.6), label="first")
+    with pytest.raises(
+        BudgetError, match=r"μ = 0.9 about one record does not fit: μ = 0\.8 is left"
+    ) as refusal:
+        budget.spend(record(0.9), label="second")
+    assert len(budget.table()) == 1
+    budget.spend(refusal.value.left, label="second")
+    with pytest.raises(BudgetError, match="nothing is left"):
+        budget.spend(record(0.1), label="third")
+
+
+def test_a_budget_is_not_overdrawn_by_a_little(budget):
+    budget.spend(record(0.8), label="first")
+    with pytest.raises(BudgetError):
+        budget.spend(record(0.6 + 1e-9), label="a hair too much")
+    budget.spend(record(0.6), label="all that is left")
+
+
+def test_allows_spends_nothing(budget):
+    before = budget.path.read_bytes()
+    assert budget.allows(record(1.0)) and not budget.allows(record(1.1))
+    assert budget.path.read_bytes() == before
+
+
+def test_relations_are_charged_for_each_other(tmp_path):
+    both = Budget.create(tmp_path / "b.json", record(3.0), cell(1.0))
+    both.spend(record(0.5), label="covers its cells too")
+    assert both.spent("cell").mu == 0.5 and both.spent("record").mu == 0.5
+    both.spend(cell(0.5), columns=4, label="a record of four cells")
+    assert both.spent("record").mu == pytest.approx(math.hypot(0.5, 2.0))
+    with pytest.raises(BudgetError, match="about one cell"):
+        both.spend(record(0.9), label="fits a record, not a cell")
+    with pytest.raises(InputError, match="record.*cell"):
+        both.left()
+
+
+def test_a_table_that_hides_cells_is_charged_its_own_record(tmp_path):
+    both = Budget.create(tmp_path / "b.json", record(10.0), cell(1.0))
+    mechanism = GaussianMechanism((0, 10), neighbors="cell", mu=0.5)
+    both.publish(mechanism, TABLE, tmp_path / "r.parquet", label="cells")
+    assert both.spent("record").mu == pytest.approx(
+        mechanism.lattice(3).guarantee("record").mu
+    )
+    assert both.spent("record").mu < 3 * 0.5
+
+
+def test_what_is_no_promise_cannot_be_entered(budget):
+    for promise in [NoGuarantee("sigma from the data", record(1.0)), None, 1.0]:
+        with pytest.raises(InputError, match="promises"):
+            budget.spend(promise, label="x")
+        assert budget.table().empty
+
+
+def test_a_promise_about_something_else_cannot_be_entered(tmp_path):
+    """A row set to a public centre is less of a change than a replaced row, or even a
+    replaced cell of one."""
+    both = Budget.create(tmp_path / "b.json", record(3.0), cell(1.0))
+    with pytest.raises(InputError, match="about a record or a cell"):
+        both.spend(ZeroOutGuarantee(0.1, "zero-out"), label="x", columns=2)
+    assert both.table().empty
+
+
+def test_a_spending_needs_a_label(budget):
+    for label in ["", "  ", None, 3]:
+        with pytest.raises(InputError, match="label"):
+            budget.spend(record(0.1), label=label)
+
+
+def test_no_promise_at_all_is_refused(budget):
+    with pytest.raises(InputError, match="promises"):
+        budget.spend(label="x")
+    with pytest.raises(InputError, match="promises"):
+        budget.allows()
+
+
+def test_columns_must_be_said(budget):
+    with pytest.raises(InputError, match="columns"):
+        budget.spend(cell(0.1), label="x")
+    with pytest.raises(InputError, match="columns"):
+        budget.spend(cell(0.1), label="x", columns=0)
+
+
+IMPOSSIBLE = [record(0.0), 1.0, NoGuarantee("why", record(1.0))]
+
+
+def test_impossible_limits_are_refused(tmp_path):
+    for limits in [
+        (),
+        *((limit,) for limit in IMPOSSIBLE),
+        (record(1.0), record(2.0)),
+        (record(1.0), 1.0),
+        (ZeroOutGuarantee(1.0, "zero-out"),),
+    ]:
+        with pytest.raises(InputError, match="limits"):
+            Budget.create(tmp_path / "b.json", *limits)
+        assert not (tmp_path / "b.json").exists()
+
+
+def test_a_relation_that_the_budget_does_not_have(budget):
+    with pytest.raises(
+        InputError, match="neighbors='cell': this budget is about: record"
+    ):
+        budget.left("cell")
+
+
+# -------------------------------------------------------------------------- publishing
+
+
+def test_publishing_spends_and_writes(budget, tmp_path):
+    release = budget.publish(MECHANISM, TABLE, tmp_path / "r.parquet", label="wave")
+    assert (
+        read_release(tmp_path / "r.parquet").table.equals(release.table)
+        and release.secure
+    )
+    assert budget.table()["mechanism"].tolist() == ["GaussianMechanism"]
+    assert budget.spent().mu == pytest.approx(release.guarantee.mu)
+
+
+def test_refused_is_not_published(budget, tmp_path):
+    budget.spend(record(0.9), label="first")
+    with pytest.raises(BudgetError):
+        budget.publish(MECHANISM, TABLE, tmp_path / "r.parquet", label="second")
+    assert not (tmp_path / "r.parquet").exists() and len(budget.table()) == 1
+
+
+def test_input_is_checked_before_spending(budget, tmp_path):
+    bad = TABLE.assign(a=np.nan)
+    path, narrow = tmp_path / "r.parquet", GaussianMechanism(([0, 0], [1, 1]), mu=0.1)
+    for arguments in (
+        (MECHANISM, bad, path),
+        (MECHANISM, TABLE, tmp_path / "no" / "r.parquet"),
+        (MECHANISM, TABLE, budget.path),
+        (narrow, TABLE, path),
+    ):
+        with pytest.raises(InputError):
+            budget.publish(*arguments, label="x")
+    assert budget.table().empty
+
+
+class Failing(GaussianMechanism):
+    "A mechanism that fails where it matters."
+
+    def publish(self, X, random_state=None):
+        raise RuntimeError("power cut")
+
+
+def test_a_mechanism_that_fails_has_spent(budget, tmp_path):
+    with pytest.raises(RuntimeError, match="power cut"):
+        budget.publish(
+            Failing((0, 10), mu=0.5), TABLE, tmp_path / "r.parquet", label="wave"
+        )
+    assert (
+        budget.spent().mu == pytest.approx(0.5, rel=1e-6)
+        and not (tmp_path / "r.parquet").exists()
+    )
+
+
+def test_a_release_that_cannot_be_written_has_spent(budget, tmp_path, monkeypatch):
+    from privglasso.publish import parquet as release
+
+    def full(path, write):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(release, "write_whole", full)
+    with pytest.raises(OSError, match="No space"):
+        budget.publish(MECHANISM, TABLE, tmp_path / "r.parquet", label="wave")
+    assert len(budget.table()) == 1 and not (tmp_path / "r.parquet").exists()
+
+
+# ------------------------------------------------------------------------------- files
+
+
+def with_changes(**changes):
+    "Contents of a good file, changed."
+    good = {
+        "file": "privglasso privacy budget",
+        "format": 1,
+        "limits": {"record": 1.0},
+        "spent": [
+            {
+                "label": "a",
+                "time": "2026-01-01T00:00:00+00:00",
+                "mechanism": "",
+                "mu": {"record": 0.5},
+            }
+        ],
+    }
+    return json.dumps(good | changes)
+
+
+ENTRY = {"label": "a", "time": "t", "mechanism": "", "mu": {"record": 0.5}}
+DAMAGED = {
+    "empty": "",
+    "cut": with_changes()[:80],
+    "a list": "[]",
+    "a number": "3",
+    "another file": '{"hello": 1}',
+    "another format": with_changes(format=2),
+    "no limits": with_changes(limits={}),
+    "limits in a list": with_changes(limits=[1]),
+    "a strange relation": with_changes(limits={"household": 1.0}),
+    "a limit of NaN": with_changes(limits={"record": math.nan}),
+    "a limit of infinity": with_changes(limits={"record": math.inf}),
+    "a limit of nothing": with_changes(limits={"record": 0}),
+    "a limit in words": with_changes(limits={"record": "1"}),
+    "a limit that is true": with_changes(limits={"record": True}),
+    "no spendings": with_changes(spent=None),
+    "a spending that is no spending": with_changes(spent=[3]),
+    "a spending without a label": with_changes(
+        spent=[{k: v for k, v in ENTRY.items() if k != "label"}]
+    ),
+    "a spending without mu": with_changes(
+        spent=[{k: v for k, v in ENTRY.items() if k != "mu"}]
+    ),
+    "a spending of NaN": with_changes(spent=[ENTRY | {"mu": {"record": math.nan}}]),
+    "a negative spending": with_changes(spent=[ENTRY | {"mu": {"record": -0.5}}]),
+    "a spending in words": with_changes(spent=[ENTRY | {"mu": {"record": "0.5"}}]),
+    "a spending about something else": with_changes(
+        spent=[ENTRY | {"mu": {"cell": 0.5}}]
+    ),
+    "nested too deeply": "[" * 100_000,
+    "a limit beyond all numbers": with_changes().replace("1.0", "9" * 400),
+    "two lists of spendings": with_changes()[:-1] + ', "spent": []}',
+}
+
+
+def check_a_damaged_or_foreign_file_is_refused_and_left_alone(tmp_path, name):
+    path = tmp_path / "b.json"
+    path.write_text(with_changes(), encoding="utf-8")
+    budget = Budget(path)
+    path.write_text(DAMAGED[name], encoding="utf-8")
+    for use in (
+        lambda: Budget(path),
+        lambda: budget.spend(record(0.1), label="x"),
+        lambda: budget.left(),
+        lambda: budget.publish(MECHANISM, TABLE, tmp_path / "r.parquet", label="x"),
+        lambda: str(budget),
+    ):
+        with pytest.raises(BudgetFileError, match="b.json.*(fetch it back|mend)"):
+            use()
+    assert (
+        path.read_text(encoding="utf-8") == DAMAGED[name]
+        and not (tmp_path / "r.parquet").exists()
+    )
+
+
+def test_a_damaged_or_foreign_file_is_refused_and_left_alone(tmp_path):
+    for name in DAMAGED:
+        check_a_damaged_or_foreign_file_is_refused_and_left_alone(tmp_path, name)
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path):
+    (tmp_path / "b.json").write_bytes(b"\xff\xfe\x00budget")
+    with pytest.raises(BudgetFileError, match="damaged"):
+        Budget(tmp_path / "b.json")
+
+
+def test_a_missing_file_is_not_a_fresh_budget(budget):
+    budget.path.unlink()
+    with pytest.raises(BudgetFileError, match="no such file.*already published"):
+        budget.spend(record(0.1), label="x")
+    assert not budget.path.exists()
+
+
+def test_nothing_is_overwritten_by_creating(budget):
+    before = budget.path.read_bytes()
+    with pytest.raises(InputError, match="there is a file already"):
+        Budget.create(budget.path, record(5.0))
+    assert budget.path.read_bytes() == before
+
+
+def test_a_mended_file_counts(budget):
+    budget.spend(record(0.5), label="a mistake")
+    state = json.loads(budget.path.read_text(encoding="utf-8"))
+    budget.path.write_text(json.dumps(state | {"spent": []}), encoding="utf-8")
+    assert budget.left().mu == 1.0
+
+
+def test_a_limit_below_what_is_spent_leaves_nothing(tmp_path):
+    (tmp_path / "b.json").write_text(
+        with_changes(limits={"record": 0.1}), encoding="utf-8"
+    )
+    budget = Budget(tmp_path / "b.json")
+    assert (
+        budget.left().mu == 0
+        and budget.remaining(1e-6) == 0
+        and not budget.allows(record(1e-9))
+    )
+    assert "μ = 0" in str(budget)
+
+
+def test_two_names_are_one_budget(budget, tmp_path):
+    (tmp_path / "link.json").symlink_to(budget.path)
+    link = Budget(tmp_path / "link.json")
+    link.spend(record(0.8), label="by the other name")
+    assert (
+        budget.left().mu == pytest.approx(0.6) and (tmp_path / "link.json").is_symlink()
+    )
+
+
+# -------------------------------------------------------------------------------- time
+
+
+def test_a_clock_that_goes_backwards_forgets_nothing(budget, monkeypatch):
+    for time in (
+        "2026-05-01T00:00:00+00:00",
+        "1970-01-01T00:00:00+00:00",
+        "2026-04-01T00:00:00+00:00",
+    ):
+        monkeypatch.setattr(budgets, "_now", lambda time=time: time)
+        budget.spend(record(0.5), label=time)
+    assert budget.table()["label"].tolist() == budget.table()["time"].tolist()
+    assert budget.spent().mu == pytest.approx(math.sqrt(0.75))
+    assert not budget.allows(record(0.51))
+
+
+# --------------------------------------------------------------- faults of the machine
+
+
+def run(code, *arguments, **options):
+    "A real process that runs code with the package."
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        **options,
+    )
+
+
+RACE = """
+import sys
+from privglasso.privacy.budget import Budget, BudgetError
+from privglasso.privacy.guarantee import Guarantee
+budget, won = Budget(sys.argv[1]), 0
+print("ready", flush=True); sys.stdin.readline()
+for k in range(40):
+    try:
+        budget.spend(Guarantee(0.2, "record"), label=f"{sys.argv[2]} {k}")
+        won += 1
+    except BudgetError:
+        pass
+print(won)
+"""
+
+
+def test_two_processes_race_and_never_overspend(budget):
+    racers = [run(RACE, budget.path, name, stdin=subprocess.PIPE) for name in "ab"]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    won = [int(racer.communicate(timeout=60)[0]) for racer in racers]
+    assert sum(won) == 25 == len(budget.table()) and not budget.allows(record(0.05))
+    labels = budget.table()["label"]
+    assert [
+        labels.str.startswith(name).sum() for name in "ab"
+    ] == won and labels.is_unique
+
+
+def test_threads_wait_for_each_other(budget):
+    won = []
+
+    def spend():
+        for k in range(15):
+            try:
+                budget.spend(record(0.25), label=f"{threading.get_ident()} {k}")
+                won.append(1)
+            except BudgetError:
+                pass
+
+    threads = [threading.Thread(target=spend) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 16 == len(budget.table())
+
+
+KILLED_PUBLISHING = """
+import os, signal, sys
+import pandas as pd
+from privglasso.privacy.budget import Budget
+from privglasso.publish.table import GaussianMechanism
+class Dying(GaussianMechanism):
+    def publish(self, X, random_state=None):
+        os.kill(os.getpid(), signal.SIGKILL)
+table = pd.DataFrame({"a": [1.0, 2.0]})
+Budget(sys.argv[1]).publish(Dying((0, 10), mu=0.6), table, sys.argv[2], label="killed")
+"""
+
+KILLED_WRITING = """
+import os, signal, sys
+from privglasso.privacy.budget import Budget
+from privglasso.privacy.guarantee import Guarantee
+os.replace = lambda old, new: os.kill(os.getpid(), signal.SIGKILL)
+Budget(sys.argv[1]).spend(Guarantee(0.6, "record"), label="killed")
+"""
+
+
+def test_a_kill_while_publishing_leaves_it_spent(budget, tmp_path):
+    victim = run(KILLED_PUBLISHING, budget.path, tmp_path / "r.parquet")
+    victim.communicate(timeout=60)
+    assert victim.returncode == -signal.SIGKILL
+    assert (
+        budget.table()["label"].tolist() == ["killed"]
+        and not (tmp_path / "r.parquet").exists()
+    )
+    budget.spend(record(0.5), label="the lock is free")
+
+
+def test_a_kill_while_writing_leaves_the_old_file_and_no_lock(budget):
+    victim = run(KILLED_WRITING, budget.path)
+    victim.communicate(timeout=60)
+    assert victim.returncode == -signal.SIGKILL
+    assert budget.table().empty and len(list(budget.path.parent.glob(".*.part"))) == 1
+    budget.spend(record(0.5), label="the lock is free")
+    assert len(budget.table()) == 1 and list(budget.path.parent.glob(".*.part")) == []
+
+
+def test_a_full_disk_leaves_the_old_file_and_publishes_nothing(budget, tmp_path):
+    budget.spend(record(0.1), label="before")
+    before, limits = budget.path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (100, limits[1])
+    )  # the system itself refuses to write more
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            budget.publish(MECHANISM, TABLE, tmp_path / "r.parquet", label="x" * 200)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert budget.path.read_bytes() == before and not (tmp_path / "r.parquet").exists()
+    assert list(tmp_path.glob(".*.part")) == []
+    budget.spend(record(0.1), label="after")
+
+
+def as_somebody_else(action):
+    """What a forked process exits with after an action; nothing is read-only for root,
+    so it becomes nobody."""
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)
+            os._exit(action())
+        finally:
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def spend_in_a_read_only_folder(path):
+    "0 if the budget can be read, and spending is refused by the system."
+    budget = Budget(path)
+    if budget.left().mu != 1 or not budget.allows(record(0.5)):
+        return 1
+    try:
+        budget.spend(record(0.5), label="x")
+    except PermissionError:
+        return 0
+    return 2
+
+
+@pytest.mark.skipif(
+    os.name != "posix", reason="permissions of folders are those of POSIX"
+)
+@pytest.mark.filterwarnings(
+    "ignore:This process .* is multi-threaded:DeprecationWarning"
+)
+def test_a_read_only_folder_can_be_read_and_nothing_is_spent():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        budget = Budget.create(folder / "b.json", record(1.0))
+        (folder / ".b.json.lock").unlink(missing_ok=True)
+        folder.chmod(0o555)
+        try:
+            assert (
+                as_somebody_else(lambda: spend_in_a_read_only_folder(budget.path)) == 0
+            )
+        finally:
+            folder.chmod(0o755)
+        assert budget.table().empty
+
+
+def test_somebody_who_never_lets_go_is_named(budget, monkeypatch):
+    monkeypatch.setattr(budgets, "_PATIENCE", 0.1)
+    with FileLock(budget.path.with_name(f".{budget.path.name}.lock")):
+        with pytest.raises(BudgetFileError, match="in use by another process"):
+            budget.spend(record(0.5), label="x")
+        assert budget.left().mu == 1.0  # reading needs no lock
+    budget.spend(record(0.5), label="x")
