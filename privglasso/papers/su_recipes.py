@@ -284,7 +284,7 @@ def _check_recipe(recipe):
         raise InputError("recipe", recipe, f"give one of {RECIPES}")
     return recipe
 
-
+# %% ../../nbs/5_papers/04_su_recipes.ipynb #752f19e0
 def su_noise(recipe, n, epsilon):
     """Standard deviation of the noise in one row of the tables.
 
