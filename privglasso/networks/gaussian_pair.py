@@ -365,8 +365,7 @@ def renyi_divergence(pair, alpha):
 
     Parameters
     ----------
-    pair
-        GaussianPair.
+    pair : GaussianPair
     alpha
         Order of the divergence, above 1.
 
@@ -460,7 +459,7 @@ def best_epsilon(divergence, largest_order, delta):
 
     Notes
     -----
-    Campbell et al., Theorem 1, with `renyi_to_epsilon` in the place of Equation (19).
+    Campbell et al., Theorem 1, with `renyi_to_epsilon` in place of Equation (19).
 
     Examples
     --------
@@ -485,8 +484,7 @@ def renyi_epsilon(pair, delta):
 
     Parameters
     ----------
-    pair
-        GaussianPair.
+    pair : GaussianPair
     delta
         Strictly between 0 and 1.
 
@@ -496,7 +494,7 @@ def renyi_epsilon(pair, delta):
 
     Notes
     -----
-    Campbell et al., Theorem 1, with `renyi_to_epsilon` in the place of Equation (19).
+    Campbell et al., Theorem 1, with `renyi_to_epsilon` in place of Equation (19).
     """
     return best_epsilon(
         lambda alpha: float(_transform(pair, alpha - 1)[0]) / (alpha - 1),
@@ -654,10 +652,9 @@ def loss_tail(pair, threshold, rtol=1e-6):
 
     Parameters
     ----------
-    pair
-        GaussianPair.
-    threshold
-        Float: any number of nats.
+    pair : GaussianPair
+    threshold : float
+        Any number of nats.
     rtol : float
         Relative width of the answer, which rounding may widen.
 
@@ -691,10 +688,9 @@ def delta_between(pair, epsilon, rtol=1e-8):
 
     Parameters
     ----------
-    pair
-        GaussianPair.
-    epsilon
-        Float, at least 0.
+    pair : GaussianPair
+    epsilon : float
+        At least 0.
     rtol : float
         Relative width of the answer, which rounding may widen.
 
@@ -729,8 +725,7 @@ def epsilon_between(pair, delta, rtol=1e-8):
 
     Parameters
     ----------
-    pair
-        GaussianPair.
+    pair : GaussianPair
     delta
         Strictly between 0 and 1.
     rtol : float

@@ -57,8 +57,7 @@ def adjacency_shift(graph):
 
     Parameters
     ----------
-    graph
-        A networkx.Graph.
+    graph : networkx.Graph
 
     Returns
     -------
@@ -97,8 +96,7 @@ def laplacian_shift(graph):
 
     Parameters
     ----------
-    graph
-        A networkx.Graph.
+    graph : networkx.Graph
 
     Returns
     -------
@@ -349,12 +347,10 @@ def gso_pair(filter, other, excitation):
 
     Parameters
     ----------
-    filter : array of shape (n, n)
-        The filter of one graph.
-    other : array of shape (n, n)
-        The filter of its neighbour.
-    excitation
-        Excitation with n nodes.
+    filter, other : arrays of shape (n, n)
+        The filters of a graph and of its neighbour.
+    excitation : Excitation
+        With n nodes.
 
     Returns
     -------
@@ -379,12 +375,10 @@ def gso_renyi(filter, other, excitation, alpha):
 
     Parameters
     ----------
-    filter : array of shape (n, n)
-        The filter of one graph.
-    other : array of shape (n, n)
-        The filter of its neighbour.
-    excitation
-        Excitation with n nodes.
+    filter, other : arrays of shape (n, n)
+        The filters of a graph and of its neighbour.
+    excitation : Excitation
+        With n nodes.
     alpha
         Order, above 1.
 
@@ -416,12 +410,10 @@ def gso_epsilon(filter, other, excitation, delta):
 
     Parameters
     ----------
-    filter : array of shape (n, n)
-        The filter of one graph.
-    other : array of shape (n, n)
-        The filter of its neighbour.
-    excitation
-        Excitation with n nodes.
+    filter, other : arrays of shape (n, n)
+        The filters of a graph and of its neighbour.
+    excitation : Excitation
+        With n nodes.
     delta
         Strictly between 0 and 1.
 
@@ -564,7 +556,7 @@ def gso_epsilon_bound(delta, change, coordinates, signal=0.0):
 
     Notes
     -----
-    `gso_renyi_bound` at its best order, with `renyi_to_epsilon`; in the place of
+    `gso_renyi_bound` at its best order, with `renyi_to_epsilon`; in place of
     Campbell et al., Theorem 2.
 
     Examples

@@ -430,7 +430,7 @@ def paper_epsilon(table, snr_db):
 
     Notes
     -----
-    Guo et al., section 5.3. An ε that changes with the unit of measurement protects
+    Guo et al., section 5.1. An ε that changes with the unit of measurement protects
     nobody. This one computes range and noise from the data, and divides by n although
     every row is published. For a guarantee see `privglasso.publish.table`.
 
