@@ -80,7 +80,7 @@ class GaussianPair:
         from it on."""
         return 1 + _room(self)
 
-
+# %% ../../nbs/4_networks/01_gaussian_pair.ipynb #fe113acc
 def _room(pair):
     "How far above 1 the orders reach; with all its digits where it is small."
     least = float(pair.variance_ratio.min(initial=1.0))
@@ -163,7 +163,7 @@ def _squared_shift(means, other_means):
     )
     return np.where(squares > rounding**2, squares, 0.0)
 
-
+# %% ../../nbs/4_networks/01_gaussian_pair.ipynb #8c6bc533
 def _same_rank(rank, other_rank):
     "Refuse laws of which one has noise where the other has none."
     if rank != other_rank:
@@ -184,43 +184,9 @@ def _merged(ratio, count, square):
     )
     return GaussianPair(distinct, counts, squares)
 
-# %% ../../nbs/4_networks/01_gaussian_pair.ipynb #45ab9b6a
-def factored_pair(factor, other_factor, means, other_means, floor=1e-9):
-    """Compare two normal laws given by factors of their covariances.
-
-    Parameters
-    ----------
-    factor : array of shape (d, r)
-        F, the first covariance being FF'.
-    other_factor : array of shape (d, r')
-        The same for the second law.
-    means : array of shape (d, T)
-        The means of T independent draws of the first law.
-    other_means : array of shape (d, T)
-        Those of the second.
-    floor : float
-        Singular values below this share of the largest must be zero up to rounding.
-
-    Returns
-    -------
-    a GaussianPair of all T draws together
-
-    Raises
-    ------
-    SupportError
-        If the laws live on different planes.
-
-    Notes
-    -----
-    Campbell et al., Corollary 1 and Equation (20), with the condition on the means that
-    the latter lacks.
-
-    Examples
-    --------
-    >>> pair = factored_pair([[1.0]], [[1.0]], [[0.0]], [[1.0]])
-    >>> renyi_divergence(pair, 3)
-    1.5
-    """
+# %% ../../nbs/4_networks/01_gaussian_pair.ipynb #25ef1126
+def _checked_factors(factor, other_factor, means, other_means):
+    "Factors and means as finite arrays with as many rows as each other."
     factor = _check_columns(factor, "factor")
     given = {"other_factor": other_factor, "means": means, "other_means": other_means}
     other_factor, means, other_means = (
@@ -232,26 +198,62 @@ def factored_pair(factor, other_factor, means, other_means, floor=1e-9):
             f"array of shape {other_means.shape}",
             f"give shape {means.shape}, as of means",
         )
+    return factor, other_factor, means, other_means
+
+
+def _common_plane(factor, other_factor, means, other_means, floor):
+    "Axes of the plane that both laws live on, and the first law's deviations there."
     Q, s, _ = np.linalg.svd(factor)
     rank = _rank(s, floor, "covariance")
-    _same_rank(
-        rank,
-        _rank(np.linalg.svd(other_factor, compute_uv=False), floor, "other_covariance"),
-    )
+    others = np.linalg.svd(other_factor, compute_uv=False)
+    _same_rank(rank, _rank(others, floor, "other_covariance"))
     basis = Q[:, :rank]
     _same_plane(basis, other_factor, 0.0, "ranges")
-    _same_plane(
-        basis,
-        other_means - means,
-        np.linalg.norm(means) + np.linalg.norm(other_means),
-        "means",
-    )
-    white = (basis / s[:rank]).T
+    size = np.linalg.norm(means) + np.linalg.norm(other_means)
+    _same_plane(basis, other_means - means, size, "means")
+    return basis, s[:rank]
+
+# %% ../../nbs/4_networks/01_gaussian_pair.ipynb #45ab9b6a
+def factored_pair(factor, other_factor, means, other_means, floor=1e-9):
+    """Compare two normal laws given by factors of their covariances.
+
+    Parameters
+    ----------
+    factor, other_factor : arrays of shape (d, r) and (d, r')
+        F of each law, its covariance being FF'.
+    means, other_means : arrays of shape (d, T)
+        The means of T independent draws of each law.
+    floor : float
+        Singular values below this share of the largest must be zero up to rounding.
+
+    Returns
+    -------
+    GaussianPair
+        Of all T draws together.
+
+    Raises
+    ------
+    SupportError
+        If the laws live on different planes.
+
+    Notes
+    -----
+    Campbell et al., Corollary 1 and Equation (20) with the condition that it lacks.
+
+    Examples
+    --------
+    >>> pair = factored_pair([[1.0]], [[1.0]], [[0.0]], [[1.0]])
+    >>> renyi_divergence(pair, 3)
+    1.5
+    """
+    laws = _checked_factors(factor, other_factor, means, other_means)
+    basis, s = _common_plane(*laws, floor)
+    _, other_factor, means, other_means = laws
+    white = (basis / s).T
     U, b, _ = np.linalg.svd(white @ other_factor, full_matrices=False)
-    squares = _squared_shift(
-        U[:, :rank].T @ white @ means, U[:, :rank].T @ white @ other_means
-    )
-    return _merged(b[:rank] ** 2, np.full(rank, means.shape[1]), squares)
+    turned = U[:, : len(s)].T @ white
+    squares = _squared_shift(turned @ means, turned @ other_means)
+    return _merged(b[: len(s)] ** 2, np.full(len(s), means.shape[1]), squares)
 
 # %% ../../nbs/4_networks/01_gaussian_pair.ipynb #08ee314d
 def covariance_root(covariance, name="covariance"):
@@ -295,18 +297,14 @@ def gaussian_pair(mean, covariance, other_mean, other_covariance):
 
     Parameters
     ----------
-    mean : array of shape (d,)
-        Mean of the first law.
-    covariance : array of shape (d, d)
-        Its covariance; may be singular.
-    other_mean : array of shape (d,)
-        Mean of the second law.
-    other_covariance : array of shape (d, d)
-        Its covariance.
+    mean, other_mean : arrays of shape (d,)
+        Mean of each law.
+    covariance, other_covariance : arrays of shape (d, d)
+        Covariance of each; may be singular.
 
     Returns
     -------
-    a GaussianPair
+    GaussianPair
 
     Raises
     ------
@@ -315,8 +313,7 @@ def gaussian_pair(mean, covariance, other_mean, other_covariance):
 
     Notes
     -----
-    Campbell et al., Corollary 1 and Equation (20), with the condition on the means that
-    the latter lacks.
+    Campbell et al., Corollary 1 and Equation (20) with the condition that it lacks.
 
     Examples
     --------
@@ -324,22 +321,19 @@ def gaussian_pair(mean, covariance, other_mean, other_covariance):
     >>> pair.variance_ratio.tolist(), pair.squared_shift.tolist()
     ([1.0, 4.0], [1.0, 0.0])
     """
-    one, two = covariance_root(covariance), covariance_root(
-        other_covariance, "other_covariance"
-    )
+    one = covariance_root(covariance)
+    two = covariance_root(other_covariance, "other_covariance")
     if len(one) != len(two):
         raise InputError(
             "other_covariance",
             f"{len(two)} rows",
             f"give {len(one)}, as the covariance has",
         )
-    means = [
-        _check_mean(m, len(one), name)
-        for m, name in ((mean, "mean"), (other_mean, "other_mean"))
-    ]
+    given = {"mean": mean, "other_mean": other_mean}
+    means = [_check_mean(m, len(one), name) for name, m in given.items()]
     return factored_pair(one, two, *means, floor=1e-7)
 
-
+# %% ../../nbs/4_networks/01_gaussian_pair.ipynb #28744f1c
 def _check_mean(mean, d, name):
     "A mean as a finite column."
     mean = np.asarray(mean, dtype=float)
@@ -365,14 +359,13 @@ def _transform(pair, s):
     )
     return value, size
 
-
+# %% ../../nbs/4_networks/01_gaussian_pair.ipynb #78d3d4af
 def renyi_divergence(pair, alpha):
     """The Rényi divergence of the pair's first law from its second.
 
     Parameters
     ----------
-    pair
-        GaussianPair.
+    pair : GaussianPair
     alpha
         Order of the divergence, above 1.
 
@@ -435,7 +428,7 @@ def renyi_to_epsilon(divergence, alpha, delta):
     epsilon = np.maximum(epsilon, 0.0)
     return epsilon.item() if np.ndim(epsilon) == 0 else epsilon
 
-
+# %% ../../nbs/4_networks/01_gaussian_pair.ipynb #ea61ec5e
 def _lowest(f, end):
     "Where a function of (0, end) with a single valley is lowest."
     if math.isfinite(end):
@@ -466,7 +459,7 @@ def best_epsilon(divergence, largest_order, delta):
 
     Notes
     -----
-    Campbell et al., Theorem 1, with `renyi_to_epsilon` in the place of Equation (19).
+    Campbell et al., Theorem 1, with `renyi_to_epsilon` in place of Equation (19).
 
     Examples
     --------
@@ -484,15 +477,14 @@ def best_epsilon(divergence, largest_order, delta):
 
     return epsilon(_lowest(epsilon, largest_order - 1))
 
-
+# %% ../../nbs/4_networks/01_gaussian_pair.ipynb #c9dd528c
 def renyi_epsilon(pair, delta):
     """The ε that the pair's Rényi divergence proves at this δ, at the best order; one
     direction only.
 
     Parameters
     ----------
-    pair
-        GaussianPair.
+    pair : GaussianPair
     delta
         Strictly between 0 and 1.
 
@@ -502,7 +494,7 @@ def renyi_epsilon(pair, delta):
 
     Notes
     -----
-    Campbell et al., Theorem 1, with `renyi_to_epsilon` in the place of Equation (19).
+    Campbell et al., Theorem 1, with `renyi_to_epsilon` in place of Equation (19).
     """
     return best_epsilon(
         lambda alpha: float(_transform(pair, alpha - 1)[0]) / (alpha - 1),
@@ -539,7 +531,7 @@ def _limit_loss(pair):
     )
     return float((h * np.log(v) + q / (v - 1)).sum()) / 2
 
-
+# %% ../../nbs/4_networks/01_gaussian_pair.ipynb #76ac5ef6
 def _line(pair, x, power, rtol):
     """Abscissa c of the line of integration, step h, log of the integrand's size, and
     the bound on the aliases."""
@@ -654,16 +646,15 @@ def _check_rtol(rtol):
         raise InputError("rtol", rtol, "give a relative width from 1e-11 to 0.1")
     return rtol
 
-
+# %% ../../nbs/4_networks/01_gaussian_pair.ipynb #f17a5be6
 def loss_tail(pair, threshold, rtol=1e-6):
     """How often the logarithm of the likelihood ratio exceeds a threshold.
 
     Parameters
     ----------
-    pair
-        GaussianPair.
-    threshold
-        Float: any number of nats.
+    pair : GaussianPair
+    threshold : float
+        Any number of nats.
     rtol : float
         Relative width of the answer, which rounding may widen.
 
@@ -697,10 +688,9 @@ def delta_between(pair, epsilon, rtol=1e-8):
 
     Parameters
     ----------
-    pair
-        GaussianPair.
-    epsilon
-        Float, at least 0.
+    pair : GaussianPair
+    epsilon : float
+        At least 0.
     rtol : float
         Relative width of the answer, which rounding may widen.
 
@@ -728,15 +718,14 @@ def delta_between(pair, epsilon, rtol=1e-8):
         return Enclosure(0.0, 0.0)
     return _invert(pair, epsilon, 2, rtol)
 
-
+# %% ../../nbs/4_networks/01_gaussian_pair.ipynb #829c09af
 def epsilon_between(pair, delta, rtol=1e-8):
     """The smallest ε for which δ suffices in this direction, on the safe side of the
     rounding.
 
     Parameters
     ----------
-    pair
-        GaussianPair.
+    pair : GaussianPair
     delta
         Strictly between 0 and 1.
     rtol : float

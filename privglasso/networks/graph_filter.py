@@ -11,9 +11,9 @@ __all__ = ['GraphError', 'adjacency_shift', 'laplacian_shift', 'polynomial_filte
 import math
 from dataclasses import dataclass
 
-import networkx as nx
 import numpy as np
 from scipy.linalg import solve_triangular, toeplitz
+from scipy.sparse.csgraph import connected_components
 
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, check_probability
@@ -30,6 +30,8 @@ class GraphError(ValueError):
 
 def _check_graph(graph):
     "Refuse what is not an undirected simple graph with at least one edge."
+    import networkx as nx
+
     if not isinstance(graph, nx.Graph):
         raise GraphError(
             f"graph={type(graph).__name__}: give a networkx.Graph, such as"
@@ -45,9 +47,7 @@ def _check_graph(graph):
             " added up"
         )
     if any(one == other for one, other in graph.edges):
-        raise GraphError(
-            "graph has self-loops: remove them, they are no edges between nodes"
-        )
+        raise GraphError("graph has self-loops: remove them, an edge joins two nodes")
     if graph.number_of_edges() == 0:
         raise GraphError("graph has no edges: there is nothing to filter along")
 
@@ -57,8 +57,7 @@ def adjacency_shift(graph):
 
     Parameters
     ----------
-    graph
-        Networkx.Graph.
+    graph : networkx.Graph
 
     Returns
     -------
@@ -67,8 +66,8 @@ def adjacency_shift(graph):
     Raises
     ------
     GraphError
-        If the graph is directed, has parallel edges, self-loops or weights that are no
-        number, or no edge.
+        If the graph is directed, has parallel edges, self-loops, no edge, or a weight
+        that is not a finite number.
 
     Notes
     -----
@@ -76,9 +75,12 @@ def adjacency_shift(graph):
 
     Examples
     --------
+    >>> import networkx as nx
     >>> adjacency_shift(nx.path_graph(3)).astype(int).tolist()
     [[0, 1, 0], [1, 0, 1], [0, 1, 0]]
     """
+    import networkx as nx
+
     _check_graph(graph)
     adjacency = nx.to_numpy_array(graph)
     if not np.isfinite(adjacency).all():
@@ -87,25 +89,18 @@ def adjacency_shift(graph):
         )
     return adjacency
 
-
+# %% ../../nbs/4_networks/02_graph_filter.ipynb #5d396b2f
 def laplacian_shift(graph):
     """Laplacian matrix of an undirected graph: degrees on the diagonal, minus the
     weights of the edges off it.
 
     Parameters
     ----------
-    graph
-        Networkx.Graph.
+    graph : networkx.Graph
 
     Returns
     -------
     array of shape (n, n)
-
-    Raises
-    ------
-    GraphError
-        If the graph is directed, has parallel edges, self-loops or weights that are no
-        number, or no edge.
 
     Notes
     -----
@@ -113,6 +108,7 @@ def laplacian_shift(graph):
 
     Examples
     --------
+    >>> import networkx as nx
     >>> laplacian_shift(nx.path_graph(3)).astype(int).tolist()
     [[1, -1, 0], [-1, 2, -1], [0, -1, 1]]
     """
@@ -195,23 +191,17 @@ def power_flow_filter(laplacian):
     Parameters
     ----------
     laplacian : array of shape (n, n)
-        Symmetric array, as from laplacian_shift.
+        Symmetric array of a connected graph, as from laplacian_shift.
 
     Returns
     -------
     array of shape (n, n)
         Singular: the angles sum to zero.
 
-    Raises
-    ------
-    GraphError
-        If the graph is not connected: the angles of one island against another are not
-        determined.
-
     Notes
     -----
     The power system of Campbell et al., section 1.1.1, in the direct-current
-    approximation.
+    approximation. The angles of one island against another are not determined.
 
     Examples
     --------
@@ -219,18 +209,16 @@ def power_flow_filter(laplacian):
     [[0.25, -0.25], [-0.25, 0.25]]
     """
     L = check_symmetric(laplacian, "laplacian")
-    if np.abs(L.sum(axis=1)).max() > 1e-9 * np.abs(L).max():
+    sums = np.abs(L.sum(axis=1)).max()
+    if sums > 1e-9 * np.abs(L).max():
         raise InputError(
             "laplacian",
-            f"rows with sums up to {np.abs(L.sum(axis=1)).max():.3g}",
+            f"rows with sums up to {sums:.3g}",
             "give a Laplacian, such as laplacian_shift(graph)",
         )
-    islands = nx.number_connected_components(nx.from_numpy_array(L))
+    islands = connected_components(L, directed=False)[0]
     if islands > 1:
-        raise GraphError(
-            f"graph is not connected: it has {islands} islands, give each its own"
-            " filter"
-        )
+        raise GraphError(f"graph has {islands} islands: give each its own filter")
     ones = np.full_like(L, 1 / len(L))
     return np.linalg.inv(L + ones) - ones
 
@@ -353,18 +341,16 @@ def _check_filters(filter, other, n):
             )
     return filters.values()
 
-
+# %% ../../nbs/4_networks/02_graph_filter.ipynb #6e715a8b
 def gso_pair(filter, other, excitation):
     """The two laws of the published signals, one for each graph.
 
     Parameters
     ----------
-    filter : array of shape (n, n)
-        The filter of one graph.
-    other : array of shape (n, n)
-        The filter of its neighbour.
-    excitation
-        Excitation with n nodes.
+    filter, other : arrays of shape (n, n)
+        The filters of a graph and of its neighbour.
+    excitation : Excitation
+        With n nodes.
 
     Returns
     -------
@@ -389,12 +375,10 @@ def gso_renyi(filter, other, excitation, alpha):
 
     Parameters
     ----------
-    filter : array of shape (n, n)
-        The filter of one graph.
-    other : array of shape (n, n)
-        The filter of its neighbour.
-    excitation
-        Excitation with n nodes.
+    filter, other : arrays of shape (n, n)
+        The filters of a graph and of its neighbour.
+    excitation : Excitation
+        With n nodes.
     alpha
         Order, above 1.
 
@@ -419,19 +403,17 @@ def gso_renyi(filter, other, excitation, alpha):
     """
     return renyi_divergence(gso_pair(filter, other, excitation), alpha)
 
-
+# %% ../../nbs/4_networks/02_graph_filter.ipynb #0da44938
 def gso_epsilon(filter, other, excitation, delta):
     """The smallest ε for which the published signals are (ε, δ)-indistinguishable, in
     both directions.
 
     Parameters
     ----------
-    filter : array of shape (n, n)
-        The filter of one graph.
-    other : array of shape (n, n)
-        The filter of its neighbour.
-    excitation
-        Excitation with n nodes.
+    filter, other : arrays of shape (n, n)
+        The filters of a graph and of its neighbour.
+    excitation : Excitation
+        With n nodes.
     delta
         Strictly between 0 and 1.
 
@@ -451,6 +433,19 @@ def gso_epsilon(filter, other, excitation, delta):
     pair = gso_pair(filter, other, excitation)
     return max(epsilon_between(pair, delta), epsilon_between(pair.reverse(), delta))
 
+# %% ../../nbs/4_networks/02_graph_filter.ipynb #4f9a2f34
+def _check_order(alpha, room):
+    "An order above 1 at which a bound exists: where `room(alpha)` is positive."
+    alpha = check_number(alpha, "alpha", "give a finite order above 1")
+    if alpha <= 1 or room(alpha) <= 0:
+        end = room(0) / (room(0) - room(1)) if room(0) > room(1) else math.inf
+        raise InputError(
+            "alpha",
+            alpha,
+            f"this bound holds for 1 < alpha < {end:.6g}: choose an order in between",
+        )
+    return alpha
+
 # %% ../../nbs/4_networks/02_graph_filter.ipynb #cc2be1ce
 def spectral_renyi_bound(alpha, smallest, largest, coordinates, shift=0.0):
     """Bound on the Rényi divergence that knows only between which variances both laws
@@ -458,13 +453,11 @@ def spectral_renyi_bound(alpha, smallest, largest, coordinates, shift=0.0):
 
     Parameters
     ----------
-    alpha
+    alpha : float
         Order, above 1 and below r/(r - 1) with r = largest/smallest.
-    smallest
-        ω > 0, lower bound on the variances of the published signals.
-    largest
-        Ω, upper bound on them.
-    coordinates
+    smallest, largest : float
+        ω > 0 and Ω, bounds on the variances of the published signals.
+    coordinates : int
         T n, number of published values.
     shift : float
         Bound on the norm of the change of their mean.
@@ -482,25 +475,13 @@ def spectral_renyi_bound(alpha, smallest, largest, coordinates, shift=0.0):
     >>> round(spectral_renyi_bound(2.0, 1.0, 1.5, 1), 4)
     0.1438
     """
-    smallest, N = check_positive(smallest, "smallest"), check_integer(
-        coordinates, "coordinates", 1
-    )
+    smallest = check_positive(smallest, "smallest")
+    N = check_integer(coordinates, "coordinates", 1)
     if check_number(largest, "largest") < smallest:
-        raise InputError(
-            "largest", largest, f"give at least the smallest variance, {smallest:g}"
-        )
-    r, alpha = largest / smallest, check_number(
-        alpha, "alpha", "give a finite order above 1"
-    )
-    room = alpha - (alpha - 1) * r
-    if alpha <= 1 or room <= 0:
-        end = r / (r - 1) if r > 1 else math.inf
-        raise InputError(
-            "alpha",
-            alpha,
-            f"this bound holds for 1 < alpha < {end:.6g}: choose an order in between",
-        )
-    shift = check_number(shift, "shift")
+        raise InputError("largest", largest, f"give at least smallest, {smallest:g}")
+    r = largest / smallest
+    alpha = _check_order(alpha, lambda order: order - (order - 1) * r)
+    room, shift = alpha - (alpha - 1) * r, check_number(shift, "shift")
     variances = -(alpha - 1) * math.log(r) - math.log(room)
     return N * variances / (2 * (alpha - 1)) + alpha * shift**2 / (2 * smallest * room)
 
@@ -517,7 +498,7 @@ def _check_change(change):
         )
     return change
 
-
+# %% ../../nbs/4_networks/02_graph_filter.ipynb #dc331a61
 def gso_renyi_bound(alpha, change, coordinates, signal=0.0):
     """Bound on the Rényi divergence by how much a neighbour's filter differs, relative
     to the filter itself.
@@ -548,17 +529,8 @@ def gso_renyi_bound(alpha, change, coordinates, signal=0.0):
     (0.0, 0.016494)
     """
     eta, N = _check_change(change), check_integer(coordinates, "coordinates", 1)
-    alpha, signal = check_number(
-        alpha, "alpha", "give a finite order above 1"
-    ), check_number(signal, "signal")
-    room = 1 - alpha * eta * (2 - eta)
-    if alpha <= 1 or room <= 0:
-        end = 1 / (eta * (2 - eta)) if eta else math.inf
-        raise InputError(
-            "alpha",
-            alpha,
-            f"this bound holds for 1 < alpha < {end:.6g}: choose an order in between",
-        )
+    alpha = _check_order(alpha, lambda order: 1 - order * eta * (2 - eta))
+    room, signal = 1 - alpha * eta * (2 - eta), check_number(signal, "signal")
     variances = N * (2 * alpha * math.log1p(-eta) - math.log(room)) / (2 * (alpha - 1))
     return max(variances, 0.0) + alpha * (eta * signal) ** 2 / (2 * room)
 
@@ -584,7 +556,7 @@ def gso_epsilon_bound(delta, change, coordinates, signal=0.0):
 
     Notes
     -----
-    `gso_renyi_bound` at its best order, with `renyi_to_epsilon`; in the place of
+    `gso_renyi_bound` at its best order, with `renyi_to_epsilon`; in place of
     Campbell et al., Theorem 2.
 
     Examples
@@ -609,11 +581,9 @@ def relative_change(filter, other, spatial=None):
 
     Parameters
     ----------
-    filter : array of shape (n, n)
-        Invertible.
-    other : array of shape (n, n)
-        The filter of a neighbour.
-    spatial : array of shape (n, n)
+    filter, other : arrays of shape (n, n)
+        The filter, invertible, and that of a neighbour.
+    spatial : array of shape (n, n), optional
         Covariance of the noise among the nodes; the identity when None.
 
     Returns

@@ -9,6 +9,7 @@ __all__ = ['CLAIMS', 'claims_table']
 import pandas as pd
 
 from . import campbell, guo, su, su_recipes, wang_xu
+from .claim import table_of_claims
 
 # %% ../../nbs/5_papers/07_registry.ipynb #f3260b11
 CLAIMS = (
@@ -19,23 +20,14 @@ CLAIMS = (
     *campbell.CLAIMS,
 )
 
-# %% ../../nbs/5_papers/07_registry.ipynb #486c882a
+# %% ../../nbs/5_papers/07_registry.ipynb #1cacf6a4
 def claims_table() -> pd.DataFrame:
-    """Every registered claim with its check, one row each.
+    """Every registered claim with its check, computed now, one row each.
 
     Returns
     -------
-    DataFrame of shape (number of claims, 8)
-        Columns paper, name, verdict, source, quantity, promised, true, refuted.
+    DataFrame of shape (number of claims, 9)
+        Columns paper, name, verdict, source, quantity, promised, true, refuted, agrees:
+        `agrees` where the claim is refuted exactly if its verdict is FALSE.
     """
-    rows = [
-        {
-            "paper": claim.paper,
-            "name": claim.name,
-            "verdict": claim.verdict,
-            "source": claim.source,
-            **claim.check()._asdict(),
-        }
-        for claim in CLAIMS
-    ]
-    return pd.DataFrame(rows)
+    return table_of_claims(CLAIMS)

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from privglasso.papers.registry import CLAIMS
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.privacy.gdp import delta_gdp, mu_gdp
-from privglasso.papers.wang_xu import effective_rows, moment_change, paper_covariance
+from privglasso.papers.wang_xu import equivalent_rows, moment_change, paper_covariance
 from privglasso.papers.wang_xu import printed_estimate, printed_threshold, true_epsilon
 from privglasso.publish.local import LocalMechanism
 from privglasso.recover.thresholding import DPThresholding, LDPThresholding
@@ -194,15 +194,15 @@ def test_the_diagonal_is_lost_by_the_printed_rule_and_kept_by_ours():
 # the price in rows
 
 
-def test_effective_rows_are_what_the_variances_say():
+def test_equivalent_rows_are_what_the_variances_say():
     n, mu, B, a = 1e4, 0.3, 2.0, 0.7
-    assert a**2 / effective_rows(n, mu, B, a) == pytest.approx(
+    assert a**2 / equivalent_rows(n, mu, B, a) == pytest.approx(
         a**2 / n + (B**2 / (n * mu)) ** 2
     )
-    assert a**2 / effective_rows(n, mu, B, a, local=True) == pytest.approx(
+    assert a**2 / equivalent_rows(n, mu, B, a, local=True) == pytest.approx(
         a**2 / n + n * (B**2 / (n * mu)) ** 2
     )
-    assert effective_rows(1e12, mu, B, a) / 1e12 == pytest.approx(1, abs=1e-6)
+    assert equivalent_rows(1e12, mu, B, a) / 1e12 == pytest.approx(1, abs=1e-6)
 
 
 # the local model
@@ -388,11 +388,11 @@ def test_bad_tables(estimator, table):
         lambda: printed_threshold(100, 5, 1.0, 0.1, math.nan),
         lambda: threshold_constant([1.0], 0.0),
         lambda: threshold_constant([1.0, math.nan]),
-        lambda: effective_rows(0, 1.0, 1.0, 1.0),
-        lambda: effective_rows(np.array([10, -1]), 1.0, 1.0, 1.0),
-        lambda: effective_rows(100, 0.0, 1.0, 1.0),
-        lambda: effective_rows(100, 1.0, 0.0, 1.0),
-        lambda: effective_rows(100, 1.0, 1.0, 0.0),
+        lambda: equivalent_rows(0, 1.0, 1.0, 1.0),
+        lambda: equivalent_rows(np.array([10, -1]), 1.0, 1.0, 1.0),
+        lambda: equivalent_rows(100, 0.0, 1.0, 1.0),
+        lambda: equivalent_rows(100, 1.0, 0.0, 1.0),
+        lambda: equivalent_rows(100, 1.0, 1.0, 0.0),
         lambda: LocalMechanism(1.0, mu=1.0).report(np.ones((2, 3)), 5),
         lambda: LocalMechanism(1.0, mu=1.0).report([1.0, np.nan], 5),
     ],
