@@ -48,7 +48,7 @@ def _labels(rows, names):
 # %% ../../nbs/7_data/06_congress.ipynb #60a3cecc
 def _chamber(key, name, table, size, listed, unnamed):
     """The data set of a chamber of at most `size` members, `listed` in the file, with
-    `unnamed` scores that are nobody's."""
+    `unnamed` scores of members without a number."""
     return registered_dataset(
         key,
         name=name,
