@@ -286,4 +286,5 @@ def load_if_here(loader, *arguments, **options):
     try:
         return loader(*arguments, **options)
     except DataError as error:
-        print(f"skipped: {str(error).split(':')[0]}")
+        reason = str(error).replace(str(data_cache()), "data_cache()")
+        print(f"skipped: {reason.split(':')[0]}")
