@@ -27,47 +27,10 @@ from privglasso.recover.selection import PrivateGraphicalLassoEBIC
 from privglasso.recover.selection import PrivateGraphicalLassoSimultaneous
 from privglasso.data_sets.synthetic import sample_gaussian
 from privglasso.publish.synthetic import SyntheticDataMechanism
-from privglasso.base.validation import InputError, check_generator, check_integer
-from privglasso.base.validation import check_symmetric
+from privglasso.base.validation import InputError
 
 TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
 BOUNDS = ([0, 0], [2, 10])
-
-
-# ---------------------------------------------------------------------- input
-
-
-@pytest.mark.parametrize("value", [True, np.True_, 1.0, "1", None, 0, -3])
-def test_what_is_no_count(value):
-    with pytest.raises(InputError, match="n=.*integer of at least 1"):
-        check_integer(value, "n", 1)
-
-
-def test_a_count_is_a_plain_int():
-    assert type(check_integer(np.int16(1), "n", 1)) is int
-
-
-@pytest.mark.parametrize("random_state", [-1, 1.5, "seed"])
-def test_what_is_no_source_of_randomness(random_state):
-    with pytest.raises(InputError, match="random_state"):
-        check_generator(random_state)
-
-
-@pytest.mark.parametrize("unit", [1e-15, 1.0, 1e15])
-def test_asymmetry_is_measured_by_the_largest_entry(unit):
-    S = unit * np.array([[2.0, 1.0], [1.0, 2.0]])
-    rounded, wrong = S * [[1, 1 + 1e-13], [1, 1]], S * [[1, 1 + 1e-6], [1, 1]]
-    checked = check_symmetric(rounded)
-    assert np.array_equal(checked, checked.T) and checked == pytest.approx(S, rel=1e-12)
-    with pytest.raises(InputError, match="symmetric"):
-        check_symmetric(wrong)
-
-
-def test_a_checked_matrix_is_the_callers_no_more():
-    S = np.eye(2)
-    assert not np.shares_memory(check_symmetric(S), S)
-    with pytest.raises(InputError, match="square"):
-        check_symmetric(np.empty((0, 0)))
 
 
 # ---------------------------------------------------------------------- releases
