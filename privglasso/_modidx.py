@@ -2341,8 +2341,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                         'privglasso/recover/thresholding.py'),
                                                  'privglasso.recover.thresholding.check_threshold': ( '3_recover/thresholding.html#check_threshold',
                                                                                                       'privglasso/recover/thresholding.py'),
-                                                 'privglasso.recover.thresholding.positive_part': ( '3_recover/thresholding.html#positive_part',
-                                                                                                    'privglasso/recover/thresholding.py'),
                                                  'privglasso.recover.thresholding.threshold_constant': ( '3_recover/thresholding.html#threshold_constant',
                                                                                                          'privglasso/recover/thresholding.py'),
                                                  'privglasso.recover.thresholding.threshold_off_diagonal': ( '3_recover/thresholding.html#threshold_off_diagonal',
