@@ -1,4 +1,5 @@
-"""Neighbourhoods, SCIO and the Wishart prior: scikit-learn's lasso, optimality conditions, all releases, bad input."""
+"""Neighbourhoods, SCIO and the Wishart prior: scikit-learn's lasso, optimality
+conditions, all releases, bad input."""
 
 import warnings
 
@@ -87,7 +88,8 @@ def test_neighbourhoods_are_scikit_learns_lassos(seed, alpha):
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.floats(1e-4, 0.9))
 def test_scio_meets_its_conditions(seed, alpha):
-    """SCIO's columns before symmetrisation satisfy |S b - e| <= alpha, so an entry kept is in reach of one of them."""
+    """SCIO's columns before symmetrisation satisfy |S b - e| <= alpha, so an entry kept
+    is in reach of one of them."""
     from privglasso.recover.baselines import _columns, _definite
 
     S = _definite(random_correlation(seed))[0]
@@ -135,7 +137,7 @@ def test_what_was_not_solved_is_said(monkeypatch):
 
 
 def test_the_wishart_posterior_is_conjugate():
-    """Prior mean inverse diagonal, weights n and nu: the mean of scipy's posterior law."""
+    "Weights n and nu, and the mean of SciPy's posterior law."
     S, n, rows = random_correlation(2, n=40), 40, 12
     mean = wishart(n + rows, np.linalg.inv(n * S + rows * np.eye(9))).mean()
     np.testing.assert_allclose(
@@ -144,7 +146,8 @@ def test_the_wishart_posterior_is_conjugate():
 
 
 def test_its_z_scores_are_the_posteriors():
-    """Without noise and for many rows the standard deviation is that of the posterior's draws."""
+    """Without noise and for many rows the standard deviation is that of the posterior's
+    draws."""
     model = WishartPrior(10).fit(ROWS)
     n, M = len(ROWS) + 10, model.posterior_mean_
     posterior = np.sqrt((np.outer(np.diag(M), np.diag(M)) + M**2) / n)
@@ -154,7 +157,8 @@ def test_its_z_scores_are_the_posteriors():
 
 
 def test_false_edges_at_the_rule_are_rare():
-    """Independent columns, 150 tables: every rule errs in at most about 5 % (P[more than 20 of 150] < 1e-4)."""
+    """Independent columns, 150 tables: every rule errs in at most about 5 % (P[more
+    than 20 of 150] < 1e-4)."""
     for model in (WishartPrior(), NeighborhoodSelection(rule="or"), SCIO()):
         wrong = 0
         for seed in range(150):

@@ -1,4 +1,5 @@
-"""The graphical lasso of a release, and its cross-validation: agreement with peers, and every bad input named."""
+"""The graphical lasso of a release, and its cross-validation: agreement with peers, and
+every bad input named."""
 
 import warnings
 
@@ -22,7 +23,8 @@ from privglasso.recover.graphical_lasso import graphical_lasso
 
 
 def noisy_table(n=300, p=5, seed=0, ratio=1.0):
-    "A chain in unequal units with noise of `ratio` times each variance; the table and the noise's variances."
+    """A chain in unequal units with noise of `ratio` times each variance; the table and
+    the noise's variances."""
     truth = chain_precision(p=p, partial_correlation=0.4)
     noise = ratio * np.diag(np.linalg.inv(truth))
     data, rng = np.random.SeedSequence(seed).spawn(2)

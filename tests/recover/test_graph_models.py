@@ -1,4 +1,5 @@
-"""Reading releases, scoring rows and listing edges: what all estimators of graphs share, on the simplest of them."""
+"""Reading releases, scoring rows and listing edges: what all estimators of graphs
+share, on the simplest of them."""
 
 import inspect
 import pickle
@@ -29,7 +30,8 @@ from privglasso.recover.selection import PrivateGraphicalLassoStable
 
 
 def noisy_table(n=300, p=5, seed=0, ratio=1.0):
-    "A chain in unequal units with noise of `ratio` times each variance; the table and the noise's variances."
+    """A chain in unequal units with noise of `ratio` times each variance; the table and
+    the noise's variances."""
     truth = chain_precision(p=p, partial_correlation=0.4)
     noise = ratio * np.diag(np.linalg.inv(truth))
     data, rng = np.random.SeedSequence(seed).spawn(2)
@@ -115,7 +117,8 @@ def test_a_covariance_without_rows():
 
 @pytest.mark.parametrize("parts, noise", [(2, 0.0), (1, 0.01)])
 def test_rows_that_share_an_error_are_not_held_out(parts, noise):
-    "The covariance and its error are the release's own; its rows are not a sample of the population."
+    """The covariance and its error are the release's own; its rows are not a sample of
+    the population."""
     table, _ = noisy_table(n=200, ratio=0.0)
     S = np.diag(np.diag(sample_covariance(table)))
     error = SamplingError(((S, 200),) * parts, noise)
@@ -131,8 +134,8 @@ def test_rows_that_share_an_error_are_not_held_out(parts, noise):
 
 
 def test_variances_by_name_are_read_in_the_order_of_the_columns():
-    for given in (pd.Series(NOISE, TABLE.columns), pd.Series(NOISE)):
-        model = PrivateGraphicalLasso(noise_variance=given).fit(TABLE)
+    for named in (pd.Series(NOISE, TABLE.columns), pd.Series(NOISE)):
+        model = PrivateGraphicalLasso(noise_variance=named).fit(TABLE)
         np.testing.assert_array_equal(model.noise_variance_, NOISE)
     with pytest.raises(InputError, match="noise_variance"):
         PrivateGraphicalLasso(noise_variance=pd.Series(NOISE, TABLE.columns)[::-1]).fit(
@@ -197,7 +200,7 @@ def test_score_takes_out_the_noise():
     fit = np.linalg.slogdet(model.precision_)[1]
     fit -= np.vdot(np.linalg.inv(truth), model.precision_)
     fresh, _ = noisy_table(n=200_000, seed=1)
-    # five standard errors: a row's quadratic form has standard deviation of about 8 here
+    # five standard errors: a row's quadratic form has a standard deviation of about 8
     error = abs(model.score(fresh) - (fit - 5 * np.log(2 * np.pi)) / 2)
     assert error < 5 * 8 / np.sqrt(200_000)
     assert np.isfinite(model.score(fresh.iloc[:1]))  # one row is enough to score
@@ -326,5 +329,7 @@ def test_estimators_do_not_load_what_only_pictures_need():
         " pg.PrivateGraphicalLassoEBIC, pg.DPGraphicalLasso, pg.DPThresholding;"
         "print({'matplotlib', 'seaborn', 'networkx'} & set(sys.modules))"
     )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
     assert run.stdout.strip() == "set()", run.stdout + run.stderr

@@ -1,4 +1,5 @@
-"""Rules that choose a graph: scikit-learn's conventions, released covariances, peers' formulas, and every bad input."""
+"""Rules that choose a graph: scikit-learn's conventions, released covariances, peers'
+formulas, and every bad input."""
 
 from types import SimpleNamespace
 
@@ -263,7 +264,8 @@ def test_penalties_that_are_all_too_small_are_no_empty_graph():
 
 
 def test_false_edges_keep_the_bound():
-    "Independent columns, where the theorem's assumptions hold: at most 1 false edge on average, over 40 tables."
+    """Independent columns, where the theorem's assumptions hold: at most 1 false edge
+    on average, over 40 tables."""
     false = [
         len(
             PrivateGraphicalLassoStable(
