@@ -192,7 +192,7 @@ def neighborhood_path(S, alphas, rule: str = "and") -> list[ColumnwiseResult]:
     ----------
     S : array of shape (p, p)
         Symmetric, may be indefinite.
-    alphas
+    alphas : list of float
         Penalties > 0, in the units of S, in any order.
     rule : str
         "and": both columns must say so; "or": one of them.
@@ -234,7 +234,7 @@ def scio_path(S, alphas) -> list[ColumnwiseResult]:
     ----------
     S : array of shape (p, p)
         Symmetric, may be indefinite.
-    alphas
+    alphas : list of float
         Penalties between 0 and 1, without a unit, in any order.
 
     Returns
@@ -272,7 +272,7 @@ def wishart_path(S, shares) -> list[ColumnwiseResult]:
     ----------
     S : array of shape (p, p)
         Symmetric, may be indefinite.
-    shares
+    shares : list of float
         Weights of the prior, between 0 and 1, in any order.
 
     Returns

@@ -22,14 +22,15 @@ def moment_sensitivity(n, norm_bound):
 
     Parameters
     ----------
-    n
+    n : int
         Number of rows.
-    norm_bound
+    norm_bound : float
         B, in data units: every row is clipped to it.
 
     Returns
     -------
-    in squared data units
+    float
+        In squared data units.
 
     Notes
     -----
@@ -59,8 +60,8 @@ def ridge_precision(S, alpha):
     Parameters
     ----------
     S : array of shape (p, p)
-        Symmetric array, may be indefinite.
-    alpha
+        Symmetric, may be indefinite.
+    alpha : float
         λ > 0, in squared units of S.
 
     Returns
@@ -88,14 +89,12 @@ def ridge_change_bound(change, alpha, estimate, perturbed):
 
     Parameters
     ----------
-    change
-        Array of shape (..., p, p), E: what is added to the covariance.
-    alpha
+    change : array of shape (..., p, p)
+        E: what is added to the covariance.
+    alpha : float
         λ > 0 of both estimates.
-    estimate
-        Array of shape (..., p, p), ridge estimate without E.
-    perturbed
-        Array of shape (..., p, p), ridge estimate with E.
+    estimate, perturbed : arrays of shape (..., p, p)
+        Ridge estimates without E, and with it.
 
     Returns
     -------

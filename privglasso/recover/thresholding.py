@@ -46,14 +46,14 @@ def threshold_off_diagonal(S, threshold):
     Parameters
     ----------
     S : array of shape (p, p)
-        Symmetric array, may be indefinite.
-    threshold
-        Float or (p, p) array, at least 0.
+        Symmetric, may be indefinite.
+    threshold : float or array of shape (p, p)
+        At least 0.
 
     Returns
     -------
     array of shape (p, p)
-        Symmetric array with the diagonal of S.
+        Symmetric, with the diagonal of S.
 
     Notes
     -----
@@ -77,14 +77,15 @@ def thresholding_bound(covariance, threshold, diagonal_error=0.0):
     ----------
     covariance : array of shape (p, p)
         The true Σ.
-    threshold
-        Float or (p, p) array, at least twice the error of each entry.
+    threshold : float or array of shape (p, p)
+        At least twice the error of each entry.
     diagonal_error : float
         Largest error of a variance.
 
     Returns
     -------
-    in units of the covariance
+    float
+        In units of the covariance.
 
     Notes
     -----
