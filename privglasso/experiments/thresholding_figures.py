@@ -16,8 +16,8 @@ from ..papers.wang_xu import printed_threshold
 from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import classical_mu
 from ..publish.noise_correction import SamplingError
-from ..recover.thresholding import positive_part, threshold_constant
-from ..recover.thresholding import threshold_off_diagonal
+from ..recover.feasibility import nearest_psd
+from ..recover.thresholding import threshold_constant, threshold_off_diagonal
 
 # %% ../../nbs/6_experiments/14_thresholding_figures.ipynb #5bc63035
 def _second_moments(root, n, bound, rng, block=5000):
@@ -46,7 +46,7 @@ def _honest(moments, noise, n, std):
     error = SamplingError(((matrix, n),), std**2 * np.where(diagonal, 2.0, 1.0))
     deviation = np.sqrt(error.covariance_variance())
     scores = (matrix / deviation)[np.triu_indices(len(matrix), 1)]
-    return positive_part(
+    return nearest_psd(
         threshold_off_diagonal(matrix, threshold_constant(scores) * deviation)
     )
 
