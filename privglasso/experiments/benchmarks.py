@@ -58,7 +58,7 @@ def processor_seconds(task):
         seconds, calls = seconds + time.process_time() - began, calls + 1
     return seconds / calls
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #7557cf56
 def in_turn(tasks, rounds):
     """Run every task once a round, beginning each round with another one.
 
@@ -84,7 +84,7 @@ def in_turn(tasks, rounds):
         for repeat, name in order
     ]
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #9872b76a
 def ratios(table, ours, case):
     """Times of each method over ours in the same round: median and range.
 
@@ -138,7 +138,7 @@ def _in_a_process(code, **environment):
     )
     return done.stdout
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #faf8232e
 def peer(name, echo=print):
     """A peer's module; None, with a line, where it does not import.
 
@@ -161,7 +161,7 @@ def peer(name, echo=print):
 # %% ../../nbs/6_experiments/19_benchmarks.ipynb #f1b6b979
 _MILLION = 1_000_000
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #7d4f3e9d
 def noise_methods(sigma, draws, echo=print):
     """Ways of drawing discrete Gaussian noise, and numpy's normals.
 
@@ -205,7 +205,7 @@ def noise_methods(sigma, draws, echo=print):
         )
     return methods
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #415a87ea
 def _noise_jobs(profile):
     "One for each sigma."
     draws, rounds = setting("bench.draws", int, profile), setting(
@@ -271,7 +271,7 @@ def mechanism_methods(n, p, echo=print):
         methods["OpenDP"] = per_million(lambda: measure(cells), few)
     return methods
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #0553cc97
 def _mechanism_jobs(profile):
     "One, of a table with twenty columns and as many cells as there are draws of noise."
     return [
@@ -307,7 +307,7 @@ PROBLEMS = {
 # growth with p: three neighbours, two rows a column
 FAMILY = ("p100", "ii", "iii", "p1000", "p2000")
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #af9c9a32
 def benchmark_table(name):
     """The rows that a problem's correlations are computed from.
 
@@ -372,7 +372,7 @@ def dual_value(S, alpha, W):
     definite = sign > 0 and np.linalg.eigvalsh(W)[0] > 0
     return log_det + len(S) if definite and not outside.any() else -np.inf
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #a6f2a413
 def excess(S, alpha, precision, floor):
     """How far an answer is from the optimum at most, per column.
 
@@ -468,7 +468,7 @@ def _r_glasso(X, S, alphas, tol):
         answers = np.fromfile(Path(folder) / "answer").reshape(len(alphas), *S.shape)
     return answers[::-1], float(done.stdout)
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #b9ebe720
 def solvers_here(echo=print):
     """The graphical lassos that can be run on this machine.
 
@@ -723,7 +723,7 @@ seconds = processor_seconds(lambda: answers.append(solve(S)))
 print(seconds, most_held() - before, (answers[0].precision != 0).mean(), answers[0].dual_gap)
 """
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #9c05a345
 def _memory_jobs(profile):
     "One large problem."
     return [
@@ -776,7 +776,7 @@ for name, task in tasks.items():
     print(name.replace(" ", "_"), *times)
 """
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #3f54f966
 def _measure_compile():
     """Processor seconds of first and second calls, with an empty cache and with a
     filled one."""
@@ -872,7 +872,7 @@ def write_benchmark(part, profile="full", echo=print):
     shutil.rmtree(results.cache / f"{study.name}.v{study.version}")
     return table
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #bdb46a4c
 def bench(profile="full", only=None, echo=print) -> None:
     """Measure everything, each part on one thread in a process of its own.
 

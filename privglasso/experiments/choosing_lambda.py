@@ -131,7 +131,7 @@ _SMALLEST_SHARE = 1e-4  # of the penalty that empties the graph
 # between columns that are nearly copies, a looser one shows as a kink in the error
 _TOL = 1e-8
 
-
+# %% ../../nbs/6_experiments/09_choosing_lambda.ipynb #c54ccfcd
 def penalty_table(
     table, noise_variance, count, truth=None, *, cv=5, penalize_diagonal=True
 ) -> pd.DataFrame:
@@ -211,7 +211,7 @@ _RULES = {
     ),
 }
 
-
+# %% ../../nbs/6_experiments/09_choosing_lambda.ipynb #edd885f7
 def choose(table, rule) -> pd.Series:
     """The row of a penalty table that a rule chooses.
 
@@ -258,7 +258,7 @@ def _prepared(way, table, noise_variance):
         return table / np.sqrt(variances), noise_variance / variances
     return table, noise_variance
 
-
+# %% ../../nbs/6_experiments/09_choosing_lambda.ipynb #8ca98818
 def _rules_without_folds(table, noise_variance, alphas):
     """The extended BIC at each penalty, the penalty above all likely errors, and the
     ceiling."""

@@ -147,7 +147,7 @@ def correction_run(model, snr_db, seed, n):
         )
     return rows
 
-
+# %% ../../nbs/6_experiments/03_correction.ipynb #b65e48cc
 def correction_jobs(profile):
     """Every model, noise level and seed of a profile.
 

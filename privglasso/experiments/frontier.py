@@ -73,7 +73,7 @@ def frontier_jobs(profile):
         for k in range(count)
     ]
 
-
+# %% ../../nbs/6_experiments/04_frontier.ipynb #a3cba6f1
 def frontier_run(n, seed, epsilons):
     """AUC of every mechanism, neighbour relation and ε on one table, and of the raw
     table.
@@ -120,7 +120,7 @@ def frontier_run(n, seed, epsilons):
         )
     return rows
 
-
+# %% ../../nbs/6_experiments/04_frontier.ipynb #cc6660ba
 def _settings(epsilons):
     "All combinations of neighbours, ε and mechanism."
     return [
@@ -173,7 +173,7 @@ def frontier_figure(results):
     )
     return figure
 
-
+# %% ../../nbs/6_experiments/04_frontier.ipynb #a477d51a
 def _power(n):
     "A number of records in powers of ten where it is one."
     exponent = round(np.log10(n))
@@ -206,7 +206,7 @@ def _frontier_panel(ax, results, neighbors):
         ax.plot(rows.mean(), markersize=3, linewidth=_WIDTHS[name], **style)
     ax.set(xscale="log", ylim=(0.38, 1.04))
 
-
+# %% ../../nbs/6_experiments/04_frontier.ipynb #f492e769
 def _frontier_handles():
     "Entries of the legend."
     lines = [

@@ -43,7 +43,7 @@ def noise_ratio(snr_db):
         raise InputError("snr_db", snr_db, "give decibels from -300 to 300")
     return 10 ** (-snr_db / 20)
 
-
+# %% ../../nbs/6_experiments/02_noise_levels.ipynb #f91c81bf
 def snr_to_sigma(table, snr_db):
     """Noise parameter of each column at a signal-to-noise ratio, *read from the data*.
 
@@ -122,7 +122,7 @@ class Recovery:
     alpha: float
     graph: np.ndarray
 
-
+# %% ../../nbs/6_experiments/02_noise_levels.ipynb #f04e29e3
 def recover(table, noise_variance) -> Recovery:
     """Recover numbers and graph from a table whose noise is believed to be
     `noise_variance`.
@@ -167,7 +167,7 @@ def standardised(precision, reference):
     spread = np.sqrt(np.diag(np.linalg.inv(reference)))
     return np.asarray(precision) * np.outer(spread, spread)
 
-
+# %% ../../nbs/6_experiments/02_noise_levels.ipynb #42b741ca
 def alpha_grid(S, count):
     """`count` penalties from the one that empties the graph to a 10 000th of it, or to
     where solutions end.
@@ -193,7 +193,7 @@ def alpha_grid(S, count):
     bottom = max(top / 10_000, 1.05 * min_feasible_alpha(S).upper)
     return np.geomspace(top, min(bottom, top), count)
 
-
+# %% ../../nbs/6_experiments/02_noise_levels.ipynb #6b856011
 def score_recovery(recovery, truth, reference) -> dict:
     """Scores of one recovery.
 

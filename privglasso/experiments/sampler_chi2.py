@@ -42,7 +42,7 @@ def _counted(values):
     seen = np.flatnonzero(counts)
     return pd.Series(counts[seen], seen + low)
 
-
+# %% ../../nbs/6_experiments/17_sampler_chi2.ipynb #5f8c93e4
 def count_draws(sigma, seed, draws):
     """Histogram of so many draws: of the intervals, and for a large sigma of the
     remainders too.

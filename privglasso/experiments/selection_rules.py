@@ -161,7 +161,7 @@ def selection_jobs(profile):
         for seed in seeds
     ]
 
-
+# %% ../../nbs/6_experiments/16_selection_rules.ipynb #24bb27a9
 def selection_run(model, kind, n, seed):
     """One table, one release, every rule that can read it.
 

@@ -218,7 +218,7 @@ def structures_run(dataset, seed, snr_db):
         ]
     return rows
 
-
+# %% ../../nbs/6_experiments/08_structures.ipynb #5bb74ea2
 def structures_jobs(profile):
     """Every data set and seed of a profile.
 

@@ -196,7 +196,7 @@ class ResultsFolder:
         _replace(self.folder / "manifest.json", text)
         return changed
 
-
+# %% ../../nbs/6_experiments/01_study.ipynb #8ebe58ab
 def _replace(path, text):
     "Write a file; say whether it is another than before."
     content = text.encode()

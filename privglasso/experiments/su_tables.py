@@ -44,7 +44,7 @@ def _fold_criterion(train, held_out, alphas):
     theta = ridge_eigenvalues(values, np.asarray(alphas)[:, None])
     return (theta @ moments) - np.log(theta).sum(axis=1)
 
-
+# %% ../../nbs/6_experiments/12_su_tables.ipynb #27dde8c4
 def ridge_cv_alpha(X, alphas, folds=5, seed=0):
     """Penalty of the ridge estimate by cross-validation on the table itself. Its choice
     is not private.
@@ -138,7 +138,7 @@ def _converged(S, noisy, alpha, epsilon):
     stated = losses if raised == alpha else dict.fromkeys(losses, np.nan)
     return {"as stated": stated, SOLVABLE: losses}, threshold.lower
 
-
+# %% ../../nbs/6_experiments/12_su_tables.ipynb #d8c6b120
 def su_lasso_run(model, n, epsilons, seed, alpha, iterations=1000, p=100):
     """One replicate of one block of Table 2; `threshold` is a lower bound on the λ that
     has a solution.
@@ -224,7 +224,7 @@ def su_ridge_jobs(profile):
         for grid in grids
     ]
 
-
+# %% ../../nbs/6_experiments/12_su_tables.ipynb #dbb566d9
 def su_lasso_jobs(profile):
     """Every block of Table 2 in a profile.
 
@@ -276,7 +276,7 @@ def su_beside(table, rows):
         .join(ours)
     )
 
-
+# %% ../../nbs/6_experiments/12_su_tables.ipynb #d5ccccbb
 def su_agreeing(beside, recipe, tolerance=0.1, rounding=0.0):
     """Which cells agree.
 

@@ -485,7 +485,7 @@ def complexity_run(task, size, seed):
         }
     ]
 
-
+# %% ../../nbs/6_experiments/06_table1.ipynb #ac18673e
 def complexity_jobs(profile):
     """Every size of both tasks in a profile.
 

@@ -151,7 +151,7 @@ def corrected_path(S, alphas):
         S, usable if len(usable) == len(alphas) else [*usable, lowest], tol=_TOL
     )
 
-
+# %% ../../nbs/6_experiments/07_table2.ipynb #57d2eb05
 def path_scores(path, truth):
     """The AUC of a path in every reading; the last penalty is the one chosen.
 
@@ -196,7 +196,7 @@ def _cross_validated(table, tol=1e-3):
         scores.alpha[scores.mean_test_score.where(scores.n_edges > 0).idxmax()],
     )
 
-
+# %% ../../nbs/6_experiments/07_table2.ipynb #5924f11e
 @cache
 def clean_table(name: str):
     """A data set, the penalty that cross-validation chooses without noise, and the
@@ -335,7 +335,7 @@ def _level_rows(name, snr_db, seed, by_column):
         {**about, "reading": reading, "auc": auc} for reading, auc in scores.items()
     ]
 
-
+# %% ../../nbs/6_experiments/07_table2.ipynb #60235ec1
 def _clean_rows(name):
     "The rows of the table without noise."
     table, alphas, truth = clean_table(name)
@@ -383,7 +383,7 @@ def table2_run(dataset, seed, snr_db):
             rows += _level_rows(dataset, level, seed, by_column)
     return [{"dataset": dataset, "seed": seed, **row} for row in rows]
 
-
+# %% ../../nbs/6_experiments/07_table2.ipynb #762d6852
 def table2_jobs(profile):
     """Every data set and seed of a profile, one seed after the other.
 

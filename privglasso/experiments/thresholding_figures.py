@@ -84,7 +84,7 @@ def _estimates(raw, clipped, noise, n, epsilon, gammas, bound):
             _honest(clipped, noise, n, scale * bound**2 / mu_gdp(epsilon, delta)),
         )
 
-
+# %% ../../nbs/6_experiments/14_thresholding_figures.ipynb #43e21ab7
 def thresholding_run(p, sparsity, epsilons, rows, gammas, factor, seed):
     """One repeat of one curve, or of the curves of one figure's panel that differ in ε
     only.

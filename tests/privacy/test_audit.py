@@ -13,7 +13,7 @@ from scipy.stats import binom, binomtest
 from privglasso.privacy.audit import AuditResult, audit, audit_draws, clopper_pearson
 from privglasso.privacy.audit import direction_statistic, float_statistic
 from privglasso.privacy.audit import likelihood_statistic, reachable
-from privglasso.experiments.audit_table import audit_study, plot_audit
+from privglasso.experiments.audit_table import AUDIT, plot_audit
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.privacy.discrete_gaussian import pmf
 from privglasso.privacy.gdp import epsilon_gdp
@@ -614,9 +614,9 @@ def test_both_tables_reach_the_same_lattice_points():
 
 
 def test_every_case_runs_and_says_what_it_should():
-    jobs = audit_study.jobs("quick")
+    jobs = AUDIT.jobs("quick")
     assert len({job["seed"] for job in jobs}) == len(jobs) >= 12
-    rows = [row for job in jobs for row in audit_study.run(**{**job, "trials": 800})]
+    rows = [row for job in jobs for row in AUDIT.run(**{**job, "trials": 800})]
     assert [
         row["claim"] for row in rows if row["refuted"] == (row["kind"] == "ours")
     ] == []
