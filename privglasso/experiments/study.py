@@ -267,9 +267,10 @@ def _job_path(cache, study, job):
 def _kept(path):
     "The outcome kept in a file; None if there is none, or it is damaged."
     try:
-        return json.loads(path.read_bytes())
-    except (FileNotFoundError, json.JSONDecodeError):
+        outcome = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):  # also if it is not text
         return None
+    return outcome if isinstance(outcome, dict) and "rows" in outcome else None
 
 # %% ../../nbs/6_experiments/01_study.ipynb #e44c7349
 def project_results(profile: str = "full") -> ResultsFolder:
