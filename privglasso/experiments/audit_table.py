@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from matplotlib import pyplot as plt
 
-from ..base.plots import COLORS
 from ..base.settings import setting
 from .study import Study
 from ..papers.guo import paper_mu
@@ -48,6 +46,11 @@ def _case(build):
     _CASES[build.__name__.strip("_")] = build
     return build
 
+
+def _paper(label, mechanism, tables, claims, statistic, neighbors="cell"):
+    "What a paper promises, run as the paper says."
+    return _Case("paper", label, neighbors, mechanism, *tables, claims, statistic)
+
 # %% ../../nbs/6_experiments/05_audit_table.ipynb #931652c2
 def _audit_jobs(profile):
     "Every case with its own seed."
@@ -62,21 +65,13 @@ def _audit_jobs(profile):
 def _audit_rows(case, trials, confidence, seed):
     "Run one case; one row a claim."
     row = _CASES[case]()
-    result = audit(
-        row.mechanism,
-        row.X,
-        row.X_neighbor,
-        row.statistic,
-        trials=trials,
-        confidence=confidence,
-        random_state=seed,
-    )
+    options = {"trials": trials, "confidence": confidence, "random_state": seed}
+    result = audit(row.mechanism, row.X, row.X_neighbor, row.statistic, **options)
+    facts = {"case": case, "kind": row.kind, "mechanism": row.label}
+    facts["neighbors"] = row.neighbors
     return [
         {
-            "case": case,
-            "kind": row.kind,
-            "mechanism": row.label,
-            "neighbors": row.neighbors,
+            **facts,
             "claim": claim,
             "claimed": mu,
             "audited": result.mu_lower,
@@ -88,6 +83,9 @@ def _audit_rows(case, trials, confidence, seed):
         }
         for claim, mu in row.claims.items()
     ]
+
+
+AUDIT = Study("audit", _audit_jobs, _audit_rows)
 
 # %% ../../nbs/6_experiments/05_audit_table.ipynb #52d0518c
 _READINGS = {"largest entry": 2, "Frobenius norm": 4, "section 5.1": 8}
@@ -118,17 +116,10 @@ def _add_normal(X, rng, sigma):
 
 @_case
 def _theorem(n=500, sigma=1.0):
-    X, flipped = _signs(n, 2)
-    return _Case(
-        "paper",
-        "X + E, ±1 table",
-        "cell",
-        partial(_add_normal, sigma=sigma),
-        X,
-        flipped,
-        _theorem_claims(n, sigma),
-        CellStatistic(flipped - X),
-    )
+    tables, publish = _signs(n, 2), partial(_add_normal, sigma=sigma)
+    statistic = CellStatistic(tables[1] - tables[0])
+    claims = _theorem_claims(n, sigma)
+    return _paper("X + E, ±1 table", publish, tables, claims, statistic)
 
 # %% ../../nbs/6_experiments/05_audit_table.ipynb #6f54d9f2
 def _covariance_of(X, rng, add_noise):
@@ -139,18 +130,10 @@ def _covariance_of(X, rng, add_noise):
 
 @_case
 def _covariance_alone(n=500, sigma=0.1):
-    X, flipped = _signs(n, 2)
+    tables, claims = _signs(n, 2), _theorem_claims(n, sigma)
     publish = partial(_covariance_of, add_noise=partial(_add_normal, sigma=sigma))
-    return _Case(
-        "paper",
-        "S̃ alone, 20 dB",
-        "cell",
-        publish,
-        X,
-        flipped,
-        _theorem_claims(n, sigma),
-        direction_statistic(X, flipped, sigma**2),
-    )
+    statistic = direction_statistic(*tables, sigma**2)
+    return _paper("S̃ alone, 20 dB", publish, tables, claims, statistic)
 
 # %% ../../nbs/6_experiments/05_audit_table.ipynb #41439fe5
 def _lemma_m1(X, rng, sigma):
@@ -169,18 +152,13 @@ def _joint_entries(n=100, p=40):
     weights[0, 1:] = np.linalg.solve(
         (X[:, 1:].T @ X[:, 1:] + n * np.eye(p - 1)) / n**2, shift
     )
-    return _Case(
-        "paper",
-        "M1, 40 columns",
-        "cell",
-        partial(_lemma_m1, sigma=1.0),
-        X,
-        flipped,
-        {"Lemma 3 (entrywise)": float(paper_mu(2 / n, 1.0, 1 / n))},
-        EntryStatistic(weights),
+    publish = partial(_lemma_m1, sigma=1.0)
+    claims = {"Lemma 3 (entrywise)": float(paper_mu(2 / n, 1.0, 1 / n))}
+    return _paper(
+        "M1, 40 columns", publish, (X, flipped), claims, EntryStatistic(weights)
     )
 
-# %% ../../nbs/6_experiments/05_audit_table.ipynb #53da8b12
+
 def _along_null(release):
     "Size of v'Mv for v = (1, -1)."
     return abs(release[0, 0] + release[1, 1] - 2 * release[0, 1])
@@ -188,16 +166,10 @@ def _along_null(release):
 
 @_case
 def _null_vector():
-    return _Case(
-        "paper",
-        "M1, p > n",
-        "cell",
-        partial(_lemma_m1, sigma=1.0),
-        np.array([[1.0, 1.0]]),
-        np.array([[1.0, -1.0]]),
-        {"Lemma 3": float(paper_mu(2.0, 1.0, 1.0))},
-        _along_null,
-    )
+    tables = np.array([[1.0, 1.0]]), np.array([[1.0, -1.0]])
+    claims = {"Lemma 3": float(paper_mu(2.0, 1.0, 1.0))}
+    publish = partial(_lemma_m1, sigma=1.0)
+    return _paper("M1, p > n", publish, tables, claims, _along_null)
 
 # %% ../../nbs/6_experiments/05_audit_table.ipynb #bf42cf43
 def _discrete_claim(change, n, sigma):
@@ -212,17 +184,10 @@ def _ratings(n=500):
     other = X.copy()
     other[0] = 5
     mechanism = DiscreteGaussianMechanism((1, 5), neighbors="cell", sigma=1.5)
-    return _Case(
-        "paper",
-        "X + integer noise, ratings",
-        "cell",
-        mechanism,
-        X,
-        other,
-        {"Theorem 4.4": _discrete_claim(32, n, 1.5)},
-    )
+    claims = {"Theorem 4.4": _discrete_claim(32, n, 1.5)}
+    return _paper("X + integer noise, ratings", mechanism, (X, other), claims, None)
 
-# %% ../../nbs/6_experiments/05_audit_table.ipynb #b052324d
+
 def _add_integers(X, rng, sigma):
     "Integer noise on an integer table."
     return X + sample(X.shape, sigma, random_state=rng)
@@ -230,18 +195,10 @@ def _add_integers(X, rng, sigma):
 
 @_case
 def _discrete_covariance_alone(n=100, sigma=0.3):
-    X, flipped = _signs(n, 2)
     publish = partial(_covariance_of, add_noise=partial(_add_integers, sigma=sigma))
-    return _Case(
-        "paper",
-        "S̃ alone, integer noise",
-        "cell",
-        publish,
-        X,
-        flipped,
-        {"Theorem 4.4 (covariance only)": _discrete_claim(8, n, sigma)},
-        EntryStatistic(np.array([[1, -1], [-1, 1]])),
-    )
+    claims = {"Theorem 4.4 (covariance only)": _discrete_claim(8, n, sigma)}
+    statistic = EntryStatistic(np.array([[1, -1], [-1, 1]]))
+    return _paper("S̃ alone, integer noise", publish, _signs(n, 2), claims, statistic)
 
 # %% ../../nbs/6_experiments/05_audit_table.ipynb #5fc81357
 def _discrete_m1(X, rng):
@@ -257,15 +214,9 @@ def _rank_two(n=50):
     X[0] = 1, 1
     other = X.copy()
     other[0, 1] = 5
-    return _Case(
-        "paper",
-        "M1 with integer noise",
-        "cell",
-        _discrete_m1,
-        X,
-        other,
-        {"Lemma 5": _discrete_claim(32, n, 1.0)},
-        _along_null,
+    claims = {"Lemma 5": _discrete_claim(32, n, 1.0)}
+    return _paper(
+        "M1 with integer noise", _discrete_m1, (X, other), claims, _along_null
     )
 
 # %% ../../nbs/6_experiments/05_audit_table.ipynb #cd3dc736
@@ -284,16 +235,10 @@ def _decibels(n=100, snr_db=-14):
     X = _signs(n, 2)[0][:, :1]
     other = X.copy()
     other[0] = 9.0
-    return _Case(
-        "paper",
-        "σ read from the data, −14 dB",
-        "cell",
-        partial(_noise_from_data, snr_db=snr_db),
-        X,
-        other,
-        {"R/σ, as if σ were fixed": 10 / (X.std() * 10 ** (-snr_db / 20))},
-        _spread_of_rest,
-    )
+    publish = partial(_noise_from_data, snr_db=snr_db)
+    claims = {"R/σ, as if σ were fixed": 10 / (X.std() * 10 ** (-snr_db / 20))}
+    label = "σ read from the data, −14 dB"
+    return _paper(label, publish, (X, other), claims, _spread_of_rest)
 
 # %% ../../nbs/6_experiments/05_audit_table.ipynb #4d6939e8
 def _largest_norm(X, rng, beta):
@@ -309,16 +254,10 @@ def _rescaled(n=100, epsilon=1.0, delta=0.01):
     X = np.ones((n, 1))
     other = X.copy()
     other[0] = 10.0
-    return _Case(
-        "paper",
-        "divided by the largest norm",
-        "record",
-        partial(_largest_norm, beta=beta),
-        X,
-        other,
-        {"Su et al., ε = 1, δ = .01": float(mu_gdp(epsilon, delta))},
-        EntryStatistic(np.ones((1, 1))),
-    )
+    publish = partial(_largest_norm, beta=beta)
+    claims = {"Su et al., ε = 1, δ = .01": float(mu_gdp(epsilon, delta))}
+    label, statistic = "divided by the largest norm", EntryStatistic(np.ones((1, 1)))
+    return _paper(label, publish, (X, other), claims, statistic, "record")
 
 # %% ../../nbs/6_experiments/05_audit_table.ipynb #b3fcc08c
 def _ends(low, high, p, neighbors):
@@ -459,49 +398,27 @@ def _synthetic_rows():
 # %% ../../nbs/6_experiments/05_audit_table.ipynb #597e2052
 def _answers(label, kind, mechanism, sigma, p):
     "The floating-point attack on a record of p zeros or ones."
-    tables = _ends(0, 1, p, "record")
-    return _Case(
-        kind,
-        label,
-        "record",
-        mechanism,
-        *tables,
-        {"Δ/σ": float(np.sqrt(p) / sigma)},
-        float_statistic(*tables, sigma)
-    )
+    tables, claims = _ends(0, 1, p, "record"), {"Δ/σ": float(np.sqrt(p) / sigma)}
+    statistic = float_statistic(*tables, sigma)
+    return _Case(kind, label, "record", mechanism, *tables, claims, statistic)
 
 
 @_case
 def _float_product(p=64, sigma=24.0):
-    return _answers(
-        "X + rng.normal, product",
-        "floating point",
-        partial(_add_normal, sigma=sigma),
-        sigma,
-        p,
-    )
+    publish = partial(_add_normal, sigma=sigma)
+    return _answers("X + rng.normal, product", "floating point", publish, sigma, p)
 
-# %% ../../nbs/6_experiments/05_audit_table.ipynb #a7d1f4bf
+
 @_case
 def _float_sum(p=256, sigma=32.0):
-    return _answers(
-        "X + rng.normal, sum alone",
-        "floating point",
-        partial(_add_normal, sigma=sigma),
-        sigma,
-        p,
-    )
+    publish = partial(_add_normal, sigma=sigma)
+    return _answers("X + rng.normal, sum alone", "floating point", publish, sigma, p)
 
 
 @_case
 def _float_lattice(p=64, sigma=24.0):
-    return _answers(
-        "Gaussian, attacked by last bits",
-        "ours",
-        GaussianMechanism((0, 1), sigma=sigma),
-        sigma,
-        p,
-    )
+    mechanism = GaussianMechanism((0, 1), sigma=sigma)
+    return _answers("Gaussian, attacked by last bits", "ours", mechanism, sigma, p)
 
 # %% ../../nbs/6_experiments/05_audit_table.ipynb #6c249cca
 def _publish_with(X, rng, mu, seed):
@@ -585,9 +502,6 @@ def _sample_mean(n=20):
         EntryStatistic(np.ones((1, 1))),
     )
 
-# %% ../../nbs/6_experiments/05_audit_table.ipynb #001520ef
-AUDIT = Study("audit", _audit_jobs, _audit_rows)
-
 # %% ../../nbs/6_experiments/05_audit_table.ipynb #273655f3
 _MARKS = {
     "paper": ("claimed", "o"),
@@ -596,54 +510,48 @@ _MARKS = {
     "ours": ("proved", "s"),
 }
 
-# %% ../../nbs/6_experiments/05_audit_table.ipynb #311b0692
+
+def _draw_kinds(table, lowest, ax):
+    "A scatter for each kind of case, and the rows' numbers beside the marks."
+    from privglasso.base.plots import COLORS
+
+    bounds = table.audited.clip(lower=lowest)
+    for kind, (color, marker) in _MARKS.items():
+        own = table.kind == kind
+        style = {"color": COLORS[color], "marker": marker, "s": 28, "zorder": 3}
+        ax.scatter(table.claimed[own], bounds[own], label=kind, **style)
+    beside = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": 7}
+    for number, place in enumerate(zip(table.claimed, bounds, strict=True), start=1):
+        ax.annotate(str(number), place, **beside)
+
+# %% ../../nbs/6_experiments/05_audit_table.ipynb #da77b2c5
 def plot_audit(table, ax=None):
     """Draw claimed against audited μ, one numbered mark a row; what is refuted is above
     the diagonal.
 
     Parameters
     ----------
-    table
-        DataFrame of shape (rows, columns) of the study: kind, claimed, audited,
-        fresh_runs, confidence.
-    ax : optional
-        Axes to draw on; a new figure's when None.
+    table : DataFrame of shape (rows, columns)
+        Of the study: kind, claimed, audited, fresh_runs, confidence.
+    ax : Axes, optional
+        To draw on; a new figure's when None.
 
     Returns
     -------
-    the Axes
+    Axes
     """
+    from matplotlib import pyplot as plt
+
+    from privglasso.base.plots import COLORS
+
     ax = ax if ax is not None else plt.subplots(figsize=(6.4, 5.0))[1]
     ends = np.array([table.claimed.min() / 1.6, 2 * table.audited.max()])
     ax.plot(ends, ends, color=COLORS["chance"], linewidth=1)
-    most = AuditResult(
-        0, 0, int(table.fresh_runs.iloc[0]), float(table.confidence.iloc[0])
-    ).mu_lower
+    runs, confidence = table.fresh_runs.iloc[0], table.confidence.iloc[0]
+    most = AuditResult(0, 0, int(runs), float(confidence)).mu_lower
     ax.axhline(most, color=COLORS["chance"], linestyle=(0, (1, 1.2)), linewidth=1)
-    for kind, (color, marker) in _MARKS.items():
-        rows = table[table.kind == kind]
-        ax.scatter(
-            rows.claimed,
-            rows.audited.clip(lower=ends[0]),
-            color=COLORS[color],
-            marker=marker,
-            s=28,
-            label=kind,
-            zorder=3,
-        )
-    for number, row in enumerate(table.itertuples(), start=1):
-        ax.annotate(
-            str(number),
-            (row.claimed, max(row.audited, ends[0])),
-            xytext=(4, 3),
-            textcoords="offset points",
-            fontsize=7,
-        )
-    ax.set(
-        xscale="log",
-        yscale="log",
-        xlabel="claimed μ",
-        ylabel="audited lower bound on μ",
-    )
+    _draw_kinds(table, ends[0], ax)
+    labels = {"xlabel": "claimed μ", "ylabel": "audited lower bound on μ"}
+    ax.set(xscale="log", yscale="log", **labels)
     ax.legend(frameon=False, loc="lower right")
     return ax

@@ -29,12 +29,12 @@ def noise_ratio(snr_db):
 
     Parameters
     ----------
-    snr_db
+    snr_db : float
         Signal-to-noise ratio in decibels, from -300 to 300.
 
     Returns
     -------
-    a float
+    float
     """
     snr_db = check_number(snr_db, "snr_db")
     # fifteen decimal orders: beyond, sums of signal and noise lose one of them to
@@ -175,13 +175,14 @@ def alpha_grid(S, count):
     Parameters
     ----------
     S : array of shape (p, p)
-        Symmetric array.
-    count
+        Symmetric.
+    count : int
         How many.
 
     Returns
     -------
-    (count,) penalties, descending
+    array of shape (count,)
+        Penalties, descending.
     """
     top = largest_alpha(S)
     if top == 0:

@@ -179,15 +179,12 @@ class ResultsFolder:
         path = self.folder / f"{name}.csv"
         if not path.exists():
             known = sorted(path.stem for path in self.folder.glob("*.csv"))
-            remedy = (
-                f"there are no such results: run make reproduce, or give one of {known}"
-            )
+            remedy = f"run make reproduce, or give one of {known}"
             raise InputError("name", name, remedy)
         return pd.read_csv(path)
 
     def write(self, name: str, table: pd.DataFrame, record: dict) -> bool:
-        """Write a table and its entry in the manifest; say whether the file is another
-        than before."""
+        "Write a table and its entry in the manifest; say whether the table is new."
         self.folder.mkdir(parents=True, exist_ok=True)
         csv = table.to_csv(index=False, float_format="%.6g")
         changed = _replace(self.folder / f"{name}.csv", csv)
@@ -198,7 +195,7 @@ class ResultsFolder:
 
 # %% ../../nbs/6_experiments/01_study.ipynb #8ebe58ab
 def _replace(path, text):
-    "Write a file; say whether it is another than before."
+    "Write a file, and say whether that changed it."
     content = text.encode()
     changed = not path.exists() or path.read_bytes() != content
     write_whole(path, lambda file: file.write(content))
@@ -298,7 +295,6 @@ def choices(key: str, known, profile: str) -> list[str]:
         The names that exist.
     profile : {"quick", "full"}
         Section of `settings.ini`.
-
     """
     names = setting(key, [str], profile)
     unknown = [name for name in names if name not in known]
