@@ -85,13 +85,13 @@ def su_ridge_run(model, n, epsilons, seed, alphas, p=100):
 
     Parameters
     ----------
-    model
+    model : str
         Name of a model.
-    n
+    n : int
         Rows.
-    epsilons
+    epsilons : list of float
         Values of ε.
-    seed
+    seed : int
         Of the model, the table, the folds and the noise.
     alphas : array of shape (k,)
         Penalties to choose from.
@@ -112,16 +112,9 @@ def su_ridge_run(model, n, epsilons, seed, alphas, p=100):
     for epsilon in epsilons:
         for recipe in RECIPES:
             private = ridge_precision(S + su_noise(recipe, n, epsilon) * E, alpha)
-            rows += _rows(
-                su_losses(private, clean, epsilon, recipe),
-                model=model,
-                n=n,
-                seed=seed,
-                epsilon=epsilon,
-                recipe=recipe,
-                alpha=alpha,
-                grid=len(alphas),
-            )
+            losses = su_losses(private, clean, epsilon, recipe)
+            facts = {"model": model, "n": n, "seed": seed, "epsilon": epsilon}
+            rows += _rows(losses, **facts, recipe=recipe, alpha=alpha, grid=len(alphas))
     return rows
 
 # %% ../../nbs/6_experiments/12_su_tables.ipynb #e41b98e4
@@ -145,15 +138,15 @@ def su_lasso_run(model, n, epsilons, seed, alpha, iterations=1000, p=100):
 
     Parameters
     ----------
-    model
+    model : str
         Name of a model.
-    n
+    n : int
         Rows.
-    epsilons
+    epsilons : list of float
         Values of ε.
-    seed
+    seed : int
         Of the model, the table and the noise.
-    alpha
+    alpha : float
         λ.
     iterations : int
         Of ADMM.
@@ -175,24 +168,16 @@ def su_lasso_run(model, n, epsilons, seed, alpha, iterations=1000, p=100):
         iterate = admm_iterate(ran, alpha, iterations=iterations)
         losses, threshold = _converged(S, stated, alpha, epsilon)
         losses = {"as it ran": su_losses(iterate, clean, epsilon, "as it ran")} | losses
+        facts = {"model": model, "n": n, "seed": seed, "epsilon": epsilon}
         for recipe, loss in losses.items():
-            rows += _rows(
-                loss,
-                model=model,
-                n=n,
-                seed=seed,
-                epsilon=epsilon,
-                recipe=recipe,
-                threshold=threshold,
-            )
+            rows += _rows(loss, **facts, recipe=recipe, threshold=threshold)
     return rows
 
 # %% ../../nbs/6_experiments/12_su_tables.ipynb #6e8ddb13
 def _blocks(models, seeds, profile):
     "Every model, number of rows and seed of a profile, all ε in one block."
-    first, epsilons = setting("seed", int, profile), setting(
-        "su.epsilons", [float], profile
-    )
+    first = setting("seed", int, profile)
+    epsilons = setting("su.epsilons", [float], profile)
     return [
         {"model": model, "n": n, "epsilons": epsilons, "seed": first + k}
         for model in choices(models, SU_MODELS, profile)
@@ -253,15 +238,15 @@ def su_beside(table, rows):
 
     Parameters
     ----------
-    table
-        1 or 2, a number and of no shape.
-    rows
-        DataFrame (rows, columns) of the table's study.
+    table : {1, 2}
+        Which of their tables.
+    rows : DataFrame of shape (rows, columns)
+        Of the table's study.
 
     Returns
     -------
-    DataFrame (162, ...): printed and ours, for each recipe, by n, epsilon, model and
-    norm
+    DataFrame of shape (162, columns)
+        Printed and ours for each recipe, by n, epsilon, model and norm.
 
     Notes
     -----
