@@ -213,22 +213,20 @@ def stress(seed: int):
 
     Returns
     -------
-    dictionary: the problem's description and its ending
+    dict
+        The problem's description and its ending.
     """
     problem = hard_problem(seed)
-    S, weights, diagonal, p = (
-        problem[key] for key in ("S", "weights", "penalize_diagonal", "p")
-    )
+    S, p, weights = problem["S"], problem["p"], problem["weights"]
+    diagonal = problem["penalize_diagonal"]
+    counted = np.ones((p, p)) if weights is None else weights
+    counted = counted * (1 if diagonal else 1 - np.eye(p))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         bounds = min_feasible_alpha(S, diagonal, weights=weights)
         alpha = problem["ratio"] * bounds.upper
-        counted = (np.ones((p, p)) if weights is None else weights) * (
-            1 if diagonal else 1 - np.eye(p)
-        )
-        ending, verified, gap, zeros = _ending(
-            S, alpha, weights, diagonal, alpha * counted
-        )
+        ending = _ending(S, alpha, weights, diagonal, alpha * counted)
+    names = ("ending", "verified", "gap_per_column", "zeros")
     return {
         "seed": seed,
         "p": p,
@@ -238,10 +236,7 @@ def stress(seed: int):
         "penalize_diagonal": diagonal,
         "over_upper": alpha / bounds.upper,
         "over_lower": alpha / bounds.lower,
-        "ending": ending,
-        "verified": verified,
-        "gap_per_column": gap,
-        "zeros": zeros,
+        **dict(zip(names, ending, strict=True)),
         "warnings": len(said),
     }
 
