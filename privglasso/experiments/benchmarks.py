@@ -115,16 +115,9 @@ def ratios(table, ours, case):
     )
 
 # %% ../../nbs/6_experiments/19_benchmarks.ipynb #4eeb633f
-_ONE_THREAD = {
-    name: "1"
-    for name in (
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "NUMBA_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-    )
-}
+_POOLS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+_ONE_THREAD = {f"{pool}_NUM_THREADS": "1" for pool in _POOLS}
+_ONE_THREAD["VECLIB_MAXIMUM_THREADS"] = "1"
 
 
 def _in_a_process(code, **environment):
@@ -138,7 +131,7 @@ def _in_a_process(code, **environment):
     )
     return done.stdout
 
-# %% ../../nbs/6_experiments/19_benchmarks.ipynb #faf8232e
+
 def peer(name, echo=print):
     """A peer's module; None, with a line, where it does not import.
 
@@ -209,25 +202,6 @@ def noise_methods(sigma, draws, echo=print):
         methods["diffprivlib"] = _per_million(task, few)
     return methods
 
-# %% ../../nbs/6_experiments/19_benchmarks.ipynb #415a87ea
-def _noise_jobs(profile):
-    "One for each sigma."
-    draws, rounds = setting("bench.draws", int, profile), setting(
-        "bench.rounds", int, profile
-    )
-    return [
-        {"sigma": sigma, "draws": draws, "rounds": rounds}
-        for sigma in setting("bench.sigma", [float], profile)
-    ]
-
-
-def _measure_noise(sigma, draws, rounds):
-    "Seconds for a million draws, by method and round."
-    methods = noise_methods(sigma, draws)
-    for task in methods.values():
-        task()  # tables are built and kernels compiled before anything counts
-    return [{"sigma": sigma} | row for row in in_turn(methods, rounds)]
-
 # %% ../../nbs/6_experiments/19_benchmarks.ipynb #26119080
 def mechanism_methods(n, p, echo=print):
     """Ways of publishing a table of Gaussian columns within eight standard deviations.
@@ -263,6 +237,25 @@ def mechanism_methods(n, p, echo=print):
     return methods
 
 # %% ../../nbs/6_experiments/19_benchmarks.ipynb #0553cc97
+def _noise_jobs(profile):
+    "One for each sigma."
+    draws, rounds = setting("bench.draws", int, profile), setting(
+        "bench.rounds", int, profile
+    )
+    return [
+        {"sigma": sigma, "draws": draws, "rounds": rounds}
+        for sigma in setting("bench.sigma", [float], profile)
+    ]
+
+
+def _measure_noise(sigma, draws, rounds):
+    "Seconds for a million draws, by method and round."
+    methods = noise_methods(sigma, draws)
+    for task in methods.values():
+        task()  # tables are built and kernels compiled before anything counts
+    return [{"sigma": sigma} | row for row in in_turn(methods, rounds)]
+
+
 def _mechanism_jobs(profile):
     "One, of a table with twenty columns and as many cells as there are draws of noise."
     return [
@@ -488,7 +481,7 @@ def solvers_here(echo=print):
     echo("left out: R with its package glasso is not here")
     return found
 
-# %% ../../nbs/6_experiments/19_benchmarks.ipynb #a9b83512
+
 @contextmanager
 def _at_most(seconds):
     """Raise TimeoutError inside after so many seconds by the clock; a compiled call
@@ -568,18 +561,6 @@ def _floor_of_algebra(S):
     M = np.asfortranarray(S + np.eye(len(S)))
     return dpotri(dpotrf(M)[0])[0]
 
-# %% ../../nbs/6_experiments/19_benchmarks.ipynb #1e3d3060
-def _good_solvers(name, problem, floors, limit, echo):
-    "Solvers with their tolerance, excess and seconds; a line for each left out."
-    X, S, alphas = problem
-    for method, solver in solvers_here(echo).items():
-        good = loosest(solver, X, S, alphas, floors, limit)
-        if good is None:
-            why = f"not good enough within {limit:g} s"
-            echo(f"left out: {method} on {name}, {len(alphas)} penalties: {why}")
-        else:
-            yield method, solver, good
-
 
 def _posed_facts(name, S, alphas):
     "What is known of a problem, for every row."
@@ -625,6 +606,18 @@ def measure_problem(name, count, limit, seconds, rounds, echo=print):
     return [known | row | facts[row["method"]] for row in in_turn(tasks, turns)]
 
 # %% ../../nbs/6_experiments/19_benchmarks.ipynb #71f55f6d
+def _good_solvers(name, problem, floors, limit, echo):
+    "Solvers with their tolerance, excess and seconds; a line for each left out."
+    X, S, alphas = problem
+    for method, solver in solvers_here(echo).items():
+        good = loosest(solver, X, S, alphas, floors, limit)
+        if good is None:
+            why = f"not good enough within {limit:g} s"
+            echo(f"left out: {method} on {name}, {len(alphas)} penalties: {why}")
+        else:
+            yield method, solver, good
+
+
 def _problem_jobs(names, counts, profile):
     "One for each problem, with its number of penalties."
     shared = {
@@ -721,12 +714,8 @@ print(seconds, memory, density, answers[0].dual_gap)
 # %% ../../nbs/6_experiments/19_benchmarks.ipynb #9c05a345
 def _memory_jobs(profile):
     "One large problem."
-    return [
-        {
-            "p": setting("bench.memory_p", int, profile),
-            "block": setting("bench.memory_block", int, profile),
-        }
-    ]
+    p, block = (setting(f"bench.memory_{k}", int, profile) for k in ("p", "block"))
+    return [{"p": p, "block": block}]
 
 
 def _measure_memory(p, block):
@@ -746,6 +735,21 @@ def _measure_memory(p, block):
             "excess": gap / p,
         }
     ]
+
+
+def _measure_compile():
+    """Processor seconds of first and second calls, with an empty cache and with a
+    filled one."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for cache in ("empty", "filled"):
+            said = _in_a_process(_COMPILE_PROGRAM, NUMBA_CACHE_DIR=folder)
+            for line in said.splitlines():
+                name, first, second = line.split()
+                call = name.replace("_", " ") if "," in name else name
+                times = {"first": float(first), "second": float(second)}
+                rows.append({"call": call, "cache": cache} | times)
+    return rows
 
 # %% ../../nbs/6_experiments/19_benchmarks.ipynb #fced383d
 _COMPILE_PROGRAM = """
@@ -773,27 +777,6 @@ for name, task in tasks.items():
         times.append(time.process_time() - began)
     print(name.replace(" ", "_"), *times)
 """
-
-# %% ../../nbs/6_experiments/19_benchmarks.ipynb #3f54f966
-def _measure_compile():
-    """Processor seconds of first and second calls, with an empty cache and with a
-    filled one."""
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        for cache in ("empty", "filled"):
-            for line in _in_a_process(
-                _COMPILE_PROGRAM, NUMBA_CACHE_DIR=folder
-            ).splitlines():
-                name, first, second = line.split()
-                rows.append(
-                    {
-                        "call": name.replace("_", " ") if "," in name else name,
-                        "cache": cache,
-                        "first": float(first),
-                        "second": float(second),
-                    }
-                )
-    return rows
 
 # %% ../../nbs/6_experiments/19_benchmarks.ipynb #bb2f75f0
 def _processor():

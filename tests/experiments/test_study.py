@@ -88,7 +88,9 @@ def test_rows_come_in_the_order_of_the_jobs_whatever_the_workers(toy, results):
     pd.testing.assert_frame_equal(alone, toy.table(workers=2))
     pd.testing.assert_frame_equal(alone, run(toy, results))
     pd.testing.assert_frame_equal(
-        alone.drop(columns="quiet"), results.read("toy").drop(columns="quiet"), rtol=1e-5
+        alone.drop(columns="quiet"),
+        results.read("toy").drop(columns="quiet"),
+        rtol=1e-5,
     )
 
 
