@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TEXTBOOK', 'log_det', 'standard_form', 'objective', 'dual_gap', 'kkt_residual', 'largest_alpha', 'admm',
-           'block_descent', 'run_textbook']
+           'block_descent', 'run_textbook', 'textbook_path']
 
 # %% ../../nbs/3_recover/05_textbook.ipynb #0127902c
 from itertools import count, islice
@@ -14,8 +14,8 @@ from scipy.linalg.lapack import dpotrf
 
 from ..base.kernels import kernel
 from ..base.validation import InputError, check_positive, check_symmetric
-from .feasibility import BALANCED_FOR, RELAXATION, penalty_weights
-from .feasibility import step_factor
+from .feasibility import BALANCED_FOR, RELAXATION, feasible_start
+from .feasibility import penalty_weights, step_factor
 
 # %% ../../nbs/3_recover/05_textbook.ipynb #773bdefd
 def log_det(M) -> float:
@@ -498,3 +498,50 @@ def run_textbook(
         iterates, T / scale, limits / scale, inside / scale, tol, max_iter
     )
     return precision / scale, W * scale, gap, n_iter
+
+# %% ../../nbs/3_recover/05_textbook.ipynb #5a1e0c77
+def textbook_path(algorithm: str, S, alphas, weights, start, tol: float, max_iter: int):
+    """Run an algorithm for every alpha, each from the pair before; what proves that the
+    smallest alpha has a solution serves for all.
+
+    Parameters
+    ----------
+    algorithm : str
+        "admm" or "block_descent".
+    S : array of shape (p, p)
+        Symmetric, may be indefinite.
+    alphas
+        Penalties > 0, descending.
+    weights : array of shape (p, p)
+        As `penalty_weights` gives them.
+    start : tuple
+        A precision, a dual point and their alpha to start from, or None.
+    tol : float
+        Stop when the duality gap is at most tol * p.
+    max_iter : int
+        Iterations, or passes over all columns, for each alpha.
+
+    Returns
+    -------
+    list of (precision, dual point, [objective, gap, iterations, 0.0])
+    """
+    witness, solved = feasible_start(S, alphas[-1], weights), []
+    for alpha in alphas:
+        options = {} if start is None else _carried_over(S, alpha, weights, *start)
+        T, _ = standard_form(S, alpha, weights)
+        inside = witness + np.diag(np.diag(T - witness))
+        precision, W, gap, n_iter = run_textbook(
+            algorithm, S, alpha, weights, inside, tol=tol, max_iter=max_iter, **options
+        )
+        value = objective(S, alpha, precision, weights=weights)
+        solved.append((precision, W, [value, gap, n_iter, 0.0]))
+        start = precision, W, alpha
+    return solved
+
+
+def _carried_over(S, alpha, weights, precision, dual, old_alpha):
+    "The pair of another alpha, its dual point moved into the box of this one."
+    T, limits = standard_form(S, alpha, weights)
+    dual = T + np.clip((dual - S) / old_alpha * alpha, -limits, limits)
+    np.fill_diagonal(dual, np.diag(T))
+    return dict(precision=precision, dual=dual)
