@@ -1859,6 +1859,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                      'privglasso/recover/block_descent.py'),
                                                   'privglasso.recover.block_descent._log_det': ( '3_recover/block_descent.html#_log_det',
                                                                                                  'privglasso/recover/block_descent.py'),
+                                                  'privglasso.recover.block_descent._next_problem': ( '3_recover/block_descent.html#_next_problem',
+                                                                                                      'privglasso/recover/block_descent.py'),
                                                   'privglasso.recover.block_descent._shrink_until_definite': ( '3_recover/block_descent.html#_shrink_until_definite',
                                                                                                                'privglasso/recover/block_descent.py'),
                                                   'privglasso.recover.block_descent._solve_column': ( '3_recover/block_descent.html#_solve_column',

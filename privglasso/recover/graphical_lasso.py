@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from threading import Event
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -79,8 +80,7 @@ class GraphicalLassoResult:
 SOLVERS = ("descent", *TEXTBOOK)
 
 
-@dataclass(frozen=True, eq=False)
-class _Problem:
+class _Problem(NamedTuple):
     "What is asked for, after it was checked."
 
     S: np.ndarray
