@@ -2305,6 +2305,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'privglasso/recover/textbook.py'),
                                              'privglasso.recover.textbook._descent_sweep': ( '3_recover/textbook.html#_descent_sweep',
                                                                                              'privglasso/recover/textbook.py'),
+                                             'privglasso.recover.textbook._in_the_box': ( '3_recover/textbook.html#_in_the_box',
+                                                                                          'privglasso/recover/textbook.py'),
                                              'privglasso.recover.textbook._primal': ( '3_recover/textbook.html#_primal',
                                                                                       'privglasso/recover/textbook.py'),
                                              'privglasso.recover.textbook._problem': ( '3_recover/textbook.html#_problem',
