@@ -14,8 +14,8 @@ from scipy.linalg.lapack import dpotrf
 
 from ..base.kernels import kernel
 from ..base.validation import InputError, check_positive, check_symmetric
-from .feasibility import BALANCED_FOR, RELAXATION, feasible_start
-from .feasibility import penalty_weights, step_factor
+from .feasibility import BALANCED_FOR, RELAXATION, check_same_size
+from .feasibility import feasible_start, penalty_weights, step_factor
 
 # %% ../../nbs/3_recover/05_textbook.ipynb #773bdefd
 def log_det(M) -> float:
@@ -91,15 +91,6 @@ def _problem(S, alpha, penalize_diagonal, weights):
     weights = penalty_weights(len(S), penalize_diagonal, weights)
     return S, *standard_form(S, alpha, weights)
 
-
-def _check_same_size(M, name, p):
-    "`M` as a symmetric (p, p) matrix."
-    M = check_symmetric(M, name)
-    if len(M) != p:
-        remedy = f"S is {p} by {p}: give a matrix of that shape"
-        raise InputError(name, f"matrix of shape {M.shape}", remedy)
-    return M
-
 # %% ../../nbs/3_recover/05_textbook.ipynb #37541037
 def objective(
     S, alpha: float, precision, penalize_diagonal: bool = True, weights=None
@@ -135,7 +126,7 @@ def objective(
     1.5
     """
     S, T, limits = _problem(S, alpha, penalize_diagonal, weights)
-    return _primal(T, limits, _check_same_size(precision, "precision", len(S)))
+    return _primal(T, limits, check_same_size(precision, "precision", len(S)))
 
 # %% ../../nbs/3_recover/05_textbook.ipynb #e4f073bd
 def dual_gap(
@@ -168,8 +159,8 @@ def dual_gap(
     1e-16 p times the condition number, and is returned as 0.
     """
     S, T, limits = _problem(S, alpha, penalize_diagonal, weights)
-    precision = _check_same_size(precision, "precision", len(S))
-    W = _check_same_size(dual_covariance, "dual_covariance", len(S))
+    precision = check_same_size(precision, "precision", len(S))
+    W = check_same_size(dual_covariance, "dual_covariance", len(S))
     W = _in_the_box(W, T, limits, 1e-10 * (alpha + np.abs(S).max()))
     gap = _primal(T, limits, precision) - log_det(W) - len(S)
     if not np.isfinite(gap):
@@ -220,7 +211,7 @@ def kkt_residual(
     0.0
     """
     S, T, limits = _problem(S, alpha, penalize_diagonal, weights)
-    precision = _check_same_size(precision, "precision", len(S))
+    precision = check_same_size(precision, "precision", len(S))
     if not np.isfinite(log_det(precision)):
         found = "matrix that is not positive definite"
         raise InputError("precision", found, "the conditions are for one that is")
