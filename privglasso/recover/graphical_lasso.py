@@ -109,7 +109,9 @@ def _checked(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start
             f"give a GraphicalLassoResult for {len(S)} columns, or None",
         )
     if weights is not None:
-        weights = penalty_weights(len(S), True, weights)
+        weights = np.ascontiguousarray(penalty_weights(len(S), True, weights))
+    # columns before rows would be compiled anew
+    S = np.ascontiguousarray(S)
     return _Problem(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start)
 
 
