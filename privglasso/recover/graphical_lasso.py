@@ -9,7 +9,7 @@ __all__ = ['SOLVERS', 'STRATEGIES', 'GraphicalLassoResult', 'graphical_lasso', '
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Event
 from typing import NamedTuple
@@ -110,7 +110,7 @@ def _checked(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start
         )
     if weights is not None:
         weights = np.ascontiguousarray(penalty_weights(len(S), True, weights))
-    # columns before rows would be compiled anew
+    # matrices in another order in memory would be compiled for, again
     S = np.ascontiguousarray(S)
     return _Problem(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start)
 
@@ -192,15 +192,9 @@ def _part(whole, columns):
     "The component of some columns."
     part = np.ix_(columns, columns)
     weights = whole.weights if len(whole.weights) == 1 else whole.weights[part]
+    S, shift = whole.S[part], whole.shift[columns]
     return _with_start(
-        replace(
-            whole,
-            columns=columns,
-            S=whole.S[part],
-            weights=weights,
-            shift=whole.shift[columns],
-            solved=[],
-        )
+        _Component(whole.problem, columns, S, weights, shift, whole.alphas)
     )
 
 # %% ../../nbs/3_recover/07_graphical_lasso.ipynb #3d184726
@@ -221,66 +215,13 @@ def _coefficients(precision):
     np.fill_diagonal(B, 0)
     return B
 
-# %% ../../nbs/3_recover/07_graphical_lasso.ipynb #1e72c5e4
-# how often a column's support may grow in a pass, and when nothing else has worked
-_ROUNDS, _CAREFUL = 2, 1000
-
-
-def _run(part, alphas, W, B, tol, max_sweeps, rounds=_ROUNDS):
-    """Solve for a few alphas from W and B: how many were solved, the pairs, their
-    reports. B is changed."""
-    k, m = len(part.S), len(alphas)
-    duals, precisions = np.empty((m, k, k)), np.empty((m, k, k))
-    reports, limits = np.empty((m, 4)), (tol, max_sweeps, rounds)
-    duals[0] = W
-    results = duals, precisions, *limits, reports
-    done = descend(part.S, part.shift, part.weights, alphas, B, *results)
-    return done, precisions, duals, reports
-
-
-def _descend(part, alphas, start, rounds=_ROUNDS):
-    """What the descent solves from `start`, each pair certified: nothing without a
-    start. Where it ends is where the next call begins, unless it failed."""
-    if start is None:
-        return []
-    W, B = start
-    limits = part.problem.tol, part.problem.max_iter
-    done, precisions, duals, reports = _run(part, alphas, W, B, *limits, rounds)
-    part.last = (duals[-1], B) if done == len(alphas) else None
-    solved = zip(precisions[:done], duals[:done], reports[:done].tolist(), strict=True)
-    return [
-        _certified(part, alpha, pair)
-        for alpha, pair in zip(alphas[:done], solved, strict=True)
-    ]
-
-# %% ../../nbs/3_recover/07_graphical_lasso.ipynb #e0035002
-def _certified(part, alpha, pair):
-    """The pair, if its gap is small enough; else the better of it and the one that
-    alternating directions reach from it."""
-    precision, W, (_, gap, _, rounding) = pair
-    if gap <= max(part.problem.tol * len(part.S), 2 * rounding):
-        return pair
-    other = _alternated(part, alpha, W, precision)
-    return min(pair, other, key=lambda pair: pair[2][1])
-
-
-def _alternated(part, alpha, inside, precision=None):
-    "The pair that alternating directions reach from a dual point, and its report."
-    S, weights, problem = part.S, part.full_weights(), part.problem
-    limits = dict(tol=problem.tol, max_iter=problem.max_iter)
-    precision, W, gap, n_iter = run_textbook(
-        "admm", S, alpha, weights, inside, precision, **limits
-    )
-    penalty = alpha * np.vdot(weights, np.abs(precision))
-    value = np.vdot(S, precision) + penalty - log_det(precision)
-    return precision, W, [value, gap, n_iter, 0.0]
-
 # %% ../../nbs/3_recover/07_graphical_lasso.ipynb #ab4bdb62
 def _box_point(part, alpha):
     "A point of the box that is known without a search, if it is definite; or None."
     W = thresholded(part.S, part.shift, part.weights, alpha)
-    if not np.isfinite(log_det(W)):
-        W = part.S + np.diag(alpha * part.shift)
+    if np.isfinite(log_det(W)):
+        return W, np.zeros_like(W)
+    W = part.S + np.diag(alpha * part.shift)
     return (W, np.zeros_like(W)) if np.isfinite(log_det(W)) else None
 
 
@@ -362,6 +303,60 @@ def _isolated(part):
     reports = np.stack([1 + np.log(diagonal), *zeros], axis=1)
     diagonal = diagonal[:, None, None]
     return list(zip(1 / diagonal, diagonal, reports, strict=True))
+
+# %% ../../nbs/3_recover/07_graphical_lasso.ipynb #1e72c5e4
+# how often a column's support may grow in a pass, and when nothing else has worked
+_ROUNDS, _CAREFUL = 2, 1000
+
+
+def _run(part, alphas, W, B, tol, max_sweeps, rounds=_ROUNDS):
+    """Solve for a few alphas from W and B: how many were solved, the pairs, their
+    reports. B is changed."""
+    k, m = len(part.S), len(alphas)
+    duals, precisions = np.empty((m, k, k)), np.empty((m, k, k))
+    reports, limits = np.empty((m, 4)), (tol, max_sweeps, rounds)
+    duals[0] = W
+    results = duals, precisions, *limits, reports
+    done = descend(part.S, part.shift, part.weights, alphas, B, *results)
+    return done, precisions, duals, reports
+
+
+def _descend(part, alphas, start, rounds=_ROUNDS):
+    """What the descent solves from `start`, each pair certified: nothing without a
+    start. Where it ends is where the next call begins, unless it failed."""
+    if start is None:
+        return []
+    W, B = start
+    limits = part.problem.tol, part.problem.max_iter
+    done, precisions, duals, reports = _run(part, alphas, W, B, *limits, rounds)
+    part.last = (duals[-1], B) if done == len(alphas) else None
+    solved = zip(precisions[:done], duals[:done], reports[:done].tolist(), strict=True)
+    return [
+        _certified(part, alpha, pair)
+        for alpha, pair in zip(alphas[:done], solved, strict=True)
+    ]
+
+# %% ../../nbs/3_recover/07_graphical_lasso.ipynb #e0035002
+def _certified(part, alpha, pair):
+    """The pair, if its gap is small enough; else the better of it and the one that
+    alternating directions reach from it."""
+    precision, W, (_, gap, _, rounding) = pair
+    if gap <= max(part.problem.tol * len(part.S), 2 * rounding):
+        return pair
+    other = _alternated(part, alpha, W, precision)
+    return min(pair, other, key=lambda pair: pair[2][1])
+
+
+def _alternated(part, alpha, inside, precision=None):
+    "The pair that alternating directions reach from a dual point, and its report."
+    S, weights, problem = part.S, part.full_weights(), part.problem
+    limits = dict(tol=problem.tol, max_iter=problem.max_iter)
+    precision, W, gap, n_iter = run_textbook(
+        "admm", S, alpha, weights, inside, precision, **limits
+    )
+    penalty = alpha * np.vdot(weights, np.abs(precision))
+    value = np.vdot(S, precision) + penalty - log_det(precision)
+    return precision, W, [value, gap, n_iter, 0.0]
 
 # %% ../../nbs/3_recover/07_graphical_lasso.ipynb #946d5df5
 def _solve_component(part, stop, progress):
