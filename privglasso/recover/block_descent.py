@@ -20,18 +20,10 @@ def _combine(W, support, b):
     p, k = W.shape[1], len(support)
     total = np.zeros(p)
     for a in range(0, k - 7, 8):
-        r0, r1, r2, r3 = (
-            W[support[a]],
-            W[support[a + 1]],
-            W[support[a + 2]],
-            W[support[a + 3]],
-        )
-        r4, r5, r6, r7 = (
-            W[support[a + 4]],
-            W[support[a + 5]],
-            W[support[a + 6]],
-            W[support[a + 7]],
-        )
+        r0, r1 = W[support[a]], W[support[a + 1]]
+        r2, r3 = W[support[a + 2]], W[support[a + 3]]
+        r4, r5 = W[support[a + 4]], W[support[a + 5]]
+        r6, r7 = W[support[a + 6]], W[support[a + 7]]
         b0, b1, b2, b3 = b[a], b[a + 1], b[a + 2], b[a + 3]
         b4, b5, b6, b7 = b[a + 4], b[a + 5], b[a + 6], b[a + 7]
         for i in range(p):
@@ -297,16 +289,10 @@ def thresholded(S, shift, weights, alpha):
     alpha : float
         Penalty, in the units of S.
 
-    Returns
-    -------
-    (p, p) array
-        A witness if it is positive definite, and a start from which no Schur complement
-        can fail.
-
     Notes
     -----
-    Soft thresholding of a covariance; that the solution is near it is proved by Fattahi
-    & Sojoudi (2019) under conditions that are not needed here.
+    If it is definite, it is a witness, and a start from which no Schur complement can
+    fail. The solution is near it under conditions of Fattahi & Sojoudi (2019).
 
     Examples
     --------
@@ -401,11 +387,11 @@ _FIRST_RATE = 0.03
 
 
 @kernel
-def _descend_one(
-    S, diagonal, weights, alpha, W, B, theta, Z, tol, max_sweeps, rounds, report
-):
+def _descend_one(S, diagonal, weights, alpha, pair, limits, report):
     """Sweep until the gap is at most tol * p; False if a column has no positive Schur
     complement."""
+    W, B, theta, Z = pair
+    tol, max_sweeps, rounds = limits
     column_tol, left, before = min(1e-8, 100 * tol * tol), _FIRST_RATE, 0.0
     for sweep in range(1, max_sweeps + 1):
         moved = _sweep(S, diagonal, weights, alpha, W, B, theta, column_tol, rounds)
@@ -425,69 +411,50 @@ def _descend_one(
     _shrink_until_definite(S, diagonal, weights, alpha, W, Z, report)
     return np.isfinite(report[1])
 
+# %% ../../nbs/3_recover/06_block_descent.ipynb #6d20b7aa
+@kernel
+def _next_problem(S, shift, alpha, diagonal, duals, m):
+    "The diagonal of the m-th penalty's dual points, and the dual point before it."
+    for j in range(len(S)):
+        diagonal[j] = S[j, j] + alpha * shift[j]
+        for i in range(len(S) if m > 0 else 0):
+            duals[m, j, i] = duals[m - 1, j, i]
+
 # %% ../../nbs/3_recover/06_block_descent.ipynb #49ecb382
 @kernel
 def descend(
     S, shift, weights, alphas, B, duals, precisions, tol, max_sweeps, rounds, reports
 ):
-    """The path of graphical lassos for the penalties alpha * weights, each started from
-    the one before, in place.
+    """How many graphical lassos of a path are solved, each started from the one before:
+    fewer than there are if a column has no positive Schur complement.
 
     Parameters
     ----------
-    S : (p, p) array
-        Symmetric, may be indefinite.
-    shift : (p,) array
-        By how many alphas the diagonal of a dual point exceeds that of S.
-    weights : (p, p) or (1, 1) array
-        What alpha is multiplied by, entry by entry or everywhere.
+    S, shift, weights : (p, p), (p,) and (p, p) or (1, 1) array
+        The problem, as for `thresholded`.
     alphas : (m,) array
         Penalties, descending.
     B : (p, p) array
         Coefficients of the columns to start from; holds the last ones afterwards.
     duals, precisions : (m, p, p) array
         Results; duals[0] holds any positive definite matrix to start from.
-    tol : float
-        Stop when the gap is at most tol * p.
-    max_sweeps, rounds : int
-        Passes over all columns for each alpha; how often a column's support may grow in
-        one pass.
+    tol, max_sweeps, rounds : float, int, int
+        Stop at a gap of tol * p or after so many passes; growths of a support in one.
     reports : (m, 4) array
         Objective, duality gap, sweeps, and how much of the gap is rounding.
 
-    Returns
-    -------
-    int
-        How many alphas were solved: fewer than m if a column had no positive Schur
-        complement.
-
     Notes
     -----
-    The columns' problem is that of Friedman et al. (2008); the start and the test are
-    proved in the chapter."""
-    p, theta, diagonal = len(S), np.empty(len(S)), np.empty(len(S))
-    for j in range(p):
+    The columns' problem is that of Friedman et al. (2008); the start is proved here.
+    """
+    theta, diagonal = np.empty(len(S)), np.empty(len(S))
+    for j in range(len(S)):
         theta[j] = 1 / duals[0, j, j]
+    limits = tol, max_sweeps, rounds
     for m in range(len(alphas)):
-        alpha = alphas[m]
-        for j in range(p):
-            diagonal[j] = S[j, j] + alpha * shift[j]
-            for i in range(p if m > 0 else 0):
-                duals[m, j, i] = duals[m - 1, j, i]
-        if not _descend_one(
-            S,
-            diagonal,
-            weights,
-            alpha,
-            duals[m],
-            B,
-            theta,
-            precisions[m],
-            tol,
-            max_sweeps,
-            rounds,
-            reports[m],
-        ):
+        _next_problem(S, shift, alphas[m], diagonal, duals, m)
+        pair = duals[m], B, theta, precisions[m]
+        if not _descend_one(S, diagonal, weights, alphas[m], pair, limits, reports[m]):
             return m
     return len(alphas)
 
@@ -506,20 +473,10 @@ def connected_columns(S, weights, alpha):
     alpha : float
         Penalty, in the units of S.
 
-    Returns
-    -------
-    (p,) array
-        Labels, from 0 in the order of the first columns.
-
     Notes
     -----
-    Witten, Friedman & Simon (2011): the precision has no entry between components.
-
-    Examples
-    --------
-    >>> S = np.array([[1.0, 0.1, 0.5], [0.1, 1.0, 0.2], [0.5, 0.2, 1.0]])
-    >>> connected_columns(S, np.ones((1, 1)), 0.3)
-    array([0, 1, 0])
+    Labels are from 0 in the order of the first columns. The precision has no entry
+    between components (Witten, Friedman & Simon 2011).
     """
     p, found = len(S), 0
     label, queue = np.full(p, -1), np.empty(p, np.int64)

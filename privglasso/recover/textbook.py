@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TEXTBOOK', 'log_det', 'standard_form', 'objective', 'dual_gap', 'kkt_residual', 'largest_alpha', 'admm',
-           'block_descent', 'run_textbook']
+           'block_descent', 'run_textbook', 'textbook_path']
 
 # %% ../../nbs/3_recover/05_textbook.ipynb #0127902c
 from itertools import count, islice
@@ -14,8 +14,8 @@ from scipy.linalg.lapack import dpotrf
 
 from ..base.kernels import kernel
 from ..base.validation import InputError, check_positive, check_symmetric
-from .feasibility import BALANCED_FOR, RELAXATION, penalty_weights
-from .feasibility import step_factor
+from .feasibility import BALANCED_FOR, RELAXATION, check_same_size
+from .feasibility import feasible_start, penalty_weights, step_factor
 
 # %% ../../nbs/3_recover/05_textbook.ipynb #773bdefd
 def log_det(M) -> float:
@@ -81,19 +81,17 @@ def standard_form(S, alpha: float, weights):
 def _primal(T, limits, precision):
     """The minimised objective: -log det + trace + penalty, plus infinity outside the
     positive definite cone."""
-    return (
-        np.vdot(T, precision) + np.vdot(limits, np.abs(precision)) - log_det(precision)
-    )
+    penalty = np.vdot(limits, np.abs(precision))
+    return np.vdot(T, precision) + penalty - log_det(precision)
 
-# %% ../../nbs/3_recover/05_textbook.ipynb #37541037
+# %% ../../nbs/3_recover/05_textbook.ipynb #9590bc00
 def _problem(S, alpha, penalize_diagonal, weights):
     "S checked, and T and limits."
     S, alpha = check_symmetric(S), check_positive(alpha, "alpha")
-    return S, *standard_form(
-        S, alpha, penalty_weights(len(S), penalize_diagonal, weights)
-    )
+    weights = penalty_weights(len(S), penalize_diagonal, weights)
+    return S, *standard_form(S, alpha, weights)
 
-
+# %% ../../nbs/3_recover/05_textbook.ipynb #37541037
 def objective(
     S, alpha: float, precision, penalize_diagonal: bool = True, weights=None
 ) -> float:
@@ -128,19 +126,7 @@ def objective(
     1.5
     """
     S, T, limits = _problem(S, alpha, penalize_diagonal, weights)
-    return _primal(T, limits, _check_same_size(precision, "precision", len(S)))
-
-
-def _check_same_size(M, name, p):
-    "`M` as a symmetric (p, p) matrix."
-    M = check_symmetric(M, name)
-    if len(M) != p:
-        raise InputError(
-            name,
-            f"matrix of shape {M.shape}",
-            f"S is {p} by {p}: give a matrix of that shape",
-        )
-    return M
+    return _primal(T, limits, check_same_size(precision, "precision", len(S)))
 
 # %% ../../nbs/3_recover/05_textbook.ipynb #e4f073bd
 def dual_gap(
@@ -155,18 +141,12 @@ def dual_gap(
 
     Parameters
     ----------
-    S : array of shape (p, p)
-        Symmetric, may be indefinite.
-    alpha : float
-        Penalty > 0, in the units of S.
-    precision : array of shape (p, p)
-        Positive definite.
+    S, precision : array of shape (p, p)
+        Symmetric, S may be indefinite; the precision positive definite.
     dual_covariance : array of shape (p, p)
         Positive definite, within alpha of S.
-    penalize_diagonal : bool
-        Does the penalty count the diagonal?
-    weights : array of shape (p, p)
-        Symmetric, nonnegative: what alpha is multiplied by; None for ones.
+    alpha, penalize_diagonal, weights
+        As for `objective`.
 
     Returns
     -------
@@ -175,35 +155,31 @@ def dual_gap(
 
     Notes
     -----
-    The gap of a feasible pair is nonnegative (weak duality; Banerjee et al. 2008). A
-    computed value below zero can only be rounding, of the order of p * 1e-16 times the
-    condition number, and is returned as 0.
-
-    Examples
-    --------
-    >>> dual_gap([[1.0]], 1.0, [[0.5]], [[2.0]])
-    0.0
+    Nonnegative by weak duality (Banerjee et al. 2008): less than 0 is rounding, about
+    1e-16 p times the condition number, and is returned as 0.
     """
     S, T, limits = _problem(S, alpha, penalize_diagonal, weights)
-    precision = _check_same_size(precision, "precision", len(S))
-    W = _check_same_size(dual_covariance, "dual_covariance", len(S))
+    precision = check_same_size(precision, "precision", len(S))
+    W = check_same_size(dual_covariance, "dual_covariance", len(S))
+    W = _in_the_box(W, T, limits, 1e-10 * (alpha + np.abs(S).max()))
+    gap = _primal(T, limits, precision) - log_det(W) - len(S)
+    if not np.isfinite(gap):
+        pair, found = "precision, dual_covariance", "not both positive definite"
+        raise InputError(pair, found, "only such a pair has a gap")
+    return float(max(gap, 0.0))
+
+# %% ../../nbs/3_recover/05_textbook.ipynb #53df298b
+def _in_the_box(W, T, limits, tolerance):
+    "`W` clipped to the box, for only a point of it proves anything; or an error."
     outside = (np.abs(W - T) - limits).max()
-    if outside > 1e-10 * (alpha + np.abs(S).max()):
+    if outside > tolerance:
         raise InputError(
             "dual_covariance",
             f"matrix outside the box by {outside:.3g}",
             "give W with |W - S| <= alpha (and W_ii = S_ii + alpha, or S_ii when"
             " unpenalised)",
         )
-    W = np.clip(W, T - limits, T + limits)  # only a point of the box proves anything
-    gap = _primal(T, limits, precision) - log_det(W) - len(S)
-    if not np.isfinite(gap):
-        raise InputError(
-            "precision, dual_covariance",
-            "not both positive definite",
-            "only such a pair has a gap",
-        )
-    return float(max(gap, 0.0))
+    return np.clip(W, T - limits, T + limits)
 
 # %% ../../nbs/3_recover/05_textbook.ipynb #41a09bce
 def kkt_residual(
@@ -211,21 +187,12 @@ def kkt_residual(
 ) -> float:
     """Largest violation of the optimality conditions by `precision`.
 
-    With D = inverse of `precision` less T: D_ij is the limit with the sign of the entry
-    where that is not zero, and no larger than the limit where it is.
-
     Parameters
     ----------
-    S : array of shape (p, p)
-        Symmetric, may be indefinite.
-    alpha : float
-        Penalty > 0, in the units of S.
-    precision : array of shape (p, p)
-        Positive definite.
-    penalize_diagonal : bool
-        Does the penalty count the diagonal?
-    weights : array of shape (p, p)
-        Symmetric, nonnegative: what alpha is multiplied by; None for ones.
+    S, precision : array of shape (p, p)
+        Symmetric, S may be indefinite; the precision positive definite.
+    alpha, penalize_diagonal, weights
+        As for `objective`.
 
     Returns
     -------
@@ -234,7 +201,9 @@ def kkt_residual(
 
     Notes
     -----
-    Friedman et al. (2008), Eq. 2.6.
+    With D = inverse of `precision` less T: D_ij is the limit with the sign of the entry
+    where that is not zero, and no larger than the limit where it is (Friedman et al.
+    2008, Eq. 2.6).
 
     Examples
     --------
@@ -242,20 +211,14 @@ def kkt_residual(
     0.0
     """
     S, T, limits = _problem(S, alpha, penalize_diagonal, weights)
-    precision = _check_same_size(precision, "precision", len(S))
+    precision = check_same_size(precision, "precision", len(S))
     if not np.isfinite(log_det(precision)):
-        raise InputError(
-            "precision",
-            "matrix that is not positive definite",
-            "the conditions are for one that is",
-        )
+        found = "matrix that is not positive definite"
+        raise InputError("precision", found, "the conditions are for one that is")
     difference = np.linalg.inv(precision) - T
     where_zero = np.maximum(np.abs(difference) - limits, 0)
-    return float(
-        np.where(
-            precision != 0, np.abs(difference - limits * np.sign(precision)), where_zero
-        ).max()
-    )
+    elsewhere = np.abs(difference - limits * np.sign(precision))
+    return float(np.where(precision != 0, elsewhere, where_zero).max())
 
 # %% ../../nbs/3_recover/05_textbook.ipynb #ee2c1e68
 def largest_alpha(S, weights=None) -> float:
@@ -455,46 +418,67 @@ def run_textbook(
     tol: float = 1e-6,
     max_iter: int = 5000,
 ):
-    """Run an algorithm of Guo et al., as corrected, in units in which every dual point
-    has a unit diagonal.
+    """Precision, dual point, gap (nats) and iterations of an algorithm of Guo et al.
 
     Parameters
     ----------
     algorithm : str
         "admm" or "block_descent".
-    S : array of shape (p, p)
-        Symmetric, may be indefinite.
+    S, weights : array of shape (p, p)
+        Symmetric; weights as `penalty_weights` gives them.
     alpha : float
         Penalty > 0, in the units of S.
-    weights : array of shape (p, p)
-        As `penalty_weights` gives them.
     inside : array of shape (p, p)
         Positive definite and in the box.
-    precision : array of shape (p, p)
-        To start from, or None.
-    dual : array of shape (p, p)
-        In the box, to start from, definite or not; None for `inside`.
-    tol : float
-        Stop when the duality gap is at most tol * p.
-    max_iter : int
-        Iterations, or passes over all columns.
-
-    Returns
-    -------
-    precision (p, p), dual point (p, p), its gap (nats), iterations
-
-    Examples
-    --------
-    >>> S = np.array([[0.5]])
-    >>> [np.round(x, 6).tolist() for x in run_textbook("admm", S, 0.5, np.ones((1, 1)), S + 0.5)[:2]]
-    [[[1.0]], [[1.0]]]
+    precision, dual : array of shape (p, p)
+        To start from, or None; the dual point in the box, definite or not.
+    tol, max_iter : float, int
+        Stop at a gap of tol * p, or after so many iterations or passes.
     """
     T, limits = standard_form(S, alpha, weights)
     scale = np.sqrt(np.outer(np.diag(T), np.diag(T)))
     first = np.eye(len(S)) if precision is None else precision * scale
-    W, _ = _pull_inside((inside if dual is None else dual) / scale, inside / scale)
-    iterates = TEXTBOOK[algorithm](T / scale, limits / scale, first, W)
-    precision, W, gap, n_iter = _referee(
-        iterates, T / scale, limits / scale, inside / scale, tol, max_iter
-    )
+    T, limits, inside = T / scale, limits / scale, inside / scale
+    W, _ = _pull_inside(inside if dual is None else dual / scale, inside)
+    iterates = TEXTBOOK[algorithm](T, limits, first, W)
+    found = _referee(iterates, T, limits, inside, tol, max_iter)
+    precision, W, gap, n_iter = found
     return precision / scale, W * scale, gap, n_iter
+
+# %% ../../nbs/3_recover/05_textbook.ipynb #5a1e0c77
+def textbook_path(algorithm: str, S, alphas, weights, start, tol: float, max_iter: int):
+    """For every alpha a precision, a dual point and [objective, gap, iterations, 0.0].
+
+    Parameters
+    ----------
+    algorithm : str
+        "admm" or "block_descent".
+    S, weights : array of shape (p, p)
+        Symmetric; weights as `penalty_weights` gives them.
+    alphas
+        Penalties > 0, descending.
+    start : tuple
+        A precision, a dual point and their alpha to start from, or None.
+    tol, max_iter : float, int
+        As for `run_textbook`, for each alpha.
+    """
+    witness, solved = feasible_start(S, alphas[-1], weights), []
+    for alpha in alphas:
+        options = {} if start is None else _carried_over(S, alpha, weights, *start)
+        T, _ = standard_form(S, alpha, weights)
+        inside = witness + np.diag(np.diag(T - witness))
+        precision, W, gap, n_iter = run_textbook(
+            algorithm, S, alpha, weights, inside, tol=tol, max_iter=max_iter, **options
+        )
+        value = objective(S, alpha, precision, weights=weights)
+        solved.append((precision, W, [value, gap, n_iter, 0.0]))
+        start = precision, W, alpha
+    return solved
+
+# %% ../../nbs/3_recover/05_textbook.ipynb #fc8663f3
+def _carried_over(S, alpha, weights, precision, dual, old_alpha):
+    "The pair of another alpha, its dual point moved into the box of this one."
+    T, limits = standard_form(S, alpha, weights)
+    dual = T + np.clip((dual - S) / old_alpha * alpha, -limits, limits)
+    np.fill_diagonal(dual, np.diag(T))
+    return dict(precision=precision, dual=dual)
