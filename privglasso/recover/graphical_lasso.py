@@ -532,31 +532,31 @@ def graphical_lasso(
     max_iter: int = 5000,
     start: GraphicalLassoResult | None = None,
 ) -> GraphicalLassoResult:
-    """The precision matrix that minimises -log det + tr(S .) + alpha * (sum of weighted
-    absolute entries).
+    """Minimise -log det + tr(S .) + alpha * (weighted sum of absolute entries).
 
     Parameters
     ----------
-    S : array of shape (p, p)
-        Symmetric, may be indefinite.
-    alpha : float
-        Penalty > 0, in the units of S.
-    solver : str
-        Or "admm", "block_descent": Guo et al., Algorithms 2 and 1, corrected.
+    S : symmetric array of shape (p, p), may be indefinite
+    alpha : float, a penalty > 0 in the units of S
+    solver : {"descent", "admm", "block_descent"}
+        The last two are Guo et al., Algorithms 2 and 1, corrected.
     penalize_diagonal : bool
-        Does the penalty count the diagonal?
-    weights : array of shape (p, p)
-        Symmetric, nonnegative: what alpha is multiplied by; None for ones.
+    weights : array of shape (p, p), optional
+        Symmetric, nonnegative: what alpha is multiplied by.
     tol, max_iter : float, int
         Stop at a gap of tol * p, or with a warning after so many passes.
-    start : GraphicalLassoResult | None
-        An earlier result to start from.
+    start : GraphicalLassoResult, optional
 
     Notes
     -----
     Guo et al., Eq. 5. An `InfeasibleError` proves that there is no minimiser, and names
-    an alpha that works; a `ConvergenceError` says that it could not be decided. With
-    alpha=1, `weights` is a matrix of penalties.
+    an alpha that works; a `ConvergenceError` says that it could not be decided.
+
+    Examples
+    --------
+    >>> result = graphical_lasso([[1.0, 0.3], [0.3, 1.0]], alpha=0.5)
+    >>> (result.precision * 3).round(4).tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
     """
     S, alphas = check_symmetric(S), [check_positive(alpha, "alpha")]
     options = solver, penalize_diagonal, weights, tol, max_iter, start
@@ -574,7 +574,7 @@ def graphical_lasso_path(
     max_iter: int = 5000,
     start: GraphicalLassoResult | None = None,
 ) -> list[GraphicalLassoResult]:
-    """`graphical_lasso` for every alpha, each started from the one before.
+    """`graphical_lasso` for every alpha; results by descending alpha.
 
     Parameters
     ----------
@@ -587,15 +587,16 @@ def graphical_lasso_path(
     start : GraphicalLassoResult | None
         Where the largest alpha starts.
 
-    Returns
-    -------
-    list[GraphicalLassoResult]
-        By descending alpha.
-
     Notes
     -----
     Warm starts as in Friedman et al. (2008). An error names the smallest alpha. Ctrl-C
     returns the alphas that are done; a bar shows progress after two seconds.
+
+    Examples
+    --------
+    >>> path = graphical_lasso_path([[1.0, 0.3], [0.3, 1.0]], [0.1, 0.4])
+    >>> [(result.alpha, bool(result.precision[0, 1] != 0)) for result in path]
+    [(0.4, False), (0.1, True)]
     """
     S, alphas = check_symmetric(S), _check_alphas(alphas)
     options = solver, penalize_diagonal, weights, tol, max_iter, start
