@@ -1,4 +1,7 @@
-"""Slips that are easily made where promises are computed, kept and read back: each test fails under one of them."""
+"""Slips that are easily made where promises are computed, kept and read back.
+
+Each test fails under one of them.
+"""
 
 import json
 import math
@@ -48,7 +51,8 @@ def test_cells_are_rounded_to_the_nearest_step():
 
 
 def test_the_covariance_about_a_private_mean_is_unbiased_and_as_noisy_as_stated():
-    # a table far off the centre, a mean of few bits: its noise is all there is. 5.5 standard errors of 1500 releases
+    # a table far off the centre, a mean of few bits: its noise is all there is.
+    # 5.5 standard errors of 1500 releases
     X, draws = (
         np.full((50, 2), [0.3, -0.2]) + np.repeat([[0.1], [-0.1]], 25, axis=0),
         1500,
@@ -85,7 +89,7 @@ def test_the_stated_noise_counts_the_square_of_the_mean_without_the_means_own_no
     )
 
 
-def test_the_corrected_covariance_of_synthetic_rows_is_about_the_mean_they_were_drawn_with():
+def test_the_corrected_covariance_of_synthetic_rows_is_about_their_own_mean():
     release = SyntheticDataMechanism(BOUNDS, mu=2.0, rows=40).publish(
         TABLE, random_state=0
     )
@@ -116,7 +120,7 @@ def correlation(S):
 
 
 def test_the_error_of_a_correlation_is_the_delta_methods():
-    "Rows with noise in them and noise on the entries, by derivatives that are taken numerically."
+    "Rows with noise in them and noise on the entries, by numerical derivatives."
     generator, n, p, step = np.random.default_rng(0), 40, 3, 1e-6
     root, V = generator.normal(size=(p, 7)), generator.uniform(0.01, 0.1, (p, p))
     S, V = root @ root.T, V + V.T

@@ -1,4 +1,4 @@
-"""Data sets for tests: a web server of our own, a registry of our own, files of our own."""
+"""Data sets for tests: a web server, a registry and files of our own."""
 
 import hashlib
 import json
@@ -42,7 +42,7 @@ def register(monkeypatch):
 
 @pytest.fixture
 def local(tmp_path, register, monkeypatch):
-    "A function that puts small files of our own in the place of registered ones, with their own checksums."
+    "A function that puts small files of our own in the place of registered ones."
     known = json.loads(resource("data/registry.json").read_text(encoding="utf-8"))
     monkeypatch.setenv("PRIVGLASSO_DATA", str(tmp_path))
 

@@ -10,7 +10,8 @@ from privglasso.data_sets.registry import DataError
 
 
 def senate(missing=(), extra=""):
-    "Scores of three senators in the ten Congresses and one before, but for the (senator, Congress) pairs `missing`."
+    """Scores of three senators in the ten Congresses and one before, but for the
+    (senator, Congress) pairs `missing`."""
     rows = [
         f"{congress},{icpsr},{last},X,{state},{les}"
         for congress in range(92, 103)

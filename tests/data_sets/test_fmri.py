@@ -12,7 +12,7 @@ from privglasso.data_sets.registry import DataError
 
 
 def fake_nilearn(monkeypatch, failure=None):
-    "Modules that behave as the parts of nilearn that are used, with 39 regions and 5 images."
+    "Modules that behave as the used parts of nilearn, with 39 regions and 5 images."
 
     class Masker:
         def __init__(self, maps_img, standardize):
