@@ -1,8 +1,8 @@
 """What a reader of the rendered book sees of a notebook, cell by cell.
 
-A chapter as it stands in `nbs/` holds more than its reader needs: cells that only set
-the theme, directives, the source of every helper at full length. The functions here turn
-it into the notebook that Sphinx renders. They know nothing of Sphinx's run and touch no
+A chapter as it stands in `nbs/` holds more than a reader needs: cells that only set
+the theme, directives, the source of every helper at full length. These functions turn
+it into the notebook that Sphinx renders. They know nothing of the run and touch no
 file, so that they can be tested on three cells.
 """
 
