@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 WORKERS ?= 2
 PROFILE ?= full
 export SOURCE_DATE_EPOCH = 0
+# workers that share the cores: linear algebra with threads of its own would wait for itself
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 # uv where it is installed, otherwise venv and pip
 INSTALL = if command -v uv >/dev/null 2>&1; then uv pip install -q --python $(BIN)/python $(1); \
@@ -36,8 +38,8 @@ demo: $(VENV)/.core  ## publish, recover and compare; DATA=sachs for the real ce
 	$(BIN)/privglasso demo $(if $(DATA),--data $(DATA))
 
 test: $(VENV)/.dev  ## run every chapter's proofs and every test
-	$(BIN)/nbdev-test --n-workers $(WORKERS) --timing
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup
+	$(ONE_THREAD) $(BIN)/nbdev-test --n-workers $(WORKERS) --timing
+	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 docs: $(VENV)/.dev  ## build the book as a site in _docs/html
 	$(BIN)/python docs/build.py
@@ -53,7 +55,7 @@ check: $(VENV)/.dev  ## lint; layers; export, outputs and README in sync
 
 refresh: $(VENV)/.dev  ## export the package, rerun and save every chapter, make README anew
 	$(BIN)/nbdev-export
-	TQDM_DISABLE=1 $(BIN)/nbdev-test --save --n-workers $(WORKERS)
+	TQDM_DISABLE=1 $(ONE_THREAD) $(BIN)/nbdev-test --save --n-workers $(WORKERS)
 	$(BIN)/nbdev-clean
 	$(BIN)/python docs/readme.py
 
