@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
-           'column_names', 'check_table', 'check_symmetric', 'per_column']
+           'column_names', 'is_plain', 'unmasked', 'check_table', 'check_symmetric', 'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
 import numbers
+import unicodedata
 
 import numpy as np
 
@@ -152,14 +153,76 @@ def column_names(X):
         return [str(name) for name in X.columns]
     return [f"x{j}" for j in range(np.shape(X)[1])]
 
+# %% ../../nbs/9_workshop/01_validation.ipynb #c1d07a31
+_TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
+
+def is_plain(text):
+    """Whether a text holds nothing that steers a terminal: no control character, no
+    line break, nothing that changes the direction of what follows.
+
+    Parameters
+    ----------
+    text : str
+
+    Examples
+    --------
+    >>> is_plain("größe (cm)"), is_plain("a\\x1b[31m"), is_plain("a\\nb")
+    (True, False, False)
+    """
+    return not any(
+        unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+        or unicodedata.bidirectional(character) in _TURNING
+        for character in text
+    )
+
+# %% ../../nbs/9_workshop/01_validation.ipynb #c1d07a33
+def unmasked(values):
+    """An array, or a list of arrays, with masked cells as NaN; anything without a mask
+    as it is.
+
+    Parameters
+    ----------
+    values
+        Anything.
+
+    Examples
+    --------
+    >>> unmasked(np.ma.array([1, 2], mask=[False, True])).tolist()
+    [1.0, nan]
+    """
+    if isinstance(values, (list, tuple)):
+        if not any(isinstance(row, np.ma.MaskedArray) for row in values):
+            return values
+        return [unmasked(row) for row in values]
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values) or values.dtype.kind not in "biuf":
+        return values.data
+    return values.astype(np.float64).filled(np.nan)
+
+# %% ../../nbs/9_workshop/01_validation.ipynb #c1d07a32
+def _checked_names(X, name):
+    "Column names, distinct and without control characters."
+    columns = column_names(X)
+    repeated = sorted({column for column in columns if columns.count(column) > 1})
+    if repeated:
+        raise InputError(name, repeated, "column names must be distinct: rename these")
+    unsafe = [column for column in columns if not is_plain(column)]
+    if unsafe:
+        raise InputError(
+            name, unsafe, "column names hold control characters: rename these"
+        )
+    return columns
+
+# %% ../../nbs/9_workshop/01_validation.ipynb #c1d07a34
 def check_table(X, name="X", min_rows=2):
     """Check a data table and return its values and column names.
 
     Parameters
     ----------
     X : array or DataFrame of shape (n, p)
-        Finite numbers.
+        Finite numbers; a masked cell is a missing one.
     name : str
         What to call it in a message.
     min_rows : int
@@ -170,6 +233,7 @@ def check_table(X, name="X", min_rows=2):
     the values as float64 (n, p), and the p column names
 
     """
+    X = unmasked(X)
     try:
         dimensions = np.ndim(X)
     except ValueError as error:
@@ -182,10 +246,7 @@ def check_table(X, name="X", min_rows=2):
             f"array of {dimensions} dimensions",
             "give a table with rows and columns",
         )
-    columns = column_names(X)
-    repeated = sorted({column for column in columns if columns.count(column) > 1})
-    if repeated:
-        raise InputError(name, repeated, "column names must be distinct: rename these")
+    columns = _checked_names(X, name)
     values = _as_float(X, name, columns)
     n, p = values.shape
     if n < min_rows or p < 1:
@@ -238,7 +299,7 @@ def check_symmetric(S, name="S"):
 
     """
     try:
-        S = np.asarray(S)
+        S = np.asarray(unmasked(S))
     except ValueError as error:
         raise InputError(
             name, "rows of different lengths", "give a square numeric matrix"
@@ -293,7 +354,7 @@ def per_column(value, name, p):
     >>> per_column(2, "sigma", 3).tolist()
     [2.0, 2.0, 2.0]
     """
-    array = np.asarray(value, dtype=object)
+    array = np.asarray(unmasked(value), dtype=object)
     array = np.array(
         [
             check_number(entry, name, "give finite numbers")

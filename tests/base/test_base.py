@@ -9,7 +9,7 @@ import pytest
 from privglasso.base.io import write_whole
 from privglasso.base.settings import SettingsError, resource, setting
 from privglasso.base.validation import InputError, check_positive, check_probability
-from privglasso.base.validation import check_symmetric, check_table
+from privglasso.base.validation import check_symmetric, check_table, per_column
 
 # ---------------------------------------------------------------------- settings
 
@@ -164,3 +164,29 @@ def test_symmetric(S, complaint):
 def test_rounding_is_not_asymmetry():
     S = np.array([[1.0, 0.1 + 1e-17], [0.1, 1.0]])
     assert np.array_equal(check_symmetric(S), check_symmetric(S).T)
+
+
+def test_masked_cells_are_missing_cells():
+    "What lies under a mask must never be read: -999 stands for a secret here."
+    numbers = np.ma.masked_equal([[1, -999], [2, 3]], -999)
+    frames = [numbers, numbers.astype(float), list(numbers), tuple(numbers)]
+    frames += [pd.DataFrame(numbers), [[1, np.ma.masked], [2, 3]]]
+    for masked in frames:
+        with pytest.raises(InputError, match="x1|1"):
+            check_table(masked)
+    values, _ = check_table(np.ma.array([[1, 2], [3, 4]]))
+    assert type(values) is np.ndarray and values.tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(InputError, match="NaN"):
+        check_symmetric(np.ma.masked_equal([[1, -999], [-999, 1]], -999))
+    for value in (np.ma.masked, np.ma.masked_equal([1, -999], -999)):
+        with pytest.raises(InputError, match="sigma="):
+            per_column(value, "sigma", 2)
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2J", "a\nb", "a\u202eb", "a\x9b", "a\u2028"])
+def test_names_of_columns_hold_no_control_characters(name):
+    frame = pd.DataFrame({name: [1.0, 2.0], "größe (cm) – ü": [3.0, 4.0]})
+    with pytest.raises(InputError) as caught:
+        check_table(frame)
+    assert name not in str(caught.value) and caught.value.value == [name]
+    assert check_table(frame.iloc[:, 1:])[1] == ["größe (cm) – ü"]
