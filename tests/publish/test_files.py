@@ -50,9 +50,8 @@ def test_integer_and_unguaranteed_releases_survive_too(tmp_path):
     integer.without_guarantee("for a test").to_parquet(tmp_path / "r.parquet")
     back = read_release(tmp_path / "r.parquet")
     assert back.table.equals(integer.table) and isinstance(back.guarantee, NoGuarantee)
-    assert back.guarantee.hypothetical == integer.guarantee and "looking at the data" in str(
-        back
-    )
+    assert back.guarantee.hypothetical == integer.guarantee
+    assert "looking at the data" in str(back)
     assert "for a test" not in str(back)  # a file has no words of its own
 
 
@@ -260,7 +259,8 @@ def test_steps_are_powers_of_two(release, tmp_path):
         lattice["step"] = [3 * step for step in lattice["step"]]
         metadata["noise_variance"] = [9 * v for v in metadata["noise_variance"]]
 
-    rewrite(path, stretch, pa.Table.from_pandas(release.table * 3, preserve_index=False))
+    cells = pa.Table.from_pandas(release.table * 3, preserve_index=False)
+    rewrite(path, stretch, cells)
     with pytest.raises(ReleaseError, match="its mechanism"):
         read_release(path)
 

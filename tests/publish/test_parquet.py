@@ -202,11 +202,11 @@ def test_pages_carry_checksums_of_their_own(path):
 def test_a_new_file_without_its_checksum_or_with_another_is_refused(path):
     stored = pq.read_table(path)
     metadata = stored.schema.metadata
+    older = metadata[METADATA_KEY].replace(b'"format": 3', b'"format": 2')
     for seal in (
         {METADATA_KEY: metadata[METADATA_KEY]},
         metadata | {CHECKSUM_KEY: b"0" * 64},
-        metadata
-        | {METADATA_KEY: metadata[METADATA_KEY].replace(b'"format": 3', b'"format": 2')},
+        metadata | {METADATA_KEY: older},
     ):
         pq.write_table(stored.replace_schema_metadata(seal), path)
         with warnings.catch_warnings(action="error"), pytest.raises(ReleaseError):
@@ -231,7 +231,8 @@ def test_what_cannot_be_opened_or_parsed_is_a_release_error(path, tmp_path):
     metadata = stored.schema.metadata[METADATA_KEY]
     assert b'"secure": false' in metadata
     infinite = metadata.replace(b"false", b"Infinity")
-    for raw in (infinite, b"[" * 100_000, b"null", b"[]", b"{", b"\xff", b'{"format": [3]}'):
+    broken = (b"[" * 100_000, b"null", b"[]", b"{", b"\xff", b'{"format": [3]}')
+    for raw in (infinite, *broken):
         pq.write_table(stored.replace_schema_metadata({METADATA_KEY: raw}), path)
         with pytest.raises(ReleaseError):
             read_release(path)

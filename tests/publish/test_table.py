@@ -161,5 +161,7 @@ def test_nothing_is_refused_because_of_a_cells_value():
     mechanism = DiscreteGaussianMechanism((0, 10), mu=1.0)
     table = np.array([[0.5, 1.5, 2.49], [9.9, 1e300, -1e300], [5e-324, -0.0, 1 / 3]])
     rounded = np.array([[0, 2, 2], [10, 10, 0], [0, 0, 0]])
-    released, twin = (mechanism.publish(X, random_state=5).table for X in (table, rounded))
+    released, twin = (
+        mechanism.publish(X, random_state=5).table for X in (table, rounded)
+    )
     assert released.equals(twin) and (released.dtypes == np.int64).all()
