@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
-           'column_names', 'check_table', 'check_symmetric', 'per_column']
+           'column_names', 'check_table', 'is_plain', 'unmasked', 'check_symmetric', 'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
 import numbers
+import unicodedata
 
 import numpy as np
 
@@ -96,7 +97,7 @@ def check_table(X, name="X", min_rows=2):
     Parameters
     ----------
     X : array or DataFrame of shape (n, p)
-        Finite numbers.
+        Finite numbers; a masked cell is a missing one.
     name : str
         What to call it in a message.
     min_rows : int
@@ -106,6 +107,7 @@ def check_table(X, name="X", min_rows=2):
     -------
     float64 array of shape (n, p), and the p column names
     """
+    X = unmasked(X)
     columns = _distinct_columns(X, name)
     values = _as_float(X, name, columns)
     n, p = values.shape
@@ -120,9 +122,57 @@ def check_table(X, name="X", min_rows=2):
         )
     return values, columns
 
+# %% ../../nbs/9_workshop/01_validation.ipynb #adb57845
+_TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+
+
+def is_plain(text):
+    """Whether a text holds nothing that steers a terminal: no control character, no
+    line break, nothing that changes the direction of what follows.
+
+    Parameters
+    ----------
+    text : str
+
+    Examples
+    --------
+    >>> is_plain("größe (cm)"), is_plain("a\\x1b[31m"), is_plain("a\\nb")
+    (True, False, False)
+    """
+    return not any(
+        unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+        or unicodedata.bidirectional(character) in _TURNING
+        for character in text
+    )
+
+# %% ../../nbs/9_workshop/01_validation.ipynb #b6ed65fa
+def unmasked(values):
+    """An array, or a list of arrays, with masked cells as NaN; anything without a mask
+    as it is.
+
+    Parameters
+    ----------
+    values
+        Anything.
+
+    Examples
+    --------
+    >>> unmasked(np.ma.array([1, 2], mask=[False, True])).tolist()
+    [1.0, nan]
+    """
+    if isinstance(values, (list, tuple)):
+        if not any(isinstance(row, np.ma.MaskedArray) for row in values):
+            return values
+        return [unmasked(row) for row in values]
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values) or values.dtype.kind not in "biuf":
+        return values.data
+    return values.astype(np.float64).filled(np.nan)
+
 # %% ../../nbs/9_workshop/01_validation.ipynb #e340b9b9
 def _distinct_columns(X, name):
-    "The names of the columns of a table of two dimensions, all different."
+    "Names of the columns of a table: distinct, and without control characters."
     try:
         dimensions = np.ndim(X)
     except ValueError as error:
@@ -139,6 +189,10 @@ def _distinct_columns(X, name):
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
         raise InputError(name, repeated, "column names must be distinct: rename these")
+    unsafe = [column for column in columns if not is_plain(column)]
+    if unsafe:
+        remedy = "column names hold control characters: rename these"
+        raise InputError(name, unsafe, remedy)
     return columns
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #e704db08
@@ -194,7 +248,7 @@ def check_symmetric(S, name="S"):
 def _square(S, name):
     "A copy of `S` as a square matrix of finite float64 entries."
     try:
-        S = np.asarray(S)
+        S = np.asarray(unmasked(S))
     except ValueError as error:
         raise InputError(
             name, "rows of different lengths", "give a square numeric matrix"
@@ -234,7 +288,7 @@ def per_column(value, name, p):
     >>> per_column(2, "sigma", 3).tolist()
     [2.0, 2.0, 2.0]
     """
-    entries = np.atleast_1d(np.asarray(value, dtype=object)).ravel()
+    entries = np.atleast_1d(np.asarray(unmasked(value), dtype=object)).ravel()
     array = np.array(
         [check_number(entry, name, "give finite numbers") for entry in entries]
     )

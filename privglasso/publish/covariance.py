@@ -91,13 +91,18 @@ class MomentLattice:
         "(p,) data units in one step."
         return self.half_range / (self.radius - _room(len(self.center), self.ball))
 
+    @property
+    def diagonal_ratio(self) -> float:
+        "What σ² - 1/6 on the diagonal is, over that of the other entries."
+        return _diagonal_ratio(len(self.center), self.ball, self.noise)
+
     def squared_mus(self, neighbors: str) -> tuple:
         """Squares of the proved μ of second moments and mean, for `neighbors` of either
         kind."""
         p = len(self.center)
         matrix, mean = _squared_sensitivities(p, self.ball, self.noise, neighbors)
         off_diagonal, diagonal, total = self.sigma**2 - 1 / 6
-        t = diagonal / _diagonal_ratio(p, self.ball, self.noise)
+        t = diagonal / self.diagonal_ratio
         t = min(t, off_diagonal) if p > 1 else t
         return matrix * self.radius**4 / t, (
             mean * self.radius**2 / total if self.sigma[2] else 0.0

@@ -7,15 +7,17 @@ __all__ = ['read_release']
 
 # %% ../../nbs/2_publish/09_files.ipynb #f33175b9
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ..base.validation import check_integer
+from ..base.validation import check_integer, is_plain
 from .covariance import CovarianceRelease, LocalRelease, MomentLattice
 from .lattice import LATTICE_FIELDS, Lattice
-from .parquet import ReleaseError, stored_release
+from .parquet import COMMON_FIELDS, MECHANISMS, ReleaseError
+from .parquet import stored_release
 from .synthetic import SyntheticRelease
 from .table import TableRelease
 
@@ -33,15 +35,23 @@ def _require(holds, complaint):
 def _flag(stated):
     "A yes or no of the file; a word that only looks like one is damage."
     if not isinstance(stated, bool):
-        raise TypeError(f"{stated!r} is neither true nor false")
+        raise TypeError("neither true nor false")
     return stated
 
 
-def _agree(stated, computed):
-    "Whether two arrays are the same up to rounding."
-    stated = np.asarray(stated, dtype=float)
-    return stated.shape == computed.shape and np.allclose(
-        stated, computed, rtol=1e-9, atol=0
+def _numbers(stated, kind=float):
+    "Numbers of the file as an array; text, and fractions for integers, are damage."
+    array = np.array(stated)
+    if array.dtype.kind not in ("i" if kind is np.int64 else "if"):
+        raise TypeError("not numbers of the right kind")
+    return array.astype(kind)
+
+
+def _agree(stated, computed, digits=9):
+    "Whether numbers of the file are what was computed, up to rounding."
+    stated = _numbers(stated)
+    return stated.shape == np.shape(computed) and np.allclose(
+        stated, computed, rtol=10.0**-digits, atol=0
     )
 
 # %% ../../nbs/2_publish/09_files.ipynb #c5e4b792
@@ -53,7 +63,7 @@ def _table_release(metadata, table):
     kinds = (float, float, np.int64, np.int64)
     lattice = Lattice(
         **{
-            field: np.array(metadata["lattice"][field], dtype=kind)
+            field: _numbers(metadata["lattice"][field], kind)
             for field, kind in zip(LATTICE_FIELDS, kinds, strict=True)
         }
     )
@@ -75,6 +85,10 @@ def _table_release(metadata, table):
         ((counts >= lattice.low - reach) & (counts <= lattice.high + reach)).all(),
         "cells lie farther outside the bounds than noise reaches",
     )
+    _require(
+        _made_by(metadata["mechanism"], table, lattice),
+        "cells or steps are not those of its mechanism",
+    )
     guarantee = lattice.guarantee(metadata["neighbors"])
     return TableRelease(
         table, lattice, guarantee, _flag(metadata["secure"]), metadata["mechanism"]
@@ -88,12 +102,20 @@ def _on_lattice(table, lattice):
     counts = table.to_numpy(dtype=float) / lattice.step
     return bool(np.isfinite(counts).all() and (counts == np.rint(counts)).all())
 
+
+def _made_by(mechanism, table, lattice):
+    "Whether the mechanism of that name makes such cells, on such a lattice."
+    if mechanism == "DiscreteGaussianMechanism":
+        return (table.dtypes == np.int64).all() and (lattice.step == 1).all()
+    powers_of_two = (np.frexp(lattice.step)[0] == 0.5).all()
+    return (table.dtypes == np.float64).all() and powers_of_two
+
 # %% ../../nbs/2_publish/09_files.ipynb #8243572c
 def _covariance_release(metadata, table, kind=CovarianceRelease, draws=1):
     "The `CovarianceRelease` that a file holds, its noise a sum of so many draws."
     lattice = _moment_lattice(metadata)
     second, total = table.to_numpy(), metadata["total"]
-    total = None if total is None else np.array(total, dtype=np.int64)
+    total = None if total is None else _numbers(total, np.int64)
     _check_moment_lattice(lattice, len(table.columns), total)
     _check_moments(second, total, lattice, _NOISE_REACH * math.sqrt(draws))
     guarantee = lattice.guarantee(metadata["neighbors"])
@@ -126,8 +148,7 @@ def _moment_lattice(metadata):
     "The public settings of a covariance."
     settings = metadata["lattice"]
     arrays = {
-        name: np.array(settings[name], dtype=float)
-        for name in ("center", "half_range", "sigma")
+        name: _numbers(settings[name]) for name in ("center", "half_range", "sigma")
     }
     n, radius = check_integer(metadata["n"], "n", 2), check_integer(
         settings["radius"], "radius", 1
@@ -164,10 +185,24 @@ def _check_moment_lattice(lattice, p, total):
         lattice.n * lattice.radius**2 <= 2**52,
         f"the lattice is too fine for {lattice.n} rows",
     )
-    _require((lattice.sigma[:2] ** 2 > 2 / 3).all(), "the lattice has no noise")
+    _check_moment_noise(*lattice.sigma, lattice.diagonal_ratio, total)
+
+# %% ../../nbs/2_publish/09_files.ipynb #789cbbee
+def _check_moment_noise(off_diagonal, diagonal, mean, ratio, total):
+    "`_Contradiction` if these noise parameters are not those that a mechanism draws."
+    least = math.sqrt(2 / 3)  # the bound on mu is proved above
     _require(
-        (total is None) == (lattice.sigma[2] == 0)
-        and (total is None or lattice.sigma[2] ** 2 > 2 / 3),
+        off_diagonal > least and diagonal > least,
+        "the lattice has no noise, or less than none",
+    )
+    _require(
+        math.isclose(
+            diagonal**2 - 1 / 6, ratio * (off_diagonal**2 - 1 / 6), rel_tol=1e-12
+        ),
+        "the lattice's noise on the diagonal does not fit that beside it",
+    )
+    _require(
+        mean == 0 if total is None else mean > least,
         "the lattice's noise on the total does not fit the total",
     )
 
@@ -203,7 +238,7 @@ _IMPROBABLE = 50  # an honest file is refused with probability 2 e^-50
 def _synthetic_release(metadata, table):
     "The `SyntheticRelease` that a file holds."
     moments = metadata["moments"]
-    second = np.array(moments["second_moment"], dtype=np.int64)
+    second = _numbers(moments["second_moment"], np.int64)
     private = _covariance_release(
         metadata | moments, pd.DataFrame(second, columns=table.columns)
     )
@@ -239,6 +274,42 @@ _KINDS = {
     "synthetic": _synthetic_release,
 }
 
+
+# what a file states beside `COMMON_FIELDS`, and how its lattice is described
+_FIELDS = {
+    "table": {"lattice"},
+    "covariance": {"lattice", "total"},
+    "local": {"lattice", "total"},
+    "synthetic": {"moments"},
+}
+_MOMENT_FIELDS = {"n", "second_moment", "lattice", "total"}
+_MOMENT_LATTICE_FIELDS = {"center", "half_range", "sigma", "ball", "noise", "radius"}
+
+# %% ../../nbs/2_publish/09_files.ipynb #ba9278c9
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*((a|b|rc|\.post|\.dev)[0-9]+)*")
+
+
+_OWN_WORD = "its publisher fixed the noise by looking at the data"
+
+
+def _check_words(metadata):
+    "`_Contradiction` if a file holds a word that no release needs."
+    kind = metadata["kind"]
+    _require(kind in tuple(_KINDS), "its kind is unknown")
+    _require(metadata.keys() == COMMON_FIELDS | _FIELDS[kind], "fields of no release")
+    moments = metadata.get("moments", metadata)
+    _require(
+        moments is metadata or moments.keys() == _MOMENT_FIELDS, "fields of no moments"
+    )
+    described = LATTICE_FIELDS if kind == "table" else _MOMENT_LATTICE_FIELDS
+    _require(moments["lattice"].keys() == set(described), "fields of no lattice")
+    _require(metadata["mechanism"] in MECHANISMS[kind], "its mechanism is unknown")
+    _require(_VERSION.fullmatch(metadata["version"]), "its version is not one")
+    _require(metadata["neighbors"] in ("cell", "record"), "its neighbors are unknown")
+    _require(
+        all(map(is_plain, metadata["columns"])), "control characters in a column's name"
+    )
+
 # %% ../../nbs/2_publish/09_files.ipynb #99bc4a0a
 def read_release(path):
     """Read a release written by `to_parquet`, as a stranger would, and check that it
@@ -255,58 +326,57 @@ def read_release(path):
     Raises
     ------
     ReleaseError
-        If the file is not Parquet, has no metadata of ours, or its metadata contradict
-        each other or the numbers.
+        If the file is not Parquet, is not what was written, has no metadata of ours, or
+        its metadata contradict each other or the numbers.
     FileNotFoundError
         If there is no such file.
     """
     path = Path(path)
     try:
         metadata, table = stored_release(path)
-        if metadata["kind"] not in _KINDS:
-            raise ReleaseError(
-                f"{path.name}: release kind {metadata['kind']!r} is unknown: this"
-                f" version reads {', '.join(_KINDS)}"
-            )
         return _checked_release(metadata, table)
     except _Contradiction as contradiction:
         raise ReleaseError(
             f"{path.name} contradicts itself: {contradiction}"
         ) from contradiction
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, ReleaseError):
-            raise
+    except (ReleaseError, FileNotFoundError):
+        raise
+    except Exception as error:  # a file may state anything
         raise ReleaseError(
-            f"{path.name}: its metadata are damaged ({error!r}): fetch the file again"
+            f"{path.name}: its metadata are damaged ({type(error).__name__}): fetch the"
+            " file again"
         ) from error
 
 # %% ../../nbs/2_publish/09_files.ipynb #835f9fe7
 def _checked_release(metadata, table):
     "The release that a file holds, once it agrees with what the file says of it."
-    _require(
-        metadata["neighbors"] in ("cell", "record"),
-        f"neighbors={metadata['neighbors']!r}",
-    )
+    _check_words(metadata)
     _require(
         metadata["columns"] == list(table.columns),
         "the columns are not those of the table",
     )
     release = _KINDS[metadata["kind"]](metadata, table)
     _require(
-        metadata["n"] == release.n,
-        f"n={metadata['n']} but the table has {release.n} rows",
+        type(metadata["n"]) is int and metadata["n"] == release.n,
+        f"n is not the table's number of rows, {release.n}",
     )
     _require(
-        math.isclose(release.guarantee.mu, metadata["mu"], rel_tol=1e-9),
-        f"mu={metadata['mu']} is not what this noise guarantees",
+        _agree(metadata["mu"], release.guarantee.mu, digits=12),
+        f"mu is not what this noise guarantees, {release.guarantee.mu:.6g}",
     )
     _require(
         _agree(metadata["noise_variance"], release.noise_variance),
         "noise_variance is not that of the lattice's noise",
     )
-    reason = metadata["no_guarantee"]
-    _require(
-        reason is None or metadata["kind"] == "table",
-        "only tables are made without a guarantee",
-    )
-    return release if reason is None else release.without_guarantee(reason)
+    return _with_promise(metadata, release)
+
+# %% ../../nbs/2_publish/09_files.ipynb #835f9fe8
+def _with_promise(metadata, release):
+    "The release, marked as promising nothing if the file says so."
+    stated = metadata["no_guarantee"]
+    if metadata["format"] < 3:  # the reason, or nothing
+        stated = stated is not None
+    if not _flag(stated):
+        return release
+    _require(metadata["kind"] == "table", "only tables are made without a guarantee")
+    return release.without_guarantee(_OWN_WORD)

@@ -8,7 +8,7 @@ __all__ = ['LocalMechanism']
 # %% ../../nbs/2_publish/04_local.ipynb #39a24d65
 import numpy as np
 
-from ..base.validation import InputError, check_table
+from ..base.validation import InputError, check_table, unmasked
 from ..privacy.sampler import bit_source
 from .covariance import CovarianceMechanism, LocalRelease
 from .covariance import check_norm_bound
@@ -85,7 +85,7 @@ class LocalMechanism(CovarianceMechanism):
         ndarray of int64, shape (p, p)
             In squared lattice steps.
         """
-        values = check_table(np.atleast_2d(np.asarray(row)), "row", min_rows=1)[0]
+        values = check_table(np.atleast_2d(unmasked(row)), "row", min_rows=1)[0]
         if len(values) > 1:
             raise InputError("row", values.shape, "give the values of one user")
         return self._noisy_moments(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.validation import InputError, check_integer, check_symmetric
-from ..base.validation import check_table
+from ..base.validation import check_table, unmasked
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #051bc9a8
 class CovarianceError(ValueError):
@@ -30,7 +30,7 @@ def _centred(table, location):
     values, columns = check_table(table, "table", min_rows=2 if location is None else 1)
     if location is None:
         return values - values.mean(axis=0), columns
-    location = np.asarray(location)
+    location = np.asarray(unmasked(location))
     if (
         location.dtype.kind not in "biuf"
         or location.ndim > 1
@@ -85,7 +85,7 @@ def check_noise_variance(noise_variance, columns):
     -------
     ndarray of shape (p,)
     """
-    variance, p = np.asarray(noise_variance), len(columns)
+    variance, p = np.asarray(unmasked(noise_variance)), len(columns)
     if variance.dtype.kind not in "iuf" or variance.shape not in ((), (p,)):
         raise InputError(
             "noise_variance",

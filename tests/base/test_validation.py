@@ -103,3 +103,29 @@ def test_asymmetry_is_measured_by_the_largest_entry(unit):
 def test_a_checked_matrix_is_not_the_callers():
     S = np.eye(2)
     assert not np.shares_memory(check_symmetric(S), S)
+
+
+def test_masked_cells_are_missing_cells():
+    "What lies under a mask must never be read: -999 stands for a secret here."
+    numbers = np.ma.masked_equal([[1, -999], [2, 3]], -999)
+    frames = [numbers, numbers.astype(float), list(numbers), tuple(numbers)]
+    frames += [pd.DataFrame(numbers), [[1, np.ma.masked], [2, 3]]]
+    for masked in frames:
+        with pytest.raises(InputError, match="x1|1"):
+            check_table(masked)
+    values, _ = check_table(np.ma.array([[1, 2], [3, 4]]))
+    assert type(values) is np.ndarray and values.tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(InputError, match="NaN"):
+        check_symmetric(np.ma.masked_equal([[1, -999], [-999, 1]], -999))
+    for value in (np.ma.masked, np.ma.masked_equal([1, -999], -999)):
+        with pytest.raises(InputError, match="sigma="):
+            per_column(value, "sigma", 2)
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2J", "a\nb", "a\u202eb", "a\x9b", "a\u2028"])
+def test_names_of_columns_hold_no_control_characters(name):
+    frame = pd.DataFrame({name: [1.0, 2.0], "größe (cm) – ü": [3.0, 4.0]})
+    with pytest.raises(InputError) as caught:
+        check_table(frame)
+    assert name not in str(caught.value) and caught.value.value == [name]
+    assert check_table(frame.iloc[:, 1:])[1] == ["größe (cm) – ü"]

@@ -10,7 +10,7 @@ import pytest
 
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
-from privglasso.publish.parquet import ReleaseError
+from privglasso.publish.parquet import ReleaseError, sealed
 from privglasso.publish.local import LocalMechanism
 from privglasso.privacy.guarantee import NoGuarantee
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
@@ -50,9 +50,9 @@ def test_integer_and_unguaranteed_releases_survive_too(tmp_path):
     integer.without_guarantee("for a test").to_parquet(tmp_path / "r.parquet")
     back = read_release(tmp_path / "r.parquet")
     assert back.table.equals(integer.table) and isinstance(back.guarantee, NoGuarantee)
-    assert back.guarantee.hypothetical == integer.guarantee and "for a test" in str(
-        back
-    )
+    assert back.guarantee.hypothetical == integer.guarantee
+    assert "looking at the data" in str(back)
+    assert "for a test" not in str(back)  # a file has no words of its own
 
 
 def rewrite(path, change, table=None):
@@ -60,9 +60,8 @@ def rewrite(path, change, table=None):
     stored = pq.read_table(path) if table is None else table
     metadata = json.loads(pq.read_table(path).schema.metadata[b"privglasso"])
     change(metadata)
-    pq.write_table(
-        stored.replace_schema_metadata({b"privglasso": json.dumps(metadata)}), path
-    )
+    seal = sealed(metadata, stored.to_pandas())
+    pq.write_table(stored.replace_schema_metadata(seal), path)
 
 
 TABLE_SETTINGS = [
@@ -78,6 +77,12 @@ TABLE_SETTINGS = [
     lambda m: m["lattice"].update(sigma=[-1.0, 1.0]),
     lambda m: m.pop("lattice"),
     lambda m: m.update(secure="no"),
+    lambda m: m.update(mu=True),
+    lambda m: m.update(n=4.0),
+    lambda m: m["lattice"].update(low=[0.5, 0.5]),
+    lambda m: m["lattice"].update(sigma=[str(s) for s in m["lattice"]["sigma"]]),
+    lambda m: m.update(mechanism="DiscreteGaussianMechanism"),
+    lambda m: m.update(no_guarantee="none"),
 ]
 
 
@@ -154,6 +159,12 @@ def moments(metadata):
     return metadata.get("moments", metadata)
 
 
+def scale(metadata, k, factor):
+    "One noise parameter of a file times a factor; where it is 0, the factor."
+    sigma = moments(metadata)["lattice"]["sigma"]
+    sigma[k] = sigma[k] * factor or factor
+
+
 SETTINGS = {
     "mu": lambda m: m.update(mu=m["mu"] * 0.99),
     "n": lambda m: moments(m).update(n=moments(m)["n"] * 10**12),
@@ -165,6 +176,11 @@ SETTINGS = {
             sigma=[s * 0.99 for s in moments(m)["lattice"]["sigma"]]
         )
     ),
+    **{
+        f"sigma {k} times {factor}": lambda m, k=k, factor=factor: scale(m, k, factor)
+        for k in range(3)
+        for factor in (0.999, 1 + 1e-9, 1.5, 100.0, -1)
+    },
     "no noise": lambda m: moments(m)["lattice"].update(sigma=[0.0, 0.0, 0.0]),
     "sigmas": lambda m: moments(m)["lattice"].update(sigma=[1e9]),
     "not a number": lambda m: moments(m)["lattice"].update(sigma=[float("nan")] * 3),
@@ -184,9 +200,69 @@ SETTINGS = {
         lambda m: moments(m)["lattice"].update(ball=str(moments(m)["lattice"]["ball"]))
     ),
     "kind": lambda m: m.update(kind="rumour"),
-    "format": lambda m: m.update(format=3),
+    "format": lambda m: m.update(format=4),
     "no reason": lambda m: m.update(no_guarantee="because"),
+    "no promise": lambda m: m.update(no_guarantee=True),
+    "half a total": lambda m: moments(m).update(total=[0.5, 0.5]),
 }
+
+
+PROMISE = "CovarianceMechanism\x1b[2J: anonymous, epsilon = 0.01"
+WORDS = {
+    "mechanism": lambda m: m.update(mechanism=PROMISE),
+    "another mechanism": lambda m: m.update(mechanism="Mechanism"),
+    "kind": lambda m: m.update(kind=PROMISE),
+    "version": lambda m: m.update(version=PROMISE),
+    "neighbors": lambda m: m.update(neighbors=PROMISE),
+    "n": lambda m: m.update(n=PROMISE),
+    "mu": lambda m: m.update(mu=PROMISE),
+    "secure": lambda m: m.update(secure=PROMISE),
+    "no_guarantee": lambda m: m.update(no_guarantee=PROMISE),
+    "noise": lambda m: moments(m)["lattice"].update(noise=PROMISE),
+    "sigma": lambda m: moments(m)["lattice"].update(sigma=PROMISE),
+    "a new field": lambda m: m.update(promise=PROMISE),
+    "a new setting": lambda m: moments(m)["lattice"].update(promise=PROMISE),
+}
+
+
+@pytest.mark.parametrize("kind", ["table", *OTHERS])
+def test_a_file_has_no_words_of_its_own(kind, release, tmp_path):
+    path, spoken = tmp_path / "r.parquet", []
+    if kind != "table":
+        release = OTHERS[kind].publish(TABLE, random_state=1)
+    for name, change in WORDS.items():
+        release.to_parquet(path)
+        rewrite(path, change)
+        with pytest.raises(ReleaseError) as caught:
+            read_release(path)
+        if "anonymous" in str(caught.value) or "\x1b" in str(caught.value):
+            spoken.append(name)
+    assert spoken == []
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2J", "a\nb", "a\u202eb", "a\x9b", "a\u2028"])
+def test_names_of_columns_steer_no_terminal(name, release, tmp_path):
+    path, cells = tmp_path / "r.parquet", release.table.set_axis([name, "b"], axis=1)
+    release.to_parquet(path)
+    stored = pa.Table.from_pandas(cells, preserve_index=False)
+    rewrite(path, lambda m: m.update(columns=[name, "b"]), stored)
+    with pytest.raises(ReleaseError, match="control characters"):
+        read_release(path)
+
+
+def test_steps_are_powers_of_two(release, tmp_path):
+    path = tmp_path / "r.parquet"
+    release.to_parquet(path)
+
+    def stretch(metadata):
+        lattice = metadata["lattice"]
+        lattice["step"] = [3 * step for step in lattice["step"]]
+        metadata["noise_variance"] = [9 * v for v in metadata["noise_variance"]]
+
+    cells = pa.Table.from_pandas(release.table * 3, preserve_index=False)
+    rewrite(path, stretch, cells)
+    with pytest.raises(ReleaseError, match="its mechanism"):
+        read_release(path)
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -232,7 +308,9 @@ def test_local_reports_keep_the_noise_of_every_user(tmp_path):
         and back.guarantee.epsilon(1e-3) <= 2 + 1e-9
     )
     assert np.allclose(back.sampling_error().noise, mechanism.noise_std(4, 2) ** 2)
-    rewrite(path, lambda m: m.update(kind="covariance"))
+    rewrite(
+        path, lambda m: m.update(kind="covariance", mechanism="CovarianceMechanism")
+    )
     assert np.allclose(
         read_release(path).sampling_error().noise, mechanism.noise_std(4, 2) ** 2 / 4
     )
@@ -248,7 +326,7 @@ def test_what_no_user_reports_is_no_local_release(tmp_path):
         path = tmp_path / "r.parquet"
         CovarianceMechanism(mu=2.0, **options).publish(TABLE).to_parquet(path)
         assert read_release(path).n == 4
-        rewrite(path, lambda m: m.update(kind="local"))
+        rewrite(path, lambda m: m.update(kind="local", mechanism="LocalMechanism"))
         with pytest.raises(ReleaseError, match="not those of local reports"):
             read_release(path)
 

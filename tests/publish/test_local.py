@@ -62,7 +62,8 @@ def test_a_local_error_is_known_beforehand():
 
 
 def test_a_report_is_about_one_user_and_finite():
-    for row in [np.ones((2, 3)), [1.0, np.nan]]:
+    masked = np.ma.masked_equal([1.0, -999], -999)
+    for row in [np.ones((2, 3)), [1.0, np.nan], masked]:
         with pytest.raises(InputError, match="row="):
             LocalMechanism(1.0, mu=1.0).report(row, 5)
 

@@ -1,17 +1,21 @@
 """The container: whole or absent, of a known format, and nothing else of the table."""
 
+import collections
 import json
+import os
+import warnings
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from privglasso.base.validation import InputError
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.local import LocalMechanism
-from privglasso.publish.parquet import FORMAT, METADATA_KEY, ReleaseError
-from privglasso.publish.parquet import stored_release
+from privglasso.publish.parquet import CHECKSUM_KEY, FORMAT, METADATA_KEY, ReleaseError
+from privglasso.publish.parquet import sealed, stored_release
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 
@@ -36,12 +40,14 @@ def path(tmp_path):
 
 
 def rewrite(path, change):
-    "The file at `path` with its metadata changed by `change`."
+    "The file at `path` with its metadata changed by `change`, checksum and all."
     stored = pq.read_table(path)
     metadata = json.loads(stored.schema.metadata[METADATA_KEY])
     change(metadata)
-    metadata = {METADATA_KEY: json.dumps(metadata)}
-    pq.write_table(stored.replace_schema_metadata(metadata), path)
+    seal = sealed(metadata, stored.to_pandas())
+    if metadata["format"] in (1, 2):
+        del seal[CHECKSUM_KEY]
+    pq.write_table(stored.replace_schema_metadata(seal), path)
 
 
 @every_kind
@@ -104,6 +110,8 @@ def test_other_files_are_refused(tmp_path):
         lambda m: m.update(format=99),
         lambda m: m.update(format=0),
         lambda m: m.update(format="2"),
+        lambda m: m.update(format=True),
+        lambda m: m.update(format=3.0),
         lambda m: m.pop("secure"),
         lambda m: m.pop("noise_variance"),
     ],
@@ -114,15 +122,138 @@ def test_unknown_and_incomplete_formats_are_refused(path, change):
         stored_release(path)
 
 
-def test_a_file_of_the_first_format_is_a_table(path):
+@pytest.mark.parametrize("number", [1, 2])
+def test_old_formats_are_read_with_a_warning(path, number):
     before = read_release(path)
 
-    def first_format(metadata):
-        assert metadata.pop("kind") == "table"
-        metadata["format"] = 1
+    def older(metadata):
+        metadata.update(format=number, no_guarantee=None)
+        if number == 1:
+            assert metadata.pop("kind") == "table"
 
-    rewrite(path, first_format)
-    back = read_release(path)
+    rewrite(path, older)
+    with pytest.warns(UserWarning, match="no checksum"):
+        back = read_release(path)
     assert back.table.equals(before.table) and np.array_equal(
         back.noise_variance, before.noise_variance
     )
+
+
+# ---------------------------------------------------------------------- damage
+
+
+def state(release):
+    "Everything that a release holds and says, to the bit."
+    fields = [str(release), release.guarantee, release.columns, release.secure]
+    private = getattr(release, "covariance_release", release)
+    held = [getattr(release, "table", None), getattr(private, "second_moment", None)]
+    held += [getattr(private, "total", None), *vars(private.lattice).values()]
+    arrays = [np.asarray(array) for array in held if array is not None]
+    return fields, [(array.dtype.str, array.tobytes()) for array in arrays]
+
+
+@every_kind
+def test_a_flipped_bit_is_never_read_as_something_else(kind, tmp_path):
+    path = tmp_path / "r.parquet"
+    MECHANISMS[kind].publish(TABLE, random_state=4).to_parquet(path)
+    whole, before = path.read_bytes(), state(read_release(path))
+    generator, outcomes = np.random.default_rng(0), collections.Counter()
+    for bit in generator.choice(8 * len(whole), 300, replace=False):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << (bit % 8)
+        path.write_bytes(damaged)
+        try:
+            outcomes[state(read_release(path)) == before] += 1
+        except ReleaseError:
+            outcomes["refused"] += 1
+    assert outcomes[False] == 0 and outcomes["refused"] > 100
+
+
+def test_no_flip_in_the_metadata_turns_checks_off(path):
+    "Every bit of the keys, the checksum and the format's number."
+    whole, before = path.read_bytes(), state(read_release(path))
+    start = whole.rindex(CHECKSUM_KEY, 0, whole.index(b"ARROW:schema"))
+    places = [*range(start, start + len(CHECKSUM_KEY) + 70)]
+    start = whole.index(b'{"format": 3')
+    places += range(start - len(METADATA_KEY) - 4, start + 14)
+    for place in places:
+        for bit in range(8):
+            damaged = bytearray(whole)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            try:
+                assert state(read_release(path)) == before
+            except ReleaseError:
+                pass
+
+
+def test_pages_carry_checksums_of_their_own(path):
+    chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    start = chunk.dictionary_page_offset or chunk.data_page_offset
+    damaged = bytearray(path.read_bytes())
+    damaged[start + chunk.total_compressed_size - 1] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(OSError, match="(?i)crc"):
+        pq.ParquetFile(path, page_checksum_verification=True).read()
+    with pytest.raises(ReleaseError):
+        stored_release(path)
+
+
+def test_a_new_file_without_its_checksum_or_with_another_is_refused(path):
+    stored = pq.read_table(path)
+    metadata = stored.schema.metadata
+    older = metadata[METADATA_KEY].replace(b'"format": 3', b'"format": 2')
+    for seal in (
+        {METADATA_KEY: metadata[METADATA_KEY]},
+        metadata | {CHECKSUM_KEY: b"0" * 64},
+        metadata | {METADATA_KEY: older},
+    ):
+        pq.write_table(stored.replace_schema_metadata(seal), path)
+        with warnings.catch_warnings(action="error"), pytest.raises(ReleaseError):
+            stored_release(path)
+
+
+def test_swapped_columns_rows_and_types_are_other_numbers(path):
+    metadata, table = stored_release(path)
+    for other in (
+        table.rename(columns={"a": "b", "b": "a"}),
+        table[["b", "a"]],
+        table.iloc[::-1],
+        table.astype("float32"),
+        table.assign(a=-0.0),
+    ):
+        seals = (sealed(metadata, cells)[CHECKSUM_KEY] for cells in (table, other))
+        assert len(set(seals)) == 2
+
+
+def test_what_cannot_be_opened_or_parsed_is_a_release_error(path, tmp_path):
+    stored = pq.read_table(path)
+    metadata = stored.schema.metadata[METADATA_KEY]
+    assert b'"secure": false' in metadata
+    infinite = metadata.replace(b"false", b"Infinity")
+    broken = (b"[" * 100_000, b"null", b"[]", b"{", b"\xff", b'{"format": [3]}')
+    for raw in (infinite, *broken):
+        pq.write_table(stored.replace_schema_metadata({METADATA_KEY: raw}), path)
+        with pytest.raises(ReleaseError):
+            read_release(path)
+    with pytest.raises(ReleaseError):
+        read_release(tmp_path)
+    with pytest.raises(ReleaseError):
+        read_release(path / "inside")
+
+
+def test_the_folder_of_a_file_adds_no_column(path, tmp_path):
+    "Arrow takes such folders for a partition of a data set."
+    folder = tmp_path / "year=2020"
+    folder.mkdir()
+    os.replace(path, folder / "r.parquet")
+    assert read_release(folder / "r.parquet").columns == ["a", "b"]
+
+
+def test_a_mechanism_that_readers_cannot_check_is_not_written(tmp_path):
+    class Mine(GaussianMechanism):
+        pass
+
+    with pytest.raises(InputError, match="mechanism="):
+        Mine((0, 20), mu=1.0).publish(TABLE).to_parquet(tmp_path / "r.parquet")
+    assert not any(tmp_path.iterdir())

@@ -153,8 +153,15 @@ def test_settings_of_two_columns_for_a_table_of_three():
             GaussianMechanism(**options).publish(np.ones((5, 3)))
 
 
-def test_fractions_are_refused_by_the_integer_mechanism():
-    with pytest.raises(InputError, match="'b'"):
-        DiscreteGaussianMechanism((0, 10), mu=1.0).publish(
-            pd.DataFrame({"a": [1, 2], "b": [0.5, 1]})
-        )
+# ---------------------------------------------------------------------- refusals
+
+
+def test_nothing_is_refused_because_of_a_cells_value():
+    "Fractions are rounded to the lattice and clipped, as everything else is."
+    mechanism = DiscreteGaussianMechanism((0, 10), mu=1.0)
+    table = np.array([[0.5, 1.5, 2.49], [9.9, 1e300, -1e300], [5e-324, -0.0, 1 / 3]])
+    rounded = np.array([[0, 2, 2], [10, 10, 0], [0, 0, 0]])
+    released, twin = (
+        mechanism.publish(X, random_state=5).table for X in (table, rounded)
+    )
+    assert released.equals(twin) and (released.dtypes == np.int64).all()
