@@ -98,7 +98,9 @@ def _variances(alpha=3.0, ratio=2.0, strength=1.0):
     """The divergence of N(0, 1) from N(0, 2) as Corollary 1 has it, and by integrating
     the densities."""
     mixed = alpha * ratio + 1 - alpha
-    promised = (alpha * math.log(ratio) - math.log(mixed)) / (2 * (alpha - 1)) / strength
+    promised = (
+        (alpha * math.log(ratio) - math.log(mixed)) / (2 * (alpha - 1)) / strength
+    )
     x = np.linspace(-15, 15, 3001)
     densities = [
         np.exp(-(x**2) / (2 * v)) / math.sqrt(2 * math.pi * v) for v in (1.0, ratio)

@@ -86,12 +86,11 @@ class Claim:
         return self.check(strength=self.fails_at)
 
     def agrees(self, check: Check) -> bool:
-        """Whether the verdict is what its example says, given `check`: a FALSE statement
-        is refuted; a true one is not, but is as soon as it promises more."""
+        """Whether the verdict is what its example says, given `check`: a FALSE
+        statement is refuted; a true one is not, but is as soon as it promises more."""
         if self.verdict == "FALSE":
             return check.refuted
         return not check.refuted and self.strengthened().refuted
-
 
 # %% ../../nbs/5_papers/01_claim.ipynb #33c5bd24
 def table_of_claims(claims):
@@ -110,7 +109,9 @@ def table_of_claims(claims):
     rows = []
     for claim in claims:
         check = claim.check()
-        row = {key: getattr(claim, key) for key in ("paper", "name", "verdict", "source")}
+        row = {
+            key: getattr(claim, key) for key in ("paper", "name", "verdict", "source")
+        }
         rows.append(row | check._asdict() | {"agrees": claim.agrees(check)})
     types = {"promised": float, "true": float, "refuted": bool, "agrees": bool}
     return pd.DataFrame(rows).astype(types)

@@ -209,7 +209,9 @@ def _promise_kept(n=20, strength=1.0):
     for, against the one that a test of its runs implies."""
     epsilon = classical_limit(1 / n) * (1 - 1e-9)
     mechanism, found = _released(n, epsilon, 1 / n)
-    promised = min(classical_mu(epsilon, 1 / n), mechanism.guarantee(n, 2).mu) / strength
+    promised = (
+        min(classical_mu(epsilon, 1 / n), mechanism.guarantee(n, 2).mu) / strength
+    )
     shown = found.mu_lower
     return Check("μ at δ = 1/n, from 6000 runs", promised, shown, shown > promised)
 
@@ -253,7 +255,9 @@ def _closed_form(p=6, alpha=0.1, strength=1.0):
     indefinite matrix; another 8 would not do."""
     A = np.random.default_rng(2).standard_normal((p, p))
     values, vectors = np.linalg.eigh(A + A.T)
-    estimate = (vectors * (2 / (values + np.sqrt(values**2 + 8 * strength * alpha)))) @ vectors.T
+    estimate = (
+        vectors * (2 / (values + np.sqrt(values**2 + 8 * strength * alpha)))
+    ) @ vectors.T
     slope = float(
         np.abs(A + A.T + 2 * alpha * estimate - np.linalg.inv(estimate)).max()
     )
@@ -417,8 +421,8 @@ CLAIMS.append(
         "Section 3.2",
         "K private steps together are (Kε, Kδ)-private.",
         "TRUE",
-        "Four steps of ε = 3, δ = .001: a test of 1000 runs shows an ε between a quarter"
-        " of 12 and 12, at δ = .004.",
+        "Four steps of ε = 3, δ = .001: a test of 1000 runs shows an ε between a"
+        " quarter of 12 and 12, at δ = .004.",
         "As stated, and loose: K steps of μ are √K μ together. Ten steps of ε = 1, δ ="
         " .001 have ε = 1.8 at δ = .01, not 10.",
         _composed,

@@ -506,9 +506,7 @@ def _largest_of_normals(strength=1.0):
         for n in (1, 2, 10, 10**3, 10**6)
     ]
     largest, most = float(max(ratios)), 1 / strength
-    return Check(
-        "E max |x| over σ√(2 log 2n), largest", most, largest, largest > most
-    )
+    return Check("E max |x| over σ√(2 log 2n), largest", most, largest, largest > most)
 
 
 def _zeroed_row(strength=1.0):
@@ -574,8 +572,8 @@ CLAIMS.append(
         "Section 4.1, before Eq. (8)",
         "‖N‖₂ = O(√p σ₁).",
         "TRUE",
-        "The mean largest eigenvalue is below 2 σ₁√p, and near it for p = 160; so is that"
-        " of −N, whose law is the same.",
+        "The mean largest eigenvalue is below 2 σ₁√p, and near it for p = 160; so is"
+        " that of −N, whose law is the same.",
         "As printed, with constant 2 for the mean.",
         _noise_norm,
     )
@@ -586,7 +584,9 @@ def _entries_of_noise(strength=1.0):
     """Bound on the probability that any entry exceeds 4σ₁√log p, over 2p⁻⁶: the
     largest, for p = 2 to 10 000. A larger exponent than 6 would not do."""
     p = np.arange(2.0, 10_001)
-    share = float((p**2 * 2 * ndtr(-4 * np.sqrt(np.log(p))) / (2 * p ** (-6 * strength))).max())
+    share = float(
+        (p**2 * 2 * ndtr(-4 * np.sqrt(np.log(p))) / (2 * p ** (-6 * strength))).max()
+    )
     return Check("P(an entry > 4σ₁√log p) over 2p⁻⁶, largest", 1.0, share, share > 1)
 
 
