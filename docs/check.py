@@ -1,4 +1,4 @@
-"""What a rendered book must be: links lead somewhere, nothing is remote, images have words.
+"""What a rendered book must be: no dead links, nothing remote, words for every image.
 
 `python docs/check.py` looks at _docs/html and exits with 1 if there are faults.
 """

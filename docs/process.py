@@ -1,8 +1,9 @@
 """What a reader of the rendered book sees of a notebook, cell by cell.
 
-A chapter as it stands in `nbs/` holds more than its reader needs: cells that only set the theme, directives, the
-source of every helper at full length. The functions here turn it into the notebook that Sphinx renders. They know
-nothing of Sphinx's run and touch no file, so that they can be tested on three cells.
+A chapter as it stands in `nbs/` holds more than a reader needs: cells that only set
+the theme, directives, the source of every helper at full length. These functions turn
+it into the notebook that Sphinx renders. They know nothing of the run and touch no
+file, so that they can be tested on three cells.
 """
 
 import ast
@@ -16,7 +17,10 @@ DROPPED = {"hide", "default_exp"}
 EXPORTING = {"export", "exports", "exporti"}
 # code blocks, doubled backticks and formulas hold neither names nor links
 OPAQUE = r"^ *(?P<fence>```+|~~~+).*?^ *(?P=fence) *$|``.+?``|\$\$.*?\$\$|\$[^$\n]+\$"
-LINK = r"(?P<open>!?\[(?P<text>[^\]]*)\]\()(?!\w+:|\#|/)(?P<path>[^)\s\#]+)(?P<rest>(?:\#[^)\s]*)?\))"
+LINK = (
+    r"(?P<open>!?\[(?P<text>[^\]]*)\]\()(?!\w+:|\#|/)"
+    r"(?P<path>[^)\s\#]+)(?P<rest>(?:\#[^)\s]*)?\))"
+)
 RELATIVE_LINK = re.compile(f"{OPAQUE}|{LINK}|`[^`]*`", re.DOTALL | re.MULTILINE)
 # links and headings are stepped over as well; what is left in single backticks may be a
 # name

@@ -1,7 +1,7 @@
 """README.md is nbs/index.ipynb with its outputs.
 
-`python docs/readme.py` writes it, with the figures in docs/images/; `python docs/readme.py --check` writes nothing
-and exits with 1 if it is out of date.
+`python docs/readme.py` writes it, with the figures in docs/images/; with `--check` it
+writes nothing and exits with 1 if README.md is out of date.
 """
 
 import argparse

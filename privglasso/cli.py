@@ -64,13 +64,15 @@ def friendly(command: Callable) -> Callable:
     def run(*args, **kwargs):
         try:
             return command(*args, **kwargs)
+        except typer.Exit:  # a RuntimeError, too
+            raise
         except (ValueError, RuntimeError, OSError) as error:
             typer.secho(f"privglasso: {error}", err=True, fg=typer.colors.RED)
             raise typer.Exit(2) from error
 
     return run
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #4ceb7268
 def _read_table(path):
     "A CSV or Parquet table as a DataFrame."
     import pandas as pd
@@ -113,8 +115,14 @@ _Delta = Annotated[
 _Mu = Annotated[
     float | None, typer.Option(help="budget μ of Gaussian differential privacy")
 ]
+_Spread = Annotated[
+    float, typer.Option(help="a column's standard deviation / range of its bounds")
+]
+_Find = Annotated[
+    float | None, typer.Option(help="a partial correlation that shall be found")
+]
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #78cb31d1
 def _plan_table(n, p, epsilon, delta, spread, neighbors):
     "The plan of every mechanism, and the callables that make them."
     from functools import partial
@@ -146,6 +154,15 @@ def _answers(kinds, n, p, find, epsilon, spread, delta):
     }
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dbafaf29
+_SHOWN = {
+    "mu": "μ",
+    "noise_std": "noise sd / range",
+    "correlation_error": "error of a correlation",
+    "effective_n": "worth raw records",
+    "smallest_partial_correlation": "finds partial correlations from",
+}
+
+
 @app.command()
 @friendly
 def plan(
@@ -156,12 +173,8 @@ def plan(
         float | None, typer.Option(help="probability δ; 1/n² if absent")
     ] = None,
     neighbors: _Neighbors = Neighbors.record,
-    spread: Annotated[
-        float, typer.Option(help="a column's standard deviation / range of its bounds")
-    ] = 0.125,
-    find: Annotated[
-        float | None, typer.Option(help="a partial correlation that shall be found")
-    ] = None,
+    spread: _Spread = 0.125,
+    find: _Find = None,
 ):
     """Say what each mechanism's release could tell, before any data is seen.
 
@@ -170,33 +183,13 @@ def plan(
     cases."""
     from privglasso.base.validation import check_integer
 
-    chosen = check_integer(n, "n", 2) ** -2.0 if delta is None else delta
-    table, kinds = _plan_table(n, p, epsilon, chosen, spread, neighbors.value)
-    shown = table[
-        [
-            "mu",
-            "noise_std",
-            "correlation_error",
-            "effective_n",
-            "smallest_partial_correlation",
-        ]
-    ]
-    shown = shown.set_axis(
-        [
-            "μ",
-            "noise sd / range",
-            "error of a correlation",
-            "worth raw records",
-            "finds partial correlations from",
-        ],
-        axis=1,
-    )
+    delta = check_integer(n, "n", 2) ** -2.0 if delta is None else delta
+    table, kinds = _plan_table(n, p, epsilon, delta, spread, neighbors.value)
+    shown = table[list(_SHOWN)].rename(columns=_SHOWN)
     if find is not None:
         shown = shown.assign(**_answers(kinds, n, p, find, epsilon, spread, delta))
-    typer.echo(
-        f"{n} records, {p} columns, one {neighbors.value} hidden, ε = {epsilon:g} at δ"
-        f" = {chosen:.2g}\n"
-    )
+    heading = f"{n} records, {p} columns, one {neighbors.value} hidden"
+    typer.echo(f"{heading}, ε = {epsilon:g} at δ = {delta:.2g}\n")
     typer.echo(shown.T.to_string(float_format="{:.3g}".format))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #7425c531
@@ -228,7 +221,7 @@ _Budget = Annotated[
     Path | None, typer.Option(help="budget file to spend from; see privglasso budget")
 ]
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #f7a5147d
 def _make(kind, integers, bounds, budget):
     "The mechanism that the words of the command line describe."
     import privglasso as pg
@@ -325,7 +318,7 @@ def budget_new(
     )
     typer.echo(f"{file.name}: {Budget.create(file, limit)}")
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #4e621f37
 @budget.command("show")
 @friendly
 def budget_show(file: _BudgetFile):
@@ -366,7 +359,7 @@ def _noise_table(published):
         index=published.columns,
     )
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #6cdb4811
 @app.command()
 @friendly
 def inspect(
@@ -405,7 +398,7 @@ def _estimator(rule, alpha):
         Rule.simultaneous: selection.PrivateGraphicalLassoSimultaneous,
     }[rule]()
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #afe75f6f
 @app.command()
 @friendly
 def recover(
@@ -453,7 +446,7 @@ def _worst_pair(kind, neighbors, p):
         Y[0] = -1 if kind is Mechanism.table else 0
     return X, Y
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #f6c93d88
 @app.command()
 @friendly
 def audit(
@@ -492,7 +485,7 @@ def claims(
     as_json: Annotated[bool, typer.Option("--json", help="for machines")] = False,
 ):
     """The papers' privacy claims, each with its verdict and both sides of one example,
-    computed now."""
+    computed now. Ends with code 1 if a verdict and its example disagree."""
     import json
 
     from privglasso.papers.registry import claims_table
@@ -504,11 +497,14 @@ def claims(
         ).to_dict("records")
         typer.echo(json.dumps(rows, ensure_ascii=False, indent=1, default=bool))
     else:
+        shown = table.drop(columns="source")
+        typer.echo(shown.to_string(index=False, float_format="{:.4g}".format))
+    wrong = table[table.refuted != (table.verdict == "FALSE")]
+    if len(wrong):
         typer.echo(
-            table.drop(columns="source").to_string(
-                index=False, float_format="{:.4g}".format
-            )
+            f"verdict and example disagree: {', '.join(wrong['name'])}", err=True
         )
+        raise typer.Exit(1)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #8064bf90
 @app.command()
@@ -535,7 +531,7 @@ def demo(
     for name in names:
         run_demo(name, folder, echo=typer.echo)
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #a464e1c4
 @app.command()
 @friendly
 def reproduce(

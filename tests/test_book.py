@@ -1,4 +1,4 @@
-"""The book as a book: notebooks, modules and README agree, and chapters keep their form."""
+"""Notebooks, modules and README agree, and chapters keep their form."""
 
 import ast
 import os

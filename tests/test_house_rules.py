@@ -1,5 +1,5 @@
-"""Rules of the house: public names are documented, their examples run, and data and noise
-never share a stream of random numbers."""
+"""Public names are documented, their examples run, and data and noise never share a
+stream of random numbers."""
 
 import doctest
 import importlib

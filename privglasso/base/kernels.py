@@ -22,44 +22,29 @@ def source_hash(folder: Path) -> str:
     Parameters
     ----------
     folder : Path
-        The folder whose Python files count.
+        Its subfolders count as well.
 
     Returns
     -------
     str
         16 hexadecimal digits.
     """
+    folder = Path(folder)
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(Path(folder).rglob("*.py")):
-        digest.update(
-            path.relative_to(folder).as_posix().encode()
-            + b"\0"
-            + path.read_bytes()
-            + b"\0"
-        )
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).as_posix().encode()
+        digest.update(name + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 
 # %% ../../nbs/9_workshop/04_kernels.ipynb #f1c8b4e9
 @cache
 def cache_folder() -> Path:
-    """Where this version's compiled kernels are kept: under NUMBA_CACHE_DIR, else the
-    user's cache folder.
-
-    Returns
-    -------
-    Path
-        a folder that belongs to exactly this version of the source.
-    """
-    base = (
-        os.environ.get("NUMBA_CACHE_DIR")
-        or os.environ.get("XDG_CACHE_HOME")
-        or Path.home() / ".cache"
-    )
-    return (
-        Path(base)
-        / "privglasso-kernels"
-        / source_hash(Path(privglasso.__file__).parent)
-    )
+    """The folder of exactly this source's compiled kernels: under NUMBA_CACHE_DIR, else
+    in the user's cache."""
+    named = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    base = Path(named or Path.home() / ".cache")
+    source = Path(privglasso.__file__).parent
+    return base / "privglasso-kernels" / source_hash(source)
 
 # %% ../../nbs/9_workshop/04_kernels.ipynb #d399c9ae
 def kernel(function):

@@ -9,13 +9,7 @@ __all__ = ['COLORS', 'EDGE_STYLES', 'DASHES', 'use_theme', 'plot_precision', 'gr
 # %% ../../nbs/9_workshop/06_plots.ipynb #4fadf750
 import re
 
-import networkx as nx
 import numpy as np
-import seaborn as sns
-from matplotlib import pyplot as plt
-from matplotlib.collections import LineCollection
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.lines import Line2D
 from scipy.sparse.csgraph import shortest_path
 from scipy.special import ndtr
 
@@ -40,6 +34,29 @@ COLORS = {
     "chance": "#b8b8b8",  # what guessing achieves
 }
 
+# %% ../../nbs/9_workshop/06_plots.ipynb #5b7e5c82
+_LOOK = {
+    "figure.figsize": (6.4, 3.6),
+    "figure.dpi": 144,
+    "figure.constrained_layout.use": True,
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.labelsize": 10,
+    "legend.fontsize": 9,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.title_fontsize": 9,
+    "grid.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#666666",
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4,
+    "font.sans-serif": ["Arial", "DejaVu Sans", "sans-serif"],
+    "svg.hashsalt": "privglasso",
+    "svg.fonttype": "none",
+}
+
 # %% ../../nbs/9_workshop/06_plots.ipynb #728479d0
 def use_theme():
     """Set the book's one look: seaborn's white grid, colour-blind palette, reproducible
@@ -50,50 +67,44 @@ def use_theme():
 
     Examples
     --------
+    >>> from matplotlib import rcParams
     >>> use_theme()
-    >>> plt.rcParams["svg.hashsalt"]
+    >>> rcParams["svg.hashsalt"]
     'privglasso'
     """
-    sns.set_theme(
-        context="notebook",
-        style="whitegrid",
-        palette="colorblind",
-        rc={
-            "figure.figsize": (6.4, 3.6),
-            "figure.dpi": 144,
-            "figure.constrained_layout.use": True,
-            "font.size": 10,
-            "axes.titlesize": 11,
-            "axes.labelsize": 10,
-            "legend.fontsize": 9,
-            "xtick.labelsize": 9,
-            "ytick.labelsize": 9,
-            "legend.title_fontsize": 9,
-            "grid.linewidth": 0.6,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.edgecolor": "#666666",
-            "lines.linewidth": 1.6,
-            "lines.markersize": 4,
-            "font.sans-serif": ["Arial", "DejaVu Sans", "sans-serif"],
-            "svg.hashsalt": "privglasso",
-            "svg.fonttype": "none",
-        },
-    )
+    import seaborn as sns
+
+    sns.set_theme("notebook", "whitegrid", "colorblind", rc=_LOOK)
     shell = _ipython()
     if shell is not None:
-        # comes with IPython
-        from matplotlib_inline.backend_inline import set_matplotlib_formats
+        _show_as_svg(shell)
 
-        set_matplotlib_formats("svg", metadata={"Date": None})
-        formatter = shell.display_formatter.formatters["image/svg+xml"]
-        draw = formatter.lookup_by_type(plt.Figure)
-        formatter.for_type(plt.Figure, lambda figure: _compact(draw(figure)))
+# %% ../../nbs/9_workshop/06_plots.ipynb #08e7bb8b
+def _ipython():
+    "The running notebook or IPython shell, or None."
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return None
+    return get_ipython()
+
+
+def _show_as_svg(shell):
+    "Let an IPython shell show figures as compact SVG."
+    from matplotlib.figure import Figure
+
+    # comes with IPython
+    from matplotlib_inline.backend_inline import set_matplotlib_formats
+
+    set_matplotlib_formats("svg", metadata={"Date": None})
+    formatter = shell.display_formatter.formatters["image/svg+xml"]
+    draw = formatter.lookup_by_type(Figure)
+    formatter.for_type(Figure, lambda figure: _compact(draw(figure)))
 
 
 def _compact(svg):
-    """The same picture in fewer letters, on one line, for a notebook quotes every line:
-    no hundredth of a point is seen."""
+    """The same picture in fewer letters and on one line, because a notebook quotes
+    every line; nobody sees a hundredth of a point."""
     svg = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", svg)
     svg = re.sub(
         r' (d|x|y)="[^"]*"',
@@ -107,55 +118,36 @@ def _rounded(number):
     "A matched number with two decimals."
     return f"{float(number[0]):.2f}"
 
-
-def _ipython():
-    "The running notebook or IPython shell, or None."
-    try:
-        from IPython import get_ipython
-    except ImportError:
-        return None
-    return get_ipython()
-
 # %% ../../nbs/9_workshop/06_plots.ipynb #906412ed
-_DIVERGING = LinearSegmentedColormap.from_list(
-    "diverging", ["#0b4f8a", "#7fb0dc", "#ffffff", "#f0a070", "#a83a00"], N=257
-).with_extremes(bad="#d0d0d0")
-
-
 def plot_precision(matrix, ax=None, labels=None, title=None, limit=None):
     """Draw a symmetric matrix with zero white, both signs on one scale, and the
     diagonal greyed out.
-
-    Give several heat maps the same `limit` to make them comparable.
 
     Parameters
     ----------
     matrix : array of shape (p, p)
         Symmetric array: a precision matrix or partial correlations.
-    ax : optional
-        Axes to draw on; a new figure's when None.
-    labels : optional
-        p names for rows and columns.
-    title : optional
-        What the picture shows.
-    limit : optional
-        Value at the end of the colour scale; the largest off-diagonal |entry| when
-        None.
+    ax : Axes, optional
+        Where to draw; by default on a new figure.
+    labels : sequence of p str, optional
+        Names for rows and columns.
+    title : str, optional
+    limit : float, optional
+        Value at the end of the colour scale, by default the largest off-diagonal
+        |entry|. Heat maps with the same limit can be compared.
 
     Returns
     -------
-    the Axes
-
+    Axes
     """
     matrix = check_symmetric(matrix, "matrix")
     p = len(matrix)
     labels = _check_labels(labels, p)
     off_diagonal = np.where(np.eye(p, dtype=bool), np.nan, matrix)
     limit = limit or np.abs(matrix[~np.eye(p, dtype=bool)]).max(initial=0) or 1.0
-    ax = ax if ax is not None else plt.subplots(figsize=(4.6, 3.8))[1]
-    image = ax.imshow(
-        off_diagonal, cmap=_DIVERGING, vmin=-limit, vmax=limit, interpolation="nearest"
-    )
+    ax = _axes(ax)
+    image = ax.imshow(off_diagonal, cmap=_diverging(), vmin=-limit, vmax=limit)
+    image.set_interpolation("nearest")
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
     ax.grid(False)
     ticks = range(p) if labels else []
@@ -163,6 +155,25 @@ def plot_precision(matrix, ax=None, labels=None, title=None, limit=None):
     ax.set_yticks(ticks, labels or [])
     ax.set_title(title or "")
     return ax
+
+# %% ../../nbs/9_workshop/06_plots.ipynb #479627c6
+def _axes(ax):
+    "`ax`, or the axes of a new figure."
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot as plt
+
+    return plt.subplots(figsize=(4.6, 3.8))[1]
+
+
+def _diverging():
+    "Blue for negative, white for zero, orange for positive, grey for what is masked."
+    from matplotlib.colors import LinearSegmentedColormap
+
+    hues = ["#0b4f8a", "#7fb0dc", "#ffffff", "#f0a070", "#a83a00"]
+    return LinearSegmentedColormap.from_list("diverging", hues, N=257).with_extremes(
+        bad="#d0d0d0"
+    )
 
 
 def _check_labels(labels, p):
@@ -193,7 +204,10 @@ def graph_layout(adjacency):
     Notes
     -----
     Kamada–Kawai from a circular start; nodes without a path between them count as one
-    step further apart than any connected pair."""
+    step further apart than any connected pair.
+    """
+    import networkx as nx
+
     edges = _edges(adjacency, "adjacency")
     p = len(edges)
     circle = nx.circular_layout(range(p))
@@ -205,7 +219,7 @@ def graph_layout(adjacency):
     pos = nx.kamada_kawai_layout(nx.from_numpy_array(edges), dist=distance, pos=circle)
     return _turned(np.array([pos[i] for i in range(p)]))
 
-
+# %% ../../nbs/9_workshop/06_plots.ipynb #ec3ccf91
 def _turned(pos):
     """The layout with its long side level and its first node on the left; left alone if
     about as wide as high."""
@@ -223,6 +237,18 @@ def _edges(adjacency, name):
     edges = check_symmetric(adjacency, name) != 0
     return edges & ~np.eye(len(edges), dtype=bool)
 
+
+def _true_edges(truth, edges):
+    "Boolean adjacency of `truth`, which must be of the graph's own size, or None."
+    if truth is None:
+        return None
+    true = _edges(truth, "truth")
+    if true.shape != edges.shape:
+        raise InputError(
+            "truth", true.shape, f"give a {edges.shape} adjacency, like the graph's own"
+        )
+    return true
+
 # %% ../../nbs/9_workshop/06_plots.ipynb #a5863719
 EDGE_STYLES = {"found": "solid", "missed": (0, (5, 2)), "extra": (0, (1, 1.2))}
 
@@ -235,35 +261,25 @@ def plot_graph(adjacency, truth=None, ax=None, labels=None, pos=None, title=None
     ----------
     adjacency : array of shape (p, p)
         Symmetric array, an edge where an off-diagonal entry is not zero.
-    truth : array of shape (p, p)
+    truth : array of shape (p, p), optional
         True adjacency to compare with.
-    ax : optional
-        Axes to draw on; a new figure's when None.
-    labels : optional
-        p names of the nodes.
-    pos : array of shape (p, 2)
-        Coordinates; `graph_layout` of the truth (or of the graph) when None.
-    title : optional
-        What the picture shows.
+    ax : Axes, optional
+        Where to draw; by default on a new figure.
+    labels : sequence of p str, optional
+        Names of the nodes.
+    pos : array of shape (p, 2), optional
+        Coordinates; by default `graph_layout` of the truth, or of the graph.
+    title : str, optional
 
     Returns
     -------
-    the Axes
-
+    Axes
     """
     edges = _edges(adjacency, "adjacency")
     labels = _check_labels(labels, len(edges))
-    true = None if truth is None else _edges(truth, "truth")
-    if true is not None and true.shape != edges.shape:
-        raise InputError(
-            "truth", true.shape, f"give a {edges.shape} adjacency, like the graph's own"
-        )
-    pos = (
-        graph_layout(edges if true is None else true)
-        if pos is None
-        else np.asarray(pos)
-    )
-    ax = ax if ax is not None else plt.subplots(figsize=(4.6, 3.8))[1]
+    true = _true_edges(truth, edges)
+    pos = graph_layout(edges if true is None else true) if pos is None else pos
+    pos, ax = np.asarray(pos), _axes(ax)
     if true is None:
         _draw_edges(ax, edges, pos, COLORS["truth"], "solid")
     else:
@@ -275,38 +291,31 @@ def plot_graph(adjacency, truth=None, ax=None, labels=None, pos=None, title=None
 # %% ../../nbs/9_workshop/06_plots.ipynb #a68aced1
 def _draw_edges(ax, edges, pos, color, style):
     "The edges of an adjacency as one collection of lines."
-    pairs = np.argwhere(np.triu(edges))
+    from matplotlib.collections import LineCollection
+
+    lines = pos[np.argwhere(np.triu(edges))]
     ax.add_collection(
         LineCollection(
-            pos[pairs], colors=color, linestyles=[style], linewidths=1.6, zorder=1
+            lines, colors=color, linestyles=[style], linewidths=1.6, zorder=1
         )
     )
 
 
 def _draw_comparison(ax, edges, true, pos):
     "Found, missed and extra edges, and a legend that counts them."
+    from matplotlib.lines import Line2D
+
     kinds = {"found": edges & true, "missed": true & ~edges, "extra": edges & ~true}
+    handles = []
     for kind, chosen in kinds.items():
-        _draw_edges(ax, chosen, pos, COLORS[kind], EDGE_STYLES[kind])
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=COLORS[kind],
-            ls=EDGE_STYLES[kind],
-            label=f"{kind} {chosen.sum() // 2}",
-        )
-        for kind, chosen in kinds.items()
-    ]
-    ax.legend(
-        handles=handles,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.02),
-        ncols=3,
-        frameon=False,
-    )
+        color, style = COLORS[kind], EDGE_STYLES[kind]
+        _draw_edges(ax, chosen, pos, color, style)
+        label = f"{kind} {chosen.sum() // 2}"
+        handles.append(Line2D([], [], color=color, ls=style, label=label))
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.02)}
+    ax.legend(handles=handles, ncols=3, frameon=False, **place)
 
-
+# %% ../../nbs/9_workshop/06_plots.ipynb #56a83b3c
 def _draw_nodes(ax, pos, labels):
     "Nodes as dots, or as their names in boxes."
     ax.set_aspect("equal")
@@ -335,6 +344,8 @@ DASHES = [
 
 def _curve_styles(names):
     "A (colour, dash pattern) for each name."
+    import seaborn as sns
+
     others = [name for name in names if name not in COLORS]
     violet = sns.color_palette("light:#4b2a86", len(others) + 2).as_hex()[2:]
     colors = COLORS | dict(zip(others, violet, strict=True))
@@ -344,26 +355,31 @@ def _curve_styles(names):
     ]
 
 
+def _unit_square(ax, xlabel, ylabel):
+    "Equal axes from 0 to 1 with a legend."
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    ax.set(xlabel=xlabel, ylabel=ylabel)
+    ax.legend(frameon=False)
+
+# %% ../../nbs/9_workshop/06_plots.ipynb #03b4c7b9
 def plot_roc(curves, ax=None):
     """Draw ROC curves of edge recovery over the line of guessing.
 
     Parameters
     ----------
-    curves
-        Dict: name -> (false positive rates, true positive rates), more entries are
-        ignored.
-    ax : optional
-        Axes to draw on; a new figure's when None.
+    curves : dict
+        Name -> (false positive rates, true positive rates); more entries are ignored.
+    ax : Axes, optional
+        Where to draw; by default on a new figure.
 
     Returns
     -------
-    the Axes
+    Axes
     """
-    ax = ax if ax is not None else plt.subplots(figsize=(4.6, 3.8))[1]
+    ax = _axes(ax)
     ax.plot([0, 1], [0, 1], color=COLORS["chance"], linewidth=1, label="guessing")
-    for (name, curve), (color, dashes) in zip(
-        curves.items(), _curve_styles(curves), strict=True
-    ):
+    styles = _curve_styles(curves)
+    for (name, curve), (color, dashes) in zip(curves.items(), styles, strict=True):
         ax.plot(curve[0], curve[1], color=color, linestyle=dashes, label=name)
     _unit_square(
         ax,
@@ -372,45 +388,31 @@ def plot_roc(curves, ax=None):
     )
     return ax
 
-
-def _unit_square(ax, xlabel, ylabel):
-    "Equal axes from 0 to 1 with a legend."
-    ax.set(
-        xlim=(-0.02, 1.02),
-        ylim=(-0.02, 1.02),
-        aspect="equal",
-        xlabel=xlabel,
-        ylabel=ylabel,
-    )
-    ax.legend(frameon=False)
-
 # %% ../../nbs/9_workshop/06_plots.ipynb #837c1078
 def plot_tradeoff(curves, ax=None):
     """Draw type II against type I error, with the diagonal of perfect privacy.
 
     Parameters
     ----------
-    curves
-        Dict: name -> mu of a Gaussian trade-off curve, or (type I errors, type II
-        errors).
-    ax : optional
-        Axes to draw on; a new figure's when None.
+    curves : dict
+        Name -> mu of a Gaussian trade-off curve, or (type I errors, type II errors).
+    ax : Axes, optional
+        Where to draw; by default on a new figure.
 
     Returns
     -------
-    the Axes
+    Axes
 
     Notes
     -----
     A number `mu` is drawn as G_mu (Dong, Roth and Su, 2022, equation 6).
     """
-    ax = ax if ax is not None else plt.subplots(figsize=(4.6, 3.8))[1]
+    ax = _axes(ax)
     ax.plot(
         [0, 1], [1, 0], color=COLORS["chance"], linewidth=1, label="perfect privacy"
     )
-    for (name, curve), (color, dashes) in zip(
-        curves.items(), _curve_styles(curves), strict=True
-    ):
+    styles = _curve_styles(curves)
+    for (name, curve), (color, dashes) in zip(curves.items(), styles, strict=True):
         ax.plot(*_tradeoff_points(curve), color=color, linestyle=dashes, label=name)
     _unit_square(ax, "type I error (false alarm)", "type II error (missed detection)")
     return ax

@@ -47,6 +47,22 @@ def parse_setting(text, kind):
         return [kind[0](part.strip()) for part in text.split(",")]
     return kind(text)
 
+
+def _profile(path, name):
+    "The section `name` of a settings file, with what it shares with the others."
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"), path.name)
+    except OSError as error:
+        raise SettingsError(f"{path.name}: no such settings file") from error
+    except configparser.Error as error:
+        raise SettingsError(f"{path.name} cannot be read: {error}") from error
+    if not parser.has_section(name):
+        raise SettingsError(
+            f"profile={name!r}: {path.name} has the profiles {parser.sections()}"
+        )
+    return parser[name]
+
 # %% ../../nbs/9_workshop/02_settings.ipynb #a50a2c81
 def setting(
     key: str, kind: type | list, profile: str = "quick", path: str | Path | None = None
@@ -57,30 +73,18 @@ def setting(
     ----------
     key : str
         Name of the setting, such as "correction.seeds".
-    kind : type | list
+    kind : type or list
         Int, float, str, or a list of one of them such as [float].
-    profile : str
-        "quick" or "full".
-    path : str | Path | None
-        Another settings file; the project's own when None.
+    profile : {"quick", "full"}
+    path : path-like, optional
+        Another settings file than the project's own.
 
     Returns
     -------
     the value, of the kind asked for
-
     """
     path = Path(path) if path is not None else resource("settings.ini")
-    parser = configparser.ConfigParser(interpolation=None)
-    try:
-        if not parser.read(path, encoding="utf-8"):
-            raise SettingsError(f"{path.name}: no such settings file")
-    except configparser.Error as error:
-        raise SettingsError(f"{path.name} cannot be read: {error}") from error
-    if not parser.has_section(profile):
-        raise SettingsError(
-            f"profile={profile!r}: {path.name} has the profiles {parser.sections()}"
-        )
-    text = parser.get(profile, key, fallback=None)
+    text = _profile(path, profile).get(key)
     if text is None:
         raise SettingsError(
             f"{key!r} is missing: add it to [{profile}] or [DEFAULT] of {path.name}"

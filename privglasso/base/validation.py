@@ -26,23 +26,19 @@ def check_number(value, name, remedy="give a finite number"):
 
     Parameters
     ----------
-    value
-        Anything.
-    name
+    value : object
+    name : str
         What to call it in a message.
     remedy : str
         What the message tells to do.
 
     Returns
     -------
-    the value as a float
+    float
     """
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     try:
-        number = (
-            float(value)
-            if isinstance(value, numbers.Real) and not isinstance(value, bool)
-            else math.nan
-        )
+        number = float(value) if is_number else math.nan
     except OverflowError:  # an integer too long for a float
         number = math.inf
     if not math.isfinite(number):
@@ -51,19 +47,7 @@ def check_number(value, name, remedy="give a finite number"):
 
 
 def check_positive(value, name):
-    """`value` as a float > 0, or `InputError`.
-
-    Parameters
-    ----------
-    value
-        Anything.
-    name
-        What to call it in a message.
-
-    Returns
-    -------
-    the value as a float
-    """
+    "`value` as a float > 0, or `InputError` about the argument `name`."
     value = check_number(value, name, "give a finite number greater than 0")
     if value <= 0:
         raise InputError(name, value, "give a number greater than 0")
@@ -71,19 +55,7 @@ def check_positive(value, name):
 
 
 def check_probability(value, name):
-    """`value` as a float strictly between 0 and 1, or `InputError`.
-
-    Parameters
-    ----------
-    value
-        Anything.
-    name
-        What to call it in a message.
-
-    Returns
-    -------
-    the value as a float
-    """
+    "`value` as a float strictly between 0 and 1, or `InputError` about `name`."
     value = check_number(value, name, "give a number strictly between 0 and 1")
     if not 0 < value < 1:
         raise InputError(name, value, "give a number strictly between 0 and 1")
@@ -91,42 +63,16 @@ def check_probability(value, name):
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #0a4e1846
 def check_integer(value, name, smallest):
-    """`value` as an int of at least `smallest`, or `InputError`.
-
-    Parameters
-    ----------
-    value
-        Any object.
-    name
-        What to call it in a message.
-    smallest
-        Least value that makes sense.
-
-    Returns
-    -------
-    the value as int
-    """
-    if (
-        isinstance(value, (bool, np.bool_))
-        or not isinstance(value, numbers.Integral)
-        or value < smallest
-    ):
+    "`value` as an int of at least `smallest`, or `InputError` about `name`."
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_integer or value < smallest:
         raise InputError(name, value, f"give an integer of at least {smallest}")
     return int(value)
 
 
 def check_generator(random_state):
-    """A numpy Generator made of `random_state`, or `InputError`.
-
-    Parameters
-    ----------
-    random_state
-        None, int, SeedSequence or Generator.
-
-    Returns
-    -------
-    a numpy Generator
-    """
+    """A numpy Generator made of None, an int, a SeedSequence or a Generator, or
+    `InputError`."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
@@ -138,16 +84,7 @@ def check_generator(random_state):
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #a0c106b2
 def column_names(X):
-    """Names of the columns of `X`: a DataFrame's own, otherwise x0, x1, …
-
-    Parameters
-    ----------
-    X : array or DataFrame of shape (n, p)
-
-    Returns
-    -------
-    p strings
-    """
+    "Names of the columns of `X`: a DataFrame's own, otherwise x0, x1, …"
     if hasattr(X, "columns"):
         return [str(name) for name in X.columns]
     return [f"x{j}" for j in range(np.shape(X)[1])]
@@ -167,9 +104,25 @@ def check_table(X, name="X", min_rows=2):
 
     Returns
     -------
-    the values as float64 (n, p), and the p column names
-
+    float64 array of shape (n, p), and the p column names
     """
+    columns = _distinct_columns(X, name)
+    values = _as_float(X, name, columns)
+    n, p = values.shape
+    if n < min_rows or p < 1:
+        raise InputError(name, (n, p), f"give at least {min_rows} rows and 1 column")
+    bad = ~np.isfinite(values).all(axis=0)
+    if bad.any():
+        raise InputError(
+            name,
+            [columns[j] for j in np.flatnonzero(bad)],
+            "these columns hold NaN or infinity: remove or impute those cells first",
+        )
+    return values, columns
+
+# %% ../../nbs/9_workshop/01_validation.ipynb #e340b9b9
+def _distinct_columns(X, name):
+    "The names of the columns of a table of two dimensions, all different."
     try:
         dimensions = np.ndim(X)
     except ValueError as error:
@@ -186,18 +139,7 @@ def check_table(X, name="X", min_rows=2):
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
         raise InputError(name, repeated, "column names must be distinct: rename these")
-    values = _as_float(X, name, columns)
-    n, p = values.shape
-    if n < min_rows or p < 1:
-        raise InputError(name, (n, p), f"give at least {min_rows} rows and 1 column")
-    bad = ~np.isfinite(values).all(axis=0)
-    if bad.any():
-        raise InputError(
-            name,
-            [columns[j] for j in np.flatnonzero(bad)],
-            "these columns hold NaN or infinity: remove or impute those cells first",
-        )
-    return values, columns
+    return columns
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #e704db08
 def _as_float(X, name, columns):
@@ -223,7 +165,7 @@ def _as_float(X, name, columns):
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #42788574
 def check_symmetric(S, name="S"):
-    """Check a symmetric matrix; definiteness is nobody's business here.
+    """Check a symmetric matrix, which need not be positive definite.
 
     Parameters
     ----------
@@ -234,27 +176,9 @@ def check_symmetric(S, name="S"):
     Returns
     -------
     array of shape (p, p)
-        Exactly symmetric.
-
+        Exactly symmetric, and not the caller's own.
     """
-    try:
-        S = np.asarray(S)
-    except ValueError as error:
-        raise InputError(
-            name, "rows of different lengths", "give a square numeric matrix"
-        ) from error
-    if (
-        S.ndim != 2
-        or S.shape[0] != S.shape[1]
-        or S.shape[0] == 0
-        or S.dtype.kind not in "biuf"
-    ):
-        raise InputError(
-            name, f"{S.dtype} array of shape {S.shape}", "give a square numeric matrix"
-        )
-    S = S.astype(np.float64)
-    if not np.isfinite(S).all():
-        raise InputError(name, "matrix with NaN or infinity", "give finite entries")
+    S = _square(S, name)
     if np.array_equal(S, S.T):
         return S
     gap = np.abs(S - S.T).max()
@@ -266,23 +190,40 @@ def check_symmetric(S, name="S"):
         )
     return (S + S.T) / 2
 
+# %% ../../nbs/9_workshop/01_validation.ipynb #a3e88e5f
+def _square(S, name):
+    "A copy of `S` as a square matrix of finite float64 entries."
+    try:
+        S = np.asarray(S)
+    except ValueError as error:
+        raise InputError(
+            name, "rows of different lengths", "give a square numeric matrix"
+        ) from error
+    is_square = S.ndim == 2 and S.shape[0] == S.shape[1] > 0
+    if not is_square or S.dtype.kind not in "biuf":
+        raise InputError(
+            name, f"{S.dtype} array of shape {S.shape}", "give a square numeric matrix"
+        )
+    S = S.astype(np.float64)
+    if not np.isfinite(S).all():
+        raise InputError(name, "matrix with NaN or infinity", "give finite entries")
+    return S
+
 # %% ../../nbs/9_workshop/01_validation.ipynb #0df9d836
 def per_column(value, name, p):
     """One number for all columns, or one for each.
 
     Parameters
     ----------
-    value
-        a number, or p of them.
-    name
+    value : float or sequence of p floats
+    name : str
         What to call it in a message.
-    p
+    p : int
         Number of columns.
 
     Returns
     -------
     array of shape (p,)
-        Of float.
 
     Notes
     -----
@@ -293,12 +234,9 @@ def per_column(value, name, p):
     >>> per_column(2, "sigma", 3).tolist()
     [2.0, 2.0, 2.0]
     """
-    array = np.asarray(value, dtype=object)
+    entries = np.atleast_1d(np.asarray(value, dtype=object)).ravel()
     array = np.array(
-        [
-            check_number(entry, name, "give finite numbers")
-            for entry in np.atleast_1d(array).ravel()
-        ]
+        [check_number(entry, name, "give finite numbers") for entry in entries]
     )
     if array.size not in (1, p):
         raise InputError(

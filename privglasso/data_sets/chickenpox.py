@@ -30,7 +30,7 @@ def _county_graph(borders, counties):
         )
     return graph
 
-
+# %% ../../nbs/7_data/04_chickenpox.ipynb #c1f4ce4b
 def load_chickenpox():
     """Weekly chickenpox cases in Hungary: 522 weeks from 2005 to 2014, 20 counties.
 
@@ -39,11 +39,6 @@ def load_chickenpox():
     Dataset
         Whole numbers; no public bounds. The truth joins counties with a common border
         (41 pairs).
-
-    Raises
-    ------
-    DataError
-        If a file cannot be had or has the wrong checksum, or a county has no neighbour.
 
     Notes
     -----

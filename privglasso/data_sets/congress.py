@@ -45,6 +45,33 @@ def _labels(rows, names):
         .first()
     )
 
+# %% ../../nbs/7_data/06_congress.ipynb #60a3cecc
+def _chamber(key, name, table, size, listed, unnamed):
+    """The data set of a chamber of at most `size` members, `listed` in the file, with
+    `unnamed` scores of members without a number."""
+    return registered_dataset(
+        key,
+        name=name,
+        table=table,
+        truth=None,
+        kind="continuous",
+        bounds=(np.zeros(table.shape[1]), np.full(table.shape[1], float(size))),
+        bounds_reason=(
+            f"scores are not negative and average 1 over the at most {size} members of"
+            " a Congress"
+        ),
+        description=(
+            "Legislative effectiveness scores, 93rd to 102nd Congress: the"
+            f" {table.shape[1]} members of {listed} with a score in all ten."
+            f" {unnamed} scores of members without an identifying number are left out."
+        ),
+        citation=(
+            "C. Volden, A. E. Wiseman, Legislative Effectiveness in the United States"
+            " Congress: The Lawmakers (2014) for the House, (2018) for the Senate;"
+            " Center for Effective Lawmaking"
+        ),
+    )
+
 # %% ../../nbs/7_data/06_congress.ipynb #390de475
 def load_congress(chamber="house"):
     """Legislative effectiveness of the members of Congress present from the 93rd to the
@@ -60,11 +87,6 @@ def load_congress(chamber="house"):
         10 rows; 74 columns for the House, 19 for the Senate. No truth. Bounds 0 and the
         size of the chamber.
 
-    Raises
-    ------
-    DataError
-        If the file cannot be had or has the wrong checksum.
-
     Notes
     -----
     Guo et al., section 5.3 and supplement 8.7.
@@ -74,35 +96,13 @@ def load_congress(chamber="house"):
     key, names = _CHAMBERS[chamber]
     rows = pd.read_csv(fetch_file(key))
     rows = rows[rows["congress"].isin(CONGRESSES)]
-    identified, size = (
-        rows.dropna(subset="icpsr"),
-        rows.groupby("congress").size().max(),
-    )
-    table = (
-        _complete_members(identified)
-        .rename(columns=_labels(identified, names))
-        .sort_index(axis=1)
-    )
-    return registered_dataset(
+    identified = rows.dropna(subset="icpsr")
+    members = _complete_members(identified).rename(columns=_labels(identified, names))
+    return _chamber(
         key,
-        name=chamber,
-        table=table,
-        truth=None,
-        kind="continuous",
-        bounds=(np.zeros(table.shape[1]), np.full(table.shape[1], float(size))),
-        bounds_reason=(
-            f"scores are not negative and average 1 over the at most {size} members of"
-            " a Congress"
-        ),
-        description=(
-            "Legislative effectiveness scores, 93rd to 102nd Congress: the"
-            f" {table.shape[1]} members of {identified['icpsr'].nunique()} with a score"
-            f" in all ten. {len(rows) - len(identified)} scores of members without an"
-            " identifying number are left out."
-        ),
-        citation=(
-            "C. Volden, A. E. Wiseman, Legislative Effectiveness in the United States"
-            " Congress: The Lawmakers (2014) for the House, (2018) for the Senate;"
-            " Center for Effective Lawmaking"
-        ),
+        chamber,
+        members.sort_index(axis=1),
+        size=rows.groupby("congress").size().max(),
+        listed=identified["icpsr"].nunique(),
+        unnamed=len(rows) - len(identified),
     )

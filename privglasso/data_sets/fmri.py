@@ -20,15 +20,11 @@ def load_fmri():
         No truth and no public bounds. Not the MSDL series of the paper: those are
         `load_msdl`.
 
-    Raises
-    ------
-    DataError
-        If the file cannot be had or has the wrong checksum.
-
     Notes
     -----
     The averages over white matter, ventricles and whole brain are left out: they are
-    nuisance, not regions. Rows follow each other in time and are not independent."""
+    nuisance, not regions. Rows follow each other in time and are not independent.
+    """
     table = pd.read_csv(fetch_file("fmri_rois")).drop(columns=["WM", "Vent", "Brain"])
     return registered_dataset(
         "fmri_rois",
@@ -60,26 +56,8 @@ def _nilearn():
     return nilearn
 
 
-def load_msdl():
-    """Activity of the 39 regions of the MSDL atlas in one person watching a film, by
-    nilearn.
-
-    Returns
-    -------
-    Dataset
-        One row per image, columns standardised over time. No truth and no public
-        bounds.
-
-    Raises
-    ------
-    DataError
-        If nilearn is not installed, or cannot download the atlas or the recording.
-
-    Notes
-    -----
-    Guo et al., supplement 8.6. Downloads go to nilearn's own folder, about 100
-    megabytes."""
-    nilearn = _nilearn()
+def _msdl_series(nilearn):
+    "The MSDL series of one person, by nilearn, or `DataError` if it cannot be had."
     try:
         atlas = nilearn.datasets.fetch_atlas_msdl()
         recording = nilearn.datasets.fetch_development_fmri(n_subjects=1)
@@ -94,10 +72,28 @@ def load_msdl():
             f"nilearn could not get the MSDL series ({error}): it needs a network, or"
             " its folder nilearn_data copied from a machine that has one"
         ) from error
+    return pd.DataFrame(series, columns=list(atlas.labels))
+
+# %% ../../nbs/7_data/08_fmri.ipynb #b5665d0f
+def load_msdl():
+    """Activity of the 39 regions of the MSDL atlas in one person watching a film, by
+    nilearn.
+
+    Returns
+    -------
+    Dataset
+        One row per image, columns standardised over time. No truth and no public
+        bounds.
+
+    Notes
+    -----
+    Guo et al., supplement 8.6. Downloads go to nilearn's own folder, about 100
+    megabytes.
+    """
     return registered_dataset(
         "msdl",
         name="msdl",
-        table=pd.DataFrame(series, columns=list(atlas.labels)),
+        table=_msdl_series(_nilearn()),
         truth=None,
         kind="continuous",
         bounds=None,

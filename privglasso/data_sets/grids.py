@@ -76,7 +76,7 @@ def _add_loads(pandapower, network, buses):
         pandapower.create_load(network, bus, p_mw=0.0)
     return network
 
-
+# %% ../../nbs/7_data/10_grids.ipynb #c2123e5b
 def _grid11_network(pandapower):
     "The CIGRE network with an extra load at each of the buses 1 to 11."
     return _add_loads(pandapower, pandapower.networks.create_cigre_network_mv(), 11)
@@ -108,7 +108,7 @@ def _voltages(pandapower, network, active):
         voltages[k] = network.res_bus.vm_pu.to_numpy()[1 : p + 1]
     return np.rint(voltages * 1e6).astype(np.int32)
 
-
+# %% ../../nbs/7_data/10_grids.ipynb #9ef64fe6
 def simulate_grid11(n=20_000, random_state=20260101):
     """Voltage magnitudes at 11 buses under independent random loads, by a full power
     flow.
@@ -125,20 +125,11 @@ def simulate_grid11(n=20_000, random_state=20260101):
     -------
     int32 array of shape (n, 11)
         Voltages in millionths of the nominal voltage.
-
-    Raises
-    ------
-    DataError
-        If pandapower is not installed.
     """
-    n, rng, pandapower = (
-        check_integer(n, "n", 1),
-        check_generator(random_state),
-        _pandapower(),
-    )
-    return _voltages(
-        pandapower, _grid11_network(pandapower), 0.3 * rng.standard_normal((n, 11))
-    )
+    n, rng = check_integer(n, "n", 1), check_generator(random_state)
+    pandapower = _pandapower()
+    loads = 0.3 * rng.standard_normal((n, 11))
+    return _voltages(pandapower, _grid11_network(pandapower), loads)
 
 # %% ../../nbs/7_data/10_grids.ipynb #9519469c
 def simulate_grid115(n=5_000, random_state=20260101):
@@ -157,73 +148,43 @@ def simulate_grid115(n=5_000, random_state=20260101):
     -------
     int32 array of shape (n, 115)
         Voltages in millionths of the nominal voltage.
-
-    Raises
-    ------
-    DataError
-        If pandapower is not installed.
     """
-    n, rng, pandapower = (
-        check_integer(n, "n", 1),
-        check_generator(random_state),
-        _pandapower(),
-    )
-    return _voltages(
-        pandapower, _grid115_network(pandapower), 0.002 * rng.standard_normal((n, 115))
-    )
+    n, rng = check_integer(n, "n", 1), check_generator(random_state)
+    pandapower = _pandapower()
+    loads = 0.002 * rng.standard_normal((n, 115))
+    return _voltages(pandapower, _grid115_network(pandapower), loads)
 
-# %% ../../nbs/7_data/10_grids.ipynb #ecf45770
+# %% ../../nbs/7_data/10_grids.ipynb #49ccaa5b
 def _stored(name):
     "Where the simulated grid `name` is stored."
     return resource("data/registry.json").with_name(registered(name)["file"])
 
 
-def write_grid11(path=None):
-    """Simulate the 11-bus grid anew and store it, by default where `load_grid11` reads
-    it.
-
-    Parameters
-    ----------
-    path : path-like, optional
-
-    Raises
-    ------
-    DataError
-        If pandapower is not installed.
-    """
-    voltages = simulate_grid11()
+def _write_grid(name, voltages, path):
+    "Store simulated voltages at `path`, or where the loader reads them."
     write_whole(
-        path or _stored("grid11"),
-        lambda file: np.savez_compressed(file, voltage=voltages),
+        path or _stored(name), lambda file: np.savez_compressed(file, voltage=voltages)
     )
+
+
+def write_grid11(path=None):
+    """Simulate the 11-bus grid anew and store it at `path`, by default where
+    `load_grid11` reads it."""
+    _write_grid("grid11", simulate_grid11(), path)
 
 
 def write_grid115(path=None):
-    """Simulate the 115-bus grid anew and store it, by default where `load_grid115`
-    reads it.
+    """Simulate the 115-bus grid anew and store it at `path`, by default where
+    `load_grid115` reads it."""
+    _write_grid("grid115", simulate_grid115(), path)
 
-    Parameters
-    ----------
-    path : path-like, optional
-
-    Raises
-    ------
-    DataError
-        If pandapower is not installed.
-    """
-    voltages = simulate_grid115()
-    write_whole(
-        path or _stored("grid115"),
-        lambda file: np.savez_compressed(file, voltage=voltages),
-    )
-
-# %% ../../nbs/7_data/10_grids.ipynb #3eed25e8
+# %% ../../nbs/7_data/10_grids.ipynb #76afb9d3
 def _read_grid(name, path):
     """The stored voltages of grid `name` in millionths, or `DataError` if they are not
     the registered ones."""
     remedy = (
         "reinstall privglasso, or make it again with"
-        f" privglasso.datasets.write_{name}()"
+        f" privglasso.data_sets.grids.write_{name}()"
     )
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -248,7 +209,7 @@ def _read_grid(name, path):
         )
     return voltages
 
-
+# %% ../../nbs/7_data/10_grids.ipynb #3eed25e8
 def _grid(name, lines, columns, network):
     "Dataset of the stored voltages of a grid, in per unit."
     voltages = _read_grid(name, _stored(name))
@@ -285,11 +246,6 @@ def load_grid11():
     -------
     Dataset
         Voltage magnitudes in per unit. The truth is the ten lines.
-
-    Raises
-    ------
-    DataError
-        If the stored file is missing or damaged.
     """
     return _grid(
         "grid11",
@@ -308,11 +264,6 @@ def load_grid115():
     -------
     Dataset
         Voltage magnitudes in per unit. The truth is the 114 lines.
-
-    Raises
-    ------
-    DataError
-        If the stored file is missing or damaged.
     """
     return _grid(
         "grid115",

@@ -25,16 +25,7 @@ def load_ionosphere():
     -------
     Dataset
         Real and imaginary parts, from -1 to 1. No truth. The constant column "im 1" is
-        left out.
-
-    Raises
-    ------
-    DataError
-        If the file cannot be had or has the wrong checksum.
-
-    Notes
-    -----
-    Whether each echo is a good one is told by `ionosphere_labels`.
+        left out, and so are the labels, see `ionosphere_labels`.
     """
     table = _read_ionosphere().drop(columns=["im 1", "good"]).astype(float)
     return registered_dataset(
@@ -65,11 +56,6 @@ def ionosphere_labels():
     Series of 351 bool
         True where the echo shows structure in the ionosphere (225), False where the
         signal passed through (126).
-
-    Raises
-    ------
-    DataError
-        If the file cannot be had or has the wrong checksum.
     """
     return _is_good(_read_ionosphere()["good"])
 

@@ -20,7 +20,7 @@ from ..base.validation import InputError, check_integer
 from .registry import DataError, data_cache, registered
 from .registry import registered_dataset
 
-# %% ../../nbs/7_data/09_movielens.ipynb #27696a64
+# %% ../../nbs/7_data/09_movielens.ipynb #74102d7c
 _CHOICES = {
     "first": lambda counts: counts.sort_index(),
     "most_rated": (
@@ -48,7 +48,7 @@ def _parse_1m(ratings, movies):
         genres=["|".join(sorted(text.split("|"))) for text in movies["genres"]]
     )
 
-
+# %% ../../nbs/7_data/09_movielens.ipynb #9a539a07
 def _parse_100k(ratings, movies):
     """Ratings and movies from u.data and u.item, where each genre is a column of 0 and
     1."""
@@ -69,7 +69,7 @@ def _parse_100k(ratings, movies):
 
 _FORMATS = {("ratings.dat", "movies.dat"): _parse_1m, ("u.data", "u.item"): _parse_100k}
 
-# %% ../../nbs/7_data/09_movielens.ipynb #e01ff25d
+# %% ../../nbs/7_data/09_movielens.ipynb #f6a075f8
 def _movielens_texts(path):
     """The parser that fits GroupLens' archive at `path`, and the archive's two texts
     for it."""
@@ -83,6 +83,20 @@ def _movielens_texts(path):
     raise ValueError(f"it holds neither of {[*_FORMATS]}")
 
 
+def _check_ratings(ratings, movies, path):
+    """Raise `DataError` unless each rating is 1 to 5, given once, and for a movie that
+    is listed."""
+    if not ratings["rating"].between(1, 5).all():
+        raise DataError(f"{path} holds ratings that are not 1 to 5")
+    if ratings.duplicated(["user", "movie"]).any():
+        raise DataError(f"{path} holds two ratings of one movie by one user")
+    unknown = sorted(set(ratings["movie"]) - set(movies.index))
+    if unknown or not movies.index.is_unique:
+        raise DataError(
+            f"{path} rates movies that it does not list, or lists twice: {unknown[:5]}"
+        )
+
+# %% ../../nbs/7_data/09_movielens.ipynb #83937cb1
 def _read_movielens(path):
     """Ratings (user, movie, rating) and movies (title, genres) of GroupLens' archive at
     `path`, or `DataError`."""
@@ -111,20 +125,6 @@ def _read_movielens(path):
     _check_ratings(ratings, movies, path)
     return ratings, movies
 
-
-def _check_ratings(ratings, movies, path):
-    """Raise `DataError` unless each rating is 1 to 5, given once, and for a movie that
-    is listed."""
-    if not ratings["rating"].between(1, 5).all():
-        raise DataError(f"{path} holds ratings that are not 1 to 5")
-    if ratings.duplicated(["user", "movie"]).any():
-        raise DataError(f"{path} holds two ratings of one movie by one user")
-    unknown = sorted(set(ratings["movie"]) - set(movies.index))
-    if unknown or not movies.index.is_unique:
-        raise DataError(
-            f"{path} rates movies that it does not list, or lists twice: {unknown[:5]}"
-        )
-
 # %% ../../nbs/7_data/09_movielens.ipynb #5585400f
 def _genre_graph(genres):
     "(p, p) bool adjacency: equal genres, and not none."
@@ -143,6 +143,38 @@ def _whose_archive(path):
     }
     return known.get(
         found, f"{path.name}, not an archive that GroupLens published (MD5 {found})"
+    )
+
+# %% ../../nbs/7_data/09_movielens.ipynb #1f7d0f2d
+def _rating_table(ratings, movies):
+    "A row for every user of the file and a column for each of `movies`; 0: not rated."
+    table = ratings[ratings["movie"].isin(movies)].pivot(
+        index="user", columns="movie", values="rating"
+    )
+    users = np.unique(ratings["user"])
+    return table.reindex(index=users, columns=movies).fillna(0).astype(np.int64)
+
+
+def _film_data(table, genres, choice, source):
+    "The data set of a table of ratings."
+    p = table.shape[1]
+    return registered_dataset(
+        "movielens_1m",
+        name="movielens",
+        table=table,
+        truth=_genre_graph(genres),
+        kind="integer",
+        bounds=(np.zeros(p), np.full(p, 5.0)),
+        source=(source,),
+        bounds_reason="ratings are 1 to 5 stars, and 0 stands for no rating",
+        description=(
+            f"Ratings by {len(table)} users of the {p} {choice.replace('_', ' ')}"
+            " films; 0: not rated."
+        ),
+        citation=(
+            "F. M. Harper, J. A. Konstan, The MovieLens datasets: history and context,"
+            " ACM Transactions on Interactive Intelligent Systems 5 (2015) 19"
+        ),
     )
 
 # %% ../../nbs/7_data/09_movielens.ipynb #c4c5d394
@@ -165,12 +197,6 @@ def load_movielens(path=None, movies=100, choice="first"):
         Ratings 1 to 5, and 0 for a film the user did not rate. The truth joins films
         with the same genres.
 
-    Raises
-    ------
-    DataError
-        If there is no such file, or it is truncated, or not in one of GroupLens' two
-        formats.
-
     Notes
     -----
     Guo et al., section 5.3 and supplement 8.3: 6040 users, the first 100 films.
@@ -183,31 +209,7 @@ def load_movielens(path=None, movies=100, choice="first"):
     chosen = _CHOICES[choice](ratings["movie"].value_counts()).index[:movies]
     if len(chosen) < movies:
         raise InputError("movies", movies, f"only {len(chosen)} films are rated")
-    table = ratings[ratings["movie"].isin(chosen)].pivot(
-        index="user", columns="movie", values="rating"
-    )
-    table = (
-        table.reindex(index=np.unique(ratings["user"]), columns=chosen)
-        .fillna(0)
-        .astype(np.int64)
-    )
     films = films.loc[chosen]
+    table = _rating_table(ratings, chosen)
     table.columns = [f"{movie}: {title}" for movie, title in films["title"].items()]
-    return registered_dataset(
-        "movielens_1m",
-        name="movielens",
-        table=table,
-        truth=_genre_graph(films["genres"]),
-        kind="integer",
-        bounds=(np.zeros(movies), np.full(movies, 5.0)),
-        source=(_whose_archive(path),),
-        bounds_reason="ratings are 1 to 5 stars, and 0 stands for no rating",
-        description=(
-            f"Ratings by {len(table)} users of the {movies} {choice.replace('_', ' ')}"
-            " films; 0: not rated."
-        ),
-        citation=(
-            "F. M. Harper, J. A. Konstan, The MovieLens datasets: history and context,"
-            " ACM Transactions on Interactive Intelligent Systems 5 (2015) 19"
-        ),
-    )
+    return _film_data(table, films["genres"], choice, _whose_archive(path))

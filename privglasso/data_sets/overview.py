@@ -36,7 +36,7 @@ _LOADERS = {
     "grid115": ("grid115", load_grid115),
 }
 
-
+# %% ../../nbs/7_data/11_overview.ipynb #9e576a49
 def _availability(name):
     "Where data set `name` is, or what has to be done to have it."
     entry = registered(_LOADERS[name][0])
@@ -64,7 +64,7 @@ def _conditioning(table):
         float(np.linalg.cond(correlation)) if rank == table.shape[1] else np.inf
     )
 
-
+# %% ../../nbs/7_data/11_overview.ipynb #98aa642f
 def _overview_row(name):
     "What `data_overview` says about one data set, measured if it is here."
     key, loader = _LOADERS[name]
@@ -88,6 +88,9 @@ def _overview_row(name):
         "condition": condition,
     }
 
+# %% ../../nbs/7_data/11_overview.ipynb #95eefbad
+_COLUMNS = ["rows", "columns", "kind", "true edges", "bounds", "rank", "condition"]
+
 
 def data_overview():
     """One row for each data set: its shape, truth, conditioning and checksum, and
@@ -101,28 +104,8 @@ def data_overview():
         infinite where it has no inverse), available, sha256 (of the file, of the values
         for the simulated grids, and the archive's MD5 for MovieLens). What is not here
         is missing.
-
-    Raises
-    ------
-    DataError
-        If a file is here but has the wrong checksum or is damaged.
     """
-    columns = [
-        "rows",
-        "columns",
-        "kind",
-        "true edges",
-        "bounds",
-        "rank",
-        "condition",
-        "available",
-        "sha256",
-    ]
-    table = (
-        pd.DataFrame([_overview_row(name) for name in _LOADERS])
-        .set_index("name")
-        .reindex(columns=columns)
-    )
-    return table.astype(
-        {column: "Int64" for column in ("rows", "columns", "true edges", "rank")}
-    )
+    rows = pd.DataFrame([_overview_row(name) for name in _LOADERS]).set_index("name")
+    table = rows.reindex(columns=[*_COLUMNS, "available", "sha256"])
+    counts = ("rows", "columns", "true edges", "rank")
+    return table.astype({column: "Int64" for column in counts})

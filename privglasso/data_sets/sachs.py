@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from ..base.validation import InputError
-from .registry import Dataset, adjacency_of, fetch_file, registered
+from .registry import adjacency_of, fetch_file, registered
+from .registry import registered_dataset
 
 # %% ../../nbs/7_data/03_sachs.ipynb #38461149
 SACHS_17 = (
@@ -37,7 +38,7 @@ SACHS_17 = (
 
 
 def _sachs_truth(truth, columns):
-    "The 18-pair or the 17-pair graph of the cell signalling data."
+    "The graph of 17 or of 18 pairs, or `InputError` for another `truth`."
     if truth == "17":
         return adjacency_of(SACHS_17, columns)
     if truth == "18":
@@ -57,19 +58,13 @@ def load_sachs(truth="18"):
     Parameters
     ----------
     truth : {"18", "17"}
-        Which published graph, as an adjacency of shape (11, 11): the 18 pairs that come
-        with the table, or the 17-pair consensus.
+        Which published graph: the 18 pairs that come with the table, or the consensus
+        of 17.
 
     Returns
     -------
     Dataset
         Values from 1 to 10 000, the scale of the instrument.
-
-    Raises
-    ------
-    DataError
-        If the table is neither in `data_cache()` nor can be downloaded, or has the
-        wrong checksum.
 
     Notes
     -----
@@ -77,30 +72,31 @@ def load_sachs(truth="18"):
     """
     if truth not in ("17", "18"):
         _sachs_truth(truth, ())
-    entry = registered("sachs")
     table = pd.read_csv(fetch_file("sachs"))
     p = table.shape[1]
-    return Dataset(
+    return registered_dataset(
+        "sachs",
         name="sachs",
         table=table,
         truth=_sachs_truth(truth, table.columns),
         kind="continuous",
         bounds=(np.full(p, 1.0), np.full(p, 10_000.0)),
-        bounds_reason=(
-            "a flow cytometer's four-decade logarithmic scale runs from 1 to 10 000"
-        ),
-        description=(
-            "Fluorescence of 11 phosphorylated proteins and phospholipids in 7466"
-            " single cells."
-        ),
-        source=(entry["url"], registered("sachs_truth_18")["url"]),
-        licence=entry["licence"],
-        citation=(
-            "K. Sachs, O. Perez, D. Pe'er, D. A. Lauffenburger, G. P. Nolan, Causal"
-            " protein-signaling networks derived from multiparameter single-cell data,"
-            " Science 308 (2005) 523-529"
-        ),
+        bounds_reason=_SCALE,
+        description=_ABOUT,
+        source=(registered("sachs")["url"], registered("sachs_truth_18")["url"]),
+        citation=_CITATION,
     )
+
+# %% ../../nbs/7_data/03_sachs.ipynb #17f3f76a
+_SCALE = "a flow cytometer's four-decade logarithmic scale runs from 1 to 10 000"
+_ABOUT = (
+    "Fluorescence of 11 phosphorylated proteins and phospholipids in 7466 single cells."
+)
+_CITATION = (
+    "K. Sachs, O. Perez, D. Pe'er, D. A. Lauffenburger, G. P. Nolan, Causal"
+    " protein-signaling networks derived from multiparameter single-cell data,"
+    " Science 308 (2005) 523-529"
+)
 
 # %% ../../nbs/7_data/03_sachs.ipynb #0445379b
 def log10_scale(dataset):

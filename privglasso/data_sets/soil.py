@@ -20,15 +20,11 @@ def load_soil():
     Dataset
         Whole numbers from 1; no truth and no public bounds.
 
-    Raises
-    ------
-    DataError
-        If the file cannot be had or has the wrong checksum.
-
     Notes
     -----
     Kinds with a total count above 100. The sample 103.BB1 holds a single count: it is
-    nearly empty."""
+    nearly empty.
+    """
     table = pd.read_csv(fetch_file("soil"), index_col=0).astype(np.int64)
     return registered_dataset(
         "soil",

@@ -30,7 +30,7 @@ def _cholesky(precision):
             "give a positive definite matrix",
         ) from error
 
-
+# %% ../../nbs/7_data/02_synthetic.ipynb #bb58f026
 def sample_gaussian(precision, n, random_state=None, location=0.0):
     """Draw independent rows from a Gaussian with a given precision matrix.
 
@@ -220,7 +220,7 @@ def example_table(n=50_000, random_state=None):
         description=(
             "Gaussian chain of 20 columns, every edge with partial correlation 0.25."
         ),
-        source=("privglasso.synthetic.example_table",),
+        source=("privglasso.data_sets.synthetic.example_table",),
         licence="BSD-3-Clause",
         citation="",
     )

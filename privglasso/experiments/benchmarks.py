@@ -44,7 +44,7 @@ def processor_seconds(task):
 
     Parameters
     ----------
-    task
+    task : callable
         Function without arguments.
 
     Returns
@@ -58,7 +58,7 @@ def processor_seconds(task):
         seconds, calls = seconds + time.process_time() - began, calls + 1
     return seconds / calls
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #7557cf56
 def in_turn(tasks, rounds):
     """Run every task once a round, beginning each round with another one.
 
@@ -66,7 +66,7 @@ def in_turn(tasks, rounds):
     ----------
     tasks
         {name: function that returns the seconds it took}.
-    rounds
+    rounds : int
         How many times each.
 
     Returns
@@ -84,7 +84,7 @@ def in_turn(tasks, rounds):
         for repeat, name in order
     ]
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #9872b76a
 def ratios(table, ours, case):
     """Times of each method over ours in the same round: median and range.
 
@@ -92,9 +92,9 @@ def ratios(table, ours, case):
     ----------
     table
         DataFrame (measurements, columns) with the columns method, repeat, seconds.
-    ours
+    ours : str
         The method in the denominator.
-    case
+    case : str
         The column that tells cases apart.
 
     Returns
@@ -115,16 +115,9 @@ def ratios(table, ours, case):
     )
 
 # %% ../../nbs/6_experiments/19_benchmarks.ipynb #4eeb633f
-_ONE_THREAD = {
-    name: "1"
-    for name in (
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "NUMBA_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-    )
-}
+_POOLS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+_ONE_THREAD = {f"{pool}_NUM_THREADS": "1" for pool in _POOLS}
+_ONE_THREAD["VECLIB_MAXIMUM_THREADS"] = "1"
 
 
 def _in_a_process(code, **environment):
@@ -144,9 +137,9 @@ def peer(name, echo=print):
 
     Parameters
     ----------
-    name
+    name : str
         Module to import.
-    echo
+    echo : callable
         Called with a line if it does not import.
 
     Returns
@@ -162,50 +155,88 @@ def peer(name, echo=print):
 _MILLION = 1_000_000
 
 
+def _per_million(task, count):
+    "A function that returns the seconds of a million, where `task` makes `count`."
+    return lambda: processor_seconds(task) * _MILLION / count
+
+
+def _opendp(sigma, values, echo):
+    "OpenDP's noise on integers, as a task; None where it does not import."
+    opendp = peer("opendp.prelude", echo)
+    if opendp:
+        opendp.enable_features("contrib")
+        atoms = opendp.vector_domain(opendp.atom_domain(T=int))
+        measure = opendp.m.make_gaussian(atoms, opendp.l2_distance(T=float), sigma)
+        return lambda: measure(values)
+
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #7d4f3e9d
 def noise_methods(sigma, draws, echo=print):
     """Ways of drawing discrete Gaussian noise, and numpy's normals.
 
     Parameters
     ----------
-    sigma
+    sigma : float
         Parameter of the noise, in lattice steps.
-    draws
+    draws : int
         How many of the quick methods; the slow ones get a hundredth of it.
-    echo
+    echo : callable
         Called with a line for each peer that is left out.
 
     Returns
     -------
-    {name: function that returns seconds for a million draws}
+    dict
+        By name, a function that returns seconds for a million draws.
     """
-    noise, bits, rng, few = (
-        sampler(sigma),
-        bit_source(),
-        np.random.default_rng(),
-        max(draws // 100, 1),
-    )
-    per_million = lambda task, count: lambda: processor_seconds(task) * _MILLION / count
+    noise, bits, rng = sampler(sigma), bit_source(), np.random.default_rng()
+    few = max(draws // 100, 1)
     methods = {
-        "privglasso": per_million(lambda: noise.draw(draws, bits), draws),
-        "numpy normal": per_million(lambda: rng.standard_normal(draws), draws),
+        "privglasso": _per_million(lambda: noise.draw(draws, bits), draws),
+        "numpy normal": _per_million(lambda: rng.standard_normal(draws), draws),
     }
-    if opendp := peer("opendp.prelude", echo):
-        opendp.enable_features("contrib")
-        space = opendp.vector_domain(opendp.atom_domain(T=int)), opendp.l2_distance(
-            T=float
-        )
-        measure, zeros = opendp.m.make_gaussian(*space, sigma), [0] * few
-        methods["OpenDP"] = per_million(lambda: measure(zeros), few)
+    if task := _opendp(sigma, [0] * few, echo):
+        methods["OpenDP"] = _per_million(task, few)
     if diffprivlib := peer("diffprivlib.mechanisms", echo):
-        mechanism = diffprivlib.GaussianDiscrete(
-            epsilon=epsilon_exact(1e-5, 1, sigma), delta=1e-5
-        )
-        methods["diffprivlib"] = per_million(
-            lambda: [mechanism.randomise(0) for _ in range(few)], few
-        )
+        epsilon = epsilon_exact(1e-5, 1, sigma)
+        mechanism = diffprivlib.GaussianDiscrete(epsilon=epsilon, delta=1e-5)
+        task = lambda: [mechanism.randomise(0) for _ in range(few)]
+        methods["diffprivlib"] = _per_million(task, few)
     return methods
 
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #26119080
+def mechanism_methods(n, p, echo=print):
+    """Ways of publishing a table of Gaussian columns within eight standard deviations.
 
+    Parameters
+    ----------
+    n, p : int
+        Rows and columns of the table.
+    echo : callable
+        Called with a line for each peer that is left out.
+
+    Returns
+    -------
+    dict
+        By name, a function that returns seconds for a million cells.
+    """
+    rng, few = np.random.default_rng(0), max(n * p // 100, 1)
+    table = rng.normal(size=(n, p))
+    integers = np.rint(10 * table).astype(np.int64)
+    real = GaussianMechanism((-8.0, 8.0), neighbors="cell", sigma=1.0)
+    whole = DiscreteGaussianMechanism((-80, 80), neighbors="cell", sigma=10.0)
+    moments = CovarianceMechanism((-8.0, 8.0), mu=1.0)
+    tasks = {
+        "GaussianMechanism": lambda: real.publish(table),
+        "DiscreteGaussianMechanism": lambda: whole.publish(integers),
+        "numpy normal": lambda: table + rng.normal(size=table.shape),
+        "CovarianceMechanism": lambda: moments.publish(table),
+        "numpy covariance": lambda: np.cov(table, rowvar=False),
+    }
+    methods = {name: _per_million(task, n * p) for name, task in tasks.items()}
+    if task := _opendp(10.0, integers.ravel()[:few].tolist(), echo):
+        methods["OpenDP"] = _per_million(task, few)
+    return methods
+
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #0553cc97
 def _noise_jobs(profile):
     "One for each sigma."
     draws, rounds = setting("bench.draws", int, profile), setting(
@@ -223,53 +254,6 @@ def _measure_noise(sigma, draws, rounds):
     for task in methods.values():
         task()  # tables are built and kernels compiled before anything counts
     return [{"sigma": sigma} | row for row in in_turn(methods, rounds)]
-
-# %% ../../nbs/6_experiments/19_benchmarks.ipynb #26119080
-def mechanism_methods(n, p, echo=print):
-    """Ways of publishing a table of Gaussian columns within eight standard deviations.
-
-    Parameters
-    ----------
-    n
-        Rows of the table.
-    p
-        Columns.
-    echo
-        Called with a line for each peer that is left out.
-
-    Returns
-    -------
-    {name: function that returns seconds for a million cells}
-    """
-    rng, few = np.random.default_rng(0), max(n * p // 100, 1)
-    table = rng.normal(size=(n, p))
-    integers = np.rint(10 * table).astype(np.int64)
-    real = GaussianMechanism((-8.0, 8.0), neighbors="cell", sigma=1.0)
-    whole = DiscreteGaussianMechanism((-80, 80), neighbors="cell", sigma=10.0)
-    moments = CovarianceMechanism((-8.0, 8.0), mu=1.0)
-    per_million = lambda task, count: lambda: processor_seconds(task) * _MILLION / count
-    methods = {
-        "GaussianMechanism": per_million(lambda: real.publish(table), n * p),
-        "DiscreteGaussianMechanism": per_million(
-            lambda: whole.publish(integers), n * p
-        ),
-        "numpy normal": per_million(
-            lambda: table + rng.normal(size=table.shape), n * p
-        ),
-        "CovarianceMechanism": per_million(lambda: moments.publish(table), n * p),
-        "numpy covariance": per_million(lambda: np.cov(table, rowvar=False), n * p),
-    }
-    if opendp := peer("opendp.prelude", echo):
-        opendp.enable_features("contrib")
-        space = opendp.vector_domain(opendp.atom_domain(T=int)), opendp.l2_distance(
-            T=float
-        )
-        measure, cells = (
-            opendp.m.make_gaussian(*space, 10.0),
-            integers.ravel()[:few].tolist(),
-        )
-        methods["OpenDP"] = per_million(lambda: measure(cells), few)
-    return methods
 
 
 def _mechanism_jobs(profile):
@@ -307,13 +291,13 @@ PROBLEMS = {
 # growth with p: three neighbours, two rows a column
 FAMILY = ("p100", "ii", "iii", "p1000", "p2000")
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #af9c9a32
 def benchmark_table(name):
     """The rows that a problem's correlations are computed from.
 
     Parameters
     ----------
-    name
+    name : str
         One of `PROBLEMS`.
 
     Returns
@@ -340,7 +324,7 @@ def penalty(S, share):
     ----------
     S : array of shape (p, p)
         Correlation matrix.
-    share
+    share : float
         Of the pairs.
 
     Returns
@@ -357,7 +341,7 @@ def dual_value(S, alpha, W):
     ----------
     S : array of shape (p, p)
         Covariance.
-    alpha
+    alpha : float
         Penalty of the entries off the diagonal.
     W : array of shape (p, p)
         Matrix to be checked.
@@ -372,7 +356,7 @@ def dual_value(S, alpha, W):
     definite = sign > 0 and np.linalg.eigvalsh(W)[0] > 0
     return log_det + len(S) if definite and not outside.any() else -np.inf
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #a6f2a413
 def excess(S, alpha, precision, floor):
     """How far an answer is from the optimum at most, per column.
 
@@ -380,11 +364,11 @@ def excess(S, alpha, precision, floor):
     ----------
     S : array of shape (p, p)
         Covariance.
-    alpha
+    alpha : float
         Penalty of the entries off the diagonal.
     precision : array of shape (p, p)
         a solver's answer, made symmetric here.
-    floor
+    floor : float
         a `dual_value`.
 
     Returns
@@ -442,12 +426,18 @@ _R_PROGRAM = """
 suppressMessages(library(glasso))
 folder <- commandArgs(TRUE)[1]
 number <- function(name) readBin(file.path(folder, name), "double", 1e9)
-S <- number("S"); p <- sqrt(length(S)); S <- matrix(S, p); alphas <- number("alphas"); tol <- number("tol")
+S <- number("S"); p <- sqrt(length(S)); S <- matrix(S, p)
+alphas <- number("alphas"); tol <- number("tol")
 calls <- 0; began <- proc.time(); seconds <- 0
 while (seconds < 0.1) {
-  if (length(alphas) == 1) fit <- glasso(S, alphas, thr = tol, penalize.diagonal = FALSE)
-  else fit <- glassopath(S, rev(alphas), thr = tol, penalize.diagonal = FALSE, trace = 0)
-  calls <- calls + 1; used <- proc.time() - began; seconds <- used[["user.self"]] + used[["sys.self"]]
+  if (length(alphas) == 1) {
+    fit <- glasso(S, alphas, thr = tol, penalize.diagonal = FALSE)
+  } else {
+    up <- rev(alphas)
+    fit <- glassopath(S, up, thr = tol, penalize.diagonal = FALSE, trace = 0)
+  }
+  calls <- calls + 1; used <- proc.time() - began
+  seconds <- used[["user.self"]] + used[["sys.self"]]
 }
 writeBin(as.double(fit$wi), file.path(folder, "answer"))
 cat(seconds / calls)
@@ -468,13 +458,13 @@ def _r_glasso(X, S, alphas, tol):
         answers = np.fromfile(Path(folder) / "answer").reshape(len(alphas), *S.shape)
     return answers[::-1], float(done.stdout)
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #b9ebe720
 def solvers_here(echo=print):
     """The graphical lassos that can be run on this machine.
 
     Parameters
     ----------
-    echo
+    echo : callable
         Called with a line for each peer that is left out.
 
     Returns
@@ -491,7 +481,7 @@ def solvers_here(echo=print):
     echo("left out: R with its package glasso is not here")
     return found
 
-# %% ../../nbs/6_experiments/19_benchmarks.ipynb #a9b83512
+
 @contextmanager
 def _at_most(seconds):
     """Raise TimeoutError inside after so many seconds by the clock; a compiled call
@@ -519,7 +509,7 @@ def loosest(solver, X, S, alphas, floors, limit):
 
     Parameters
     ----------
-    solver
+    solver : callable
         As in `solvers_here`.
     X : array of shape (n, p)
         Rows.
@@ -529,7 +519,7 @@ def loosest(solver, X, S, alphas, floors, limit):
         Descending.
     floors
         Dual values, one for each penalty.
-    limit
+    limit : float
         Seconds for all its attempts.
 
     Returns
@@ -553,15 +543,8 @@ def _posed(name, count):
     S, share = X.T @ X / len(X), PROBLEMS[name][3]
     if count == 1:
         return X, S, [penalty(S, share)]
-    return (
-        X,
-        S,
-        list(
-            np.geomspace(
-                np.abs(S - np.eye(len(S))).max(), penalty(S, min(3 * share, 0.7)), count
-            )
-        ),
-    )
+    top, bottom = np.abs(S - np.eye(len(S))).max(), penalty(S, min(3 * share, 0.7))
+    return X, S, list(np.geomspace(top, bottom, count))
 
 
 def _floors(S, alphas):
@@ -578,60 +561,63 @@ def _floor_of_algebra(S):
     M = np.asfortranarray(S + np.eye(len(S)))
     return dpotri(dpotrf(M)[0])[0]
 
-# %% ../../nbs/6_experiments/19_benchmarks.ipynb #1e3d3060
+
+def _posed_facts(name, S, alphas):
+    "What is known of a problem, for every row."
+    answer = graphical_lasso(S, alphas[-1], penalize_diagonal=False).precision
+    density = (np.count_nonzero(answer) - len(S)) / (len(S) * (len(S) - 1))
+    facts = {"problem": name, "p": len(S), "penalties": len(alphas)}
+    return facts | {"alpha": alphas[-1], "density": density}
+
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #57ef114a
 def measure_problem(name, count, limit, seconds, rounds, echo=print):
     """Times of all solvers on one problem, at one penalty or along a path, and of the
     algebra under the first.
 
     Parameters
     ----------
-    name
+    name : str
         One of `PROBLEMS`.
-    count
+    count : int
         Penalties: 1, or those of a path.
-    limit
+    limit : float
         Seconds for a solver's search of its tolerance.
-    seconds
+    seconds : float
         For all rounds, about.
-    rounds
+    rounds : int
         At most.
-    echo
+    echo : callable
         Called with a line for each solver that is left out.
 
     Returns
     -------
-    list of dictionaries
+    list of dict
     """
-    X, S, alphas = _posed(name, count)
+    X, S, alphas = problem = _posed(name, count)
     floors, tasks, facts, round_takes = _floors(S, alphas), {}, {"floor": {}}, 0.0
     if count == 1:
         tasks["floor"] = lambda: processor_seconds(lambda: _floor_of_algebra(S))
-    for method, solver in solvers_here(echo).items():
-        good = loosest(solver, X, S, alphas, floors, limit)
-        if good is None:
-            echo(
-                f"left out: {method} on {name}, {count} penalties: not good enough"
-                f" within {limit:g} s"
-            )
-            continue
+    for method, solver, good in _good_solvers(name, problem, floors, limit, echo):
         tasks[method] = lambda solver=solver, tol=good[0]: solver(X, S, alphas, tol)[1]
         facts[method] = {"tolerance": good[0], "excess": good[1]}
         round_takes += good[2]
-    answer = graphical_lasso(S, alphas[-1], penalize_diagonal=False).precision
-    density = (np.count_nonzero(answer) - len(S)) / (len(S) * (len(S) - 1))
-    known = {
-        "problem": name,
-        "p": len(S),
-        "penalties": count,
-        "alpha": alphas[-1],
-        "density": density,
-    }
-    return [
-        known | row | facts[row["method"]]
-        for row in in_turn(tasks, int(np.clip(seconds / round_takes, 1, rounds)))
-    ]
+    known = _posed_facts(name, S, alphas)
+    turns = int(np.clip(seconds / round_takes, 1, rounds))
+    return [known | row | facts[row["method"]] for row in in_turn(tasks, turns)]
 
 # %% ../../nbs/6_experiments/19_benchmarks.ipynb #71f55f6d
+def _good_solvers(name, problem, floors, limit, echo):
+    "Solvers with their tolerance, excess and seconds; a line for each left out."
+    X, S, alphas = problem
+    for method, solver in solvers_here(echo).items():
+        good = loosest(solver, X, S, alphas, floors, limit)
+        if good is None:
+            why = f"not good enough within {limit:g} s"
+            echo(f"left out: {method} on {name}, {len(alphas)} penalties: {why}")
+        else:
+            yield method, solver, good
+
+
 def _problem_jobs(names, counts, profile):
     "One for each problem, with its number of penalties."
     shared = {
@@ -666,9 +652,9 @@ def block_correlations(p, block, seed=0):
 
     Parameters
     ----------
-    p
+    p : int
         Columns.
-    block
+    block : int
         Columns of a block, a divisor of p.
     seed : int
         Of the blocks.
@@ -713,25 +699,23 @@ def held():
 
 _MEMORY_PROGRAM = """
 import numpy as np
-from privglasso.benchmarks import block_correlations, held, most_held, processor_seconds
-from privglasso.solvers import graphical_lasso
+from privglasso.experiments.benchmarks import block_correlations, held, most_held
+from privglasso.experiments.benchmarks import processor_seconds
+from privglasso.recover.graphical_lasso import graphical_lasso
 solve = lambda S: graphical_lasso(S, {alpha}, penalize_diagonal=False, tol=1e-5)
 solve(block_correlations(40, 20))
 before, answers = held(), []
 S = np.load({path!r})
 seconds = processor_seconds(lambda: answers.append(solve(S)))
-print(seconds, most_held() - before, (answers[0].precision != 0).mean(), answers[0].dual_gap)
+memory, density = most_held() - before, (answers[0].precision != 0).mean()
+print(seconds, memory, density, answers[0].dual_gap)
 """
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #9c05a345
 def _memory_jobs(profile):
     "One large problem."
-    return [
-        {
-            "p": setting("bench.memory_p", int, profile),
-            "block": setting("bench.memory_block", int, profile),
-        }
-    ]
+    p, block = (setting(f"bench.memory_{k}", int, profile) for k in ("p", "block"))
+    return [{"p": p, "block": block}]
 
 
 def _measure_memory(p, block):
@@ -752,21 +736,39 @@ def _measure_memory(p, block):
         }
     ]
 
+
+def _measure_compile():
+    """Processor seconds of first and second calls, with an empty cache and with a
+    filled one."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for cache in ("empty", "filled"):
+            said = _in_a_process(_COMPILE_PROGRAM, NUMBA_CACHE_DIR=folder)
+            for line in said.splitlines():
+                name, first, second = line.split()
+                call = name.replace("_", " ") if "," in name else name
+                times = {"first": float(first), "second": float(second)}
+                rows.append({"call": call, "cache": cache} | times)
+    return rows
+
 # %% ../../nbs/6_experiments/19_benchmarks.ipynb #fced383d
 _COMPILE_PROGRAM = """
 import time
 began = time.process_time()
 import numpy as np
-from privglasso.benchmarks import benchmark_table, penalty
-from privglasso.discrete_gaussian import sample
-from privglasso.solvers import graphical_lasso, graphical_lasso_path
+from privglasso.experiments.benchmarks import benchmark_table, penalty
+from privglasso.privacy.sampler import sample
+from privglasso.recover.graphical_lasso import graphical_lasso, graphical_lasso_path
 print("import", time.process_time() - began, 0)
 X = benchmark_table("v")
 S = X.T @ X / len(X)
 alpha = penalty(S, 0.3)
-tasks = {"graphical_lasso": lambda: graphical_lasso(S, alpha),
-         "graphical_lasso_path": lambda: graphical_lasso_path(S, [2 * alpha, alpha]),
-         "sample": lambda: sample(1000, 2.0), "sample, large sigma": lambda: sample(1000, 5000.0)}
+tasks = {
+    "graphical_lasso": lambda: graphical_lasso(S, alpha),
+    "graphical_lasso_path": lambda: graphical_lasso_path(S, [2 * alpha, alpha]),
+    "sample": lambda: sample(1000, 2.0),
+    "sample, large sigma": lambda: sample(1000, 5000.0),
+}
 for name, task in tasks.items():
     times = []
     for call in range(2):
@@ -775,27 +777,6 @@ for name, task in tasks.items():
         times.append(time.process_time() - began)
     print(name.replace(" ", "_"), *times)
 """
-
-
-def _measure_compile():
-    """Processor seconds of first and second calls, with an empty cache and with a
-    filled one."""
-    rows = []
-    with tempfile.TemporaryDirectory() as folder:
-        for cache in ("empty", "filled"):
-            for line in _in_a_process(
-                _COMPILE_PROGRAM, NUMBA_CACHE_DIR=folder
-            ).splitlines():
-                name, first, second = line.split()
-                rows.append(
-                    {
-                        "call": name.replace("_", " ") if "," in name else name,
-                        "cache": cache,
-                        "first": float(first),
-                        "second": float(second),
-                    }
-                )
-    return rows
 
 # %% ../../nbs/6_experiments/19_benchmarks.ipynb #bb2f75f0
 def _processor():
@@ -855,12 +836,12 @@ def write_benchmark(part, profile="full", echo=print):
 
     Parameters
     ----------
-    part
+    part : str
         One of `PARTS`.
     profile : str
         Section of `settings.ini`; "quick" is a rehearsal that leaves data/results
         alone.
-    echo
+    echo : callable
         Called with each line to say.
 
     Returns
@@ -872,7 +853,7 @@ def write_benchmark(part, profile="full", echo=print):
     shutil.rmtree(results.cache / f"{study.name}.v{study.version}")
     return table
 
-
+# %% ../../nbs/6_experiments/19_benchmarks.ipynb #bdb46a4c
 def bench(profile="full", only=None, echo=print) -> None:
     """Measure everything, each part on one thread in a process of its own.
 
@@ -882,7 +863,7 @@ def bench(profile="full", only=None, echo=print) -> None:
         Section of `settings.ini`.
     only : optional
         One of `PARTS`; all when None.
-    echo
+    echo : callable
         Called with a line for each part.
 
     """
@@ -897,12 +878,11 @@ def bench(profile="full", only=None, echo=print) -> None:
 
 
 def read_benchmark(part) -> pd.DataFrame:
-    """What `make bench` wrote; a measurement is of its day, so it does not go out of
-    date with the code.
+    """What `make bench` wrote: measurements of one day on one machine.
 
     Parameters
     ----------
-    part
+    part : str
         One of `PARTS`.
 
     Returns

@@ -23,7 +23,7 @@ from .table2 import PAPER_DATA, clean_table, published
 from ..publish.noise_correction import SamplingError
 from ..publish.noise_correction import noise_corrected_covariance
 from ..publish.noise_correction import sample_covariance
-from ..recover.estimators import solvable_path
+from ..recover.graph_models import solvable_path
 from ..recover.metrics import auc_by_magnitude, confusion
 from ..recover.selection import GraphFitError, PrivateGraphicalLassoEBIC
 from ..recover.selection import simultaneous_alpha
@@ -79,7 +79,8 @@ def held_out_criteria(covariance, held_out, noise_variance) -> dict:
 
     Examples
     --------
-    >>> held_out_criteria(np.eye(2), np.array([[1.5, 1.0], [1.0, 1.5]]), np.array([0.5, 0.5]))
+    >>> held_out = np.array([[1.5, 1.0], [1.0, 1.5]])
+    >>> held_out_criteria(np.eye(2), held_out, np.array([0.5, 0.5]))
     {'mse': 0.5, 'mse_noisy': 0.625, 'mse_off': 0.5, 'likelihood': -1.0}
     """
     corrected, noisy = held_out - np.diag(noise_variance), covariance - held_out
@@ -88,16 +89,10 @@ def held_out_criteria(covariance, held_out, noise_variance) -> dict:
         "mse_noisy": noisy,
         "mse_off": noisy - np.diag(np.diag(noisy)),
     }
-    likelihood = (
-        -(
-            np.linalg.slogdet(covariance)[1]
-            + np.trace(np.linalg.solve(covariance, corrected))
-        )
-        / 2
-    )
-    return {name: float(np.mean(gap**2)) for name, gap in gaps.items()} | {
-        "likelihood": float(likelihood)
-    }
+    fit = np.trace(np.linalg.solve(covariance, corrected))
+    criteria = {name: float(np.mean(gap**2)) for name, gap in gaps.items()}
+    criteria["likelihood"] = float(-(np.linalg.slogdet(covariance)[1] + fit) / 2)
+    return criteria
 
 # %% ../../nbs/6_experiments/09_choosing_lambda.ipynb #43cc37b7
 def _split_criteria(rows, held_out, noise_variance, alphas, options):
@@ -131,7 +126,7 @@ _SMALLEST_SHARE = 1e-4  # of the penalty that empties the graph
 # between columns that are nearly copies, a looser one shows as a kink in the error
 _TOL = 1e-8
 
-
+# %% ../../nbs/6_experiments/09_choosing_lambda.ipynb #c54ccfcd
 def penalty_table(
     table, noise_variance, count, truth=None, *, cv=5, penalize_diagonal=True
 ) -> pd.DataFrame:
@@ -143,7 +138,7 @@ def penalty_table(
     table : DataFrame of shape (n, p)
     noise_variance : array of shape (p,)
         Variance of the noise in it.
-    count
+    count : int
         Penalties to try.
     truth : array of shape (p, p)
         Bool adjacency.
@@ -154,33 +149,21 @@ def penalty_table(
 
     Returns
     -------
-    pd.DataFrame
-        (count, columns), by descending alpha.
-
-    Raises
-    ------
-    CovarianceError
-        If the noise leaves a column without variance.
+    DataFrame of shape (count, columns)
+        By descending alpha.
     """
     table, count = pd.DataFrame(table), check_integer(count, "count", 1)
     options = {"penalize_diagonal": penalize_diagonal, "tol": _TOL}
     S = noise_corrected_covariance(table, noise_variance)
     alphas = (np.geomspace(1, _SMALLEST_SHARE, count) * largest_alpha(S)).tolist()
     splits = [
-        _split_criteria(
-            table.iloc[train], table.iloc[held_out], noise_variance, alphas, options
-        )
-        for train, held_out in check_cv(cv).split(table)
+        _split_criteria(table.iloc[a], table.iloc[b], noise_variance, alphas, options)
+        for a, b in check_cv(cv).split(table)
     ]
-    graphs = {
-        alpha: _graph_row(result.precision, truth)
-        for alpha, result in solvable_path(S, alphas, options).items()
-    }
-    known = (
-        pd.DataFrame.from_dict(graphs, orient="index")
-        .reindex(alphas)
-        .join(sum(splits) / len(splits))
-    )
+    path = solvable_path(S, alphas, options)
+    graphs = {alpha: _graph_row(path[alpha].precision, truth) for alpha in path}
+    known = pd.DataFrame.from_dict(graphs, orient="index").reindex(alphas)
+    known = known.join(sum(splits) / len(splits))
     return known.rename_axis("alpha").reset_index()
 
 # %% ../../nbs/6_experiments/09_choosing_lambda.ipynb #8b4c1d67
@@ -211,7 +194,7 @@ _RULES = {
     ),
 }
 
-
+# %% ../../nbs/6_experiments/09_choosing_lambda.ipynb #edd885f7
 def choose(table, rule) -> pd.Series:
     """The row of a penalty table that a rule chooses.
 
@@ -229,7 +212,7 @@ def choose(table, rule) -> pd.Series:
 
     Examples
     --------
-    >>> table = pd.DataFrame({"alpha": [0.4, 0.2, 0.1], "n_edges": [0, 1, 3], "mse": [0.5, 0.2, 0.3]})
+    >>> table = pd.DataFrame({"alpha": [0.4, 0.2, 0.1], "mse": [0.5, 0.2, 0.3]})
     >>> float(choose(table, "squared error").alpha)
     0.2
     """
@@ -258,7 +241,7 @@ def _prepared(way, table, noise_variance):
         return table / np.sqrt(variances), noise_variance / variances
     return table, noise_variance
 
-
+# %% ../../nbs/6_experiments/09_choosing_lambda.ipynb #8ca98818
 def _rules_without_folds(table, noise_variance, alphas):
     """The extended BIC at each penalty, the penalty above all likely errors, and the
     ceiling."""
@@ -305,24 +288,19 @@ def choosing_lambda_run(dataset, snr_db, seed, alphas):
         table, _, truth = clean_table(dataset)
     except DataError:
         return [about | {"way": "none"}]
-    truth, variance = truth if PAPER_DATA[dataset].truth else None, np.zeros(
-        table.shape[1]
-    )
+    truth = truth if PAPER_DATA[dataset].truth else None
+    variance = np.zeros(table.shape[1])
     if snr_db is not None:
         table, variance, _ = published(dataset, snr_db, seed)
     rows = []
     for way, options in _WAYS.items():
-        found = penalty_table(
-            *_prepared(way, table, variance), alphas, truth, **options
-        )
+        prepared = _prepared(way, table, variance)
+        found = penalty_table(*prepared, alphas, truth, **options)
         if way == "as printed":
-            found = found.assign(
-                **_rules_without_folds(table, variance, found.alpha.tolist())
-            )
-        rows += [
-            about | {"way": way, **row}
-            for row in found.replace({np.nan: None}).to_dict("records")
-        ]
+            others = _rules_without_folds(table, variance, found.alpha.tolist())
+            found = found.assign(**others)
+        found = found.replace({np.nan: None}).to_dict("records")
+        rows += [about | {"way": way, **row} for row in found]
     return rows
 
 # %% ../../nbs/6_experiments/09_choosing_lambda.ipynb #ac164a52
@@ -338,12 +316,10 @@ def choosing_lambda_jobs(profile):
     -------
     list of arguments of `choosing_lambda_run`
     """
-    first, count = setting("seed", int, profile), setting(
-        "choosing_lambda.alphas", int, profile
-    )
-    levels, seeds = setting("choosing_lambda.snr_db", [float], profile), setting(
-        "choosing_lambda.seeds", int, profile
-    )
+    first = setting("seed", int, profile)
+    count = setting("choosing_lambda.alphas", int, profile)
+    levels = setting("choosing_lambda.snr_db", [float], profile)
+    seeds = setting("choosing_lambda.seeds", int, profile)
     noisy = [(level, first + k) for level in levels for k in range(seeds)]
     return [
         {"dataset": name, "snr_db": level, "seed": seed, "alphas": count}

@@ -107,38 +107,33 @@ def correction_run(model, snr_db, seed, n):
 
     Parameters
     ----------
-    model
+    model : str
         Name of a `correction_model`.
-    snr_db
+    snr_db : float
         Noise level in decibels.
-    seed
+    seed : int
         Of the model, the table and the noise.
-    n
+    n : int
         Rows of the table.
 
     Returns
     -------
-    two dictionaries
+    list of dict
     """
     precision = correction_model(model, seed)
     truth = support(precision)
-    # wide: clipping is not this chapter's subject
+    # wide, for clipping is not the subject here
     spread = 12 * np.sqrt(np.diag(np.linalg.inv(precision)))
     table = sample_gaussian(precision, n, random_state=seed)
     release = publish_at_snr(table, (-spread, spread), snr_db, random_state=seed)
     noisy = sample_covariance(release.table)
-    rows = []
-    for analyst, noise in (
-        ("naive", np.zeros(len(truth))),
-        ("corrected", release.noise_variance),
-    ):
+    rows, none = [], np.zeros(len(truth))
+    for analyst, noise in (("naive", none), ("corrected", release.noise_variance)):
         recovery = recover(release.table, noise)
+        facts = {"model": model, "snr_db": snr_db, "seed": seed, "analyst": analyst}
         rows.append(
             {
-                "model": model,
-                "snr_db": snr_db,
-                "seed": seed,
-                "analyst": analyst,
+                **facts,
                 "alpha_cv": recovery.model.alpha_,
                 "alpha": recovery.alpha,
                 "false_positives": false_positives(noisy, noise, n, truth),
@@ -147,7 +142,7 @@ def correction_run(model, snr_db, seed, n):
         )
     return rows
 
-
+# %% ../../nbs/6_experiments/03_correction.ipynb #b65e48cc
 def correction_jobs(profile):
     """Every model, noise level and seed of a profile.
 

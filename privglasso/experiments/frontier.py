@@ -6,11 +6,8 @@
 __all__ = ['FRONTIER', 'recovery_auc', 'frontier_jobs', 'frontier_run', 'frontier_figure', 'epsilon_reaching']
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #034af8c3
-import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.lines import Line2D
 
-from ..base.plots import COLORS
 from ..base.settings import setting
 from ..data_sets.synthetic import example_table
 from .noise_levels import alpha_grid
@@ -29,14 +26,14 @@ def recovery_auc(covariance, truth):
 
     Parameters
     ----------
-    covariance
-        Called for a (p, p) corrected covariance.
+    covariance : callable
+        Returns the corrected covariance, of shape (p, p).
     truth : array of shape (p, p)
         Bool adjacency of the true graph.
 
     Returns
     -------
-    a float
+    float
     """
     try:
         correlation, _ = correlation_scale(covariance())
@@ -60,67 +57,48 @@ def frontier_jobs(profile):
     -------
     list of dictionaries
     """
-    first, seeds = setting("seed", int, profile), setting(
-        "frontier.seeds", [int], profile
-    )
+    first, ns = setting("seed", int, profile), setting("frontier.n", [int], profile)
+    seeds = setting("frontier.seeds", [int], profile)
+    epsilons = setting("frontier.epsilons", [float], profile)
     return [
-        {
-            "n": n,
-            "seed": first + k,
-            "epsilons": setting("frontier.epsilons", [float], profile),
-        }
-        for n, count in zip(setting("frontier.n", [int], profile), seeds, strict=True)
+        {"n": n, "seed": first + k, "epsilons": epsilons}
+        for n, count in zip(ns, seeds, strict=True)
         for k in range(count)
     ]
 
-
+# %% ../../nbs/6_experiments/04_frontier.ipynb #a3cba6f1
 def frontier_run(n, seed, epsilons):
     """AUC of every mechanism, neighbour relation and ε on one table, and of the raw
     table.
 
     Parameters
     ----------
-    n
+    n : int
         Number of records.
-    seed
+    seed : int
         Of the table and of the noise.
-    epsilons
+    epsilons : list of float
         Budgets at delta = 1/n².
 
     Returns
     -------
-    list of dictionaries
+    list of dict
     """
-    data = example_table(n, seed)
-    rows = [
-        {
-            "n": n,
-            "seed": seed,
-            "mechanism": "raw",
-            "neighbors": "none",
-            "epsilon": np.inf,
-            "auc": recovery_auc(lambda: sample_covariance(data.table), data.truth),
-        }
-    ]
+    data, facts = example_table(n, seed), {"n": n, "seed": seed}
+    raw = recovery_auc(lambda: sample_covariance(data.table), data.truth)
+    keys = ("mechanism", "neighbors", "epsilon", "auc")
+    rows = [facts | dict(zip(keys, ("raw", "none", np.inf, raw), strict=True))]
     for neighbors, epsilon, (name, make) in _settings(epsilons):
         mechanism = make(
             data.bounds, neighbors=neighbors, epsilon=epsilon, delta=n**-2.0
         )
         release = mechanism.publish(data.table, random_state=seed)
         auc = recovery_auc(release.corrected_covariance, data.truth)
-        rows.append(
-            {
-                "n": n,
-                "seed": seed,
-                "mechanism": name,
-                "neighbors": neighbors,
-                "epsilon": epsilon,
-                "auc": auc,
-            }
-        )
+        found = (name, neighbors, epsilon, auc)
+        rows.append(facts | dict(zip(keys, found, strict=True)))
     return rows
 
-
+# %% ../../nbs/6_experiments/04_frontier.ipynb #cc6660ba
 def _settings(epsilons):
     "All combinations of neighbours, ε and mechanism."
     return [
@@ -151,6 +129,8 @@ def frontier_figure(results):
     -------
     a matplotlib figure
     """
+    from matplotlib import pyplot as plt
+
     ns, hidden = sorted(results.n.unique()), ["record", "cell"]
     figure, axes = plt.subplots(
         2,
@@ -173,7 +153,7 @@ def frontier_figure(results):
     )
     return figure
 
-
+# %% ../../nbs/6_experiments/04_frontier.ipynb #a477d51a
 def _power(n):
     "A number of records in powers of ten where it is one."
     exponent = round(np.log10(n))
@@ -183,6 +163,8 @@ def _power(n):
 def _frontier_panel(ax, results, neighbors):
     """The curves of one number of records: means over seeds, and the band of their
     middle four fifths."""
+    from privglasso.base.plots import COLORS
+
     ax.axhline(0.5, color=COLORS["chance"], linewidth=1, linestyle="--")
     ax.axhline(
         results[results.mechanism == "raw"].auc.mean(),
@@ -203,12 +185,21 @@ def _frontier_panel(ax, results, neighbors):
             alpha=0.2,
             linewidth=0,
         )
-        ax.plot(rows.mean(), markersize=3, linewidth=_WIDTHS[name], **style)
+        ax.plot(
+            rows.mean(), markersize=3, markevery=3, linewidth=_WIDTHS[name], **style
+        )
     ax.set(xscale="log", ylim=(0.38, 1.04))
+    ax.set_xticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
+    ax.minorticks_off()
+    ax.grid(False, axis="x")
 
-
+# %% ../../nbs/6_experiments/04_frontier.ipynb #f492e769
 def _frontier_handles():
     "Entries of the legend."
+    from matplotlib.lines import Line2D
+
+    from privglasso.base.plots import COLORS
+
     lines = [
         Line2D([], [], label=name, markersize=3, linewidth=_WIDTHS[name], **style)
         for name, style in MECHANISM_STYLES.items()

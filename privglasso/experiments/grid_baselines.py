@@ -54,7 +54,7 @@ def grid_release(grid, snr_db, seed):
     data = _GRIDS[grid]()
     return data, publish_at_snr(data.table, data.bounds, snr_db, random_state=seed)
 
-
+# %% ../../nbs/6_experiments/10_grid_baselines.ipynb #d81816ab
 def honest_epsilons(data, snr_db):
     """What the noise of a level would promise for a cell and for a record, δ = 1/n²,
     had it been fixed beforehand.
@@ -116,7 +116,7 @@ def common_alphas(correlation, count):
         0.99, max(_SMALLEST, 1.3 * min_feasible_alpha(correlation).upper), count
     )
 
-
+# %% ../../nbs/6_experiments/10_grid_baselines.ipynb #7ef6b452
 def method_paths(covariance, count):
     """Every method's path on one covariance.
 
@@ -211,7 +211,7 @@ def _analyst_rows(analyst, source, covariance, data):
         for method, path in paths.items()
     ]
 
-
+# %% ../../nbs/6_experiments/10_grid_baselines.ipynb #137aecf2
 def grid_run(grid, snr_db, seed):
     """One release, two analysts, four methods.
 
@@ -239,7 +239,7 @@ def grid_run(grid, snr_db, seed):
     }
     return [common | row for row in rows]
 
-
+# %% ../../nbs/6_experiments/10_grid_baselines.ipynb #53c31dbf
 def grid_jobs(profile):
     """Every grid, noise level and seed of a profile.
 

@@ -29,12 +29,12 @@ def noise_ratio(snr_db):
 
     Parameters
     ----------
-    snr_db
+    snr_db : float
         Signal-to-noise ratio in decibels, from -300 to 300.
 
     Returns
     -------
-    a float
+    float
     """
     snr_db = check_number(snr_db, "snr_db")
     # fifteen decimal orders: beyond, sums of signal and noise lose one of them to
@@ -43,7 +43,7 @@ def noise_ratio(snr_db):
         raise InputError("snr_db", snr_db, "give decibels from -300 to 300")
     return 10 ** (-snr_db / 20)
 
-
+# %% ../../nbs/6_experiments/02_noise_levels.ipynb #f91c81bf
 def snr_to_sigma(table, snr_db):
     """Noise parameter of each column at a signal-to-noise ratio, *read from the data*.
 
@@ -122,7 +122,7 @@ class Recovery:
     alpha: float
     graph: np.ndarray
 
-
+# %% ../../nbs/6_experiments/02_noise_levels.ipynb #f04e29e3
 def recover(table, noise_variance) -> Recovery:
     """Recover numbers and graph from a table whose noise is believed to be
     `noise_variance`.
@@ -167,7 +167,7 @@ def standardised(precision, reference):
     spread = np.sqrt(np.diag(np.linalg.inv(reference)))
     return np.asarray(precision) * np.outer(spread, spread)
 
-
+# %% ../../nbs/6_experiments/02_noise_levels.ipynb #42b741ca
 def alpha_grid(S, count):
     """`count` penalties from the one that empties the graph to a 10 000th of it, or to
     where solutions end.
@@ -175,13 +175,14 @@ def alpha_grid(S, count):
     Parameters
     ----------
     S : array of shape (p, p)
-        Symmetric array.
-    count
+        Symmetric.
+    count : int
         How many.
 
     Returns
     -------
-    (count,) penalties, descending
+    array of shape (count,)
+        Penalties, descending.
     """
     top = largest_alpha(S)
     if top == 0:
@@ -193,7 +194,7 @@ def alpha_grid(S, count):
     bottom = max(top / 10_000, 1.05 * min_feasible_alpha(S).upper)
     return np.geomspace(top, min(bottom, top), count)
 
-
+# %% ../../nbs/6_experiments/02_noise_levels.ipynb #6b856011
 def score_recovery(recovery, truth, reference) -> dict:
     """Scores of one recovery.
 

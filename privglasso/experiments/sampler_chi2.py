@@ -25,7 +25,7 @@ def interval_width(sigma):
 
     Parameters
     ----------
-    sigma
+    sigma : float
         Parameter of the noise, in lattice steps.
 
     Returns
@@ -42,18 +42,18 @@ def _counted(values):
     seen = np.flatnonzero(counts)
     return pd.Series(counts[seen], seen + low)
 
-
+# %% ../../nbs/6_experiments/17_sampler_chi2.ipynb #5f8c93e4
 def count_draws(sigma, seed, draws):
     """Histogram of so many draws: of the intervals, and for a large sigma of the
     remainders too.
 
     Parameters
     ----------
-    sigma
+    sigma : float
         Parameter of the noise, in lattice steps.
-    seed
+    seed : int
         Of the stream of bits.
-    draws
+    draws : int
         How many.
 
     Returns
@@ -113,7 +113,7 @@ def probabilities(counted, values, sigma):
         "interval" or "remainder".
     values
         (bins,) ascending integers: numbers of the intervals, or remainders.
-    sigma
+    sigma : float
         Parameter of the noise, in lattice steps.
 
     Returns
@@ -163,22 +163,19 @@ def chi2_tests(counts):
 
     Parameters
     ----------
-    counts
-        DataFrame (values, 4): rows of `count_draws`, of one sigma and one kind, chunks
-        one after another.
+    counts : DataFrame of shape (values, 4)
+        Rows of `count_draws`, of one sigma and one kind, chunks one after another.
 
     Returns
     -------
-    dictionary
+    dict
     """
     sigma, counted = counts["sigma"].iloc[0], counts["counted"].iloc[0]
     seen = counts.groupby("value")["count"].sum()
     reach = max(int(12 * sigma) + 12, *seen.index.map(abs)) // interval_width(sigma) + 1
-    values = (
-        np.arange(_REMAINDERS)
-        if counted == "remainder"
-        else np.arange(-reach, reach + 1)
-    )
+    values = np.arange(-reach, reach + 1)
+    if counted == "remainder":
+        values = np.arange(_REMAINDERS)
     came, draws = seen.reindex(values, fill_value=0).to_numpy(), seen.sum()
     expected = draws * probabilities(counted, values, sigma)
     starts = _merged_starts(expected)
@@ -193,11 +190,6 @@ def chi2_tests(counts):
         "p": chi2.sf(statistic, len(starts) - 1),
     }
     for about in (1000, 10) if counted == "interval" else ():
-        tests |= dict(
-            zip(
-                (f"beyond {about}", f"expected {about}", f"p {about}"),
-                _tail(came, expected, about),
-                strict=True,
-            )
-        )
+        names = (f"beyond {about}", f"expected {about}", f"p {about}")
+        tests |= dict(zip(names, _tail(came, expected, about), strict=True))
     return tests

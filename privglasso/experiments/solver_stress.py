@@ -37,7 +37,7 @@ def random_precision(p: int, rng):
     A = A + A.T
     return A + np.diag(np.abs(A).sum(axis=1) + rng.uniform(0.1, 1))
 
-
+# %% ../../nbs/6_experiments/18_solver_stress.ipynb #e408d727
 def noisy_covariance(p: int, n: int, snr_db: float, rng):
     """The corrected covariance of a noisy table: the noise variance is taken off the
     diagonal.
@@ -85,7 +85,7 @@ def _is_hard(S, penalize_diagonal):
         penalize_diagonal or np.diag(S).min() > 0
     )
 
-
+# %% ../../nbs/6_experiments/18_solver_stress.ipynb #c41aca48
 def hard_problem(seed: int):
     """An indefinite corrected covariance and what is asked about it; `ratio` is alpha
     over the threshold's bound.
@@ -160,7 +160,7 @@ def proved_gap(S, penalties, precision, W):
     linear = np.vdot(S, precision) + np.vdot(penalties, np.abs(precision))
     return linear - _log_det(precision) - _log_det(W) - len(S)
 
-
+# %% ../../nbs/6_experiments/18_solver_stress.ipynb #492a0ab4
 def is_refusal(S, penalties, V):
     """Whether V proves that there is no solution: positive semidefinite, not zero,
     tr(SV) + sum penalties |V| <= 0.
@@ -202,7 +202,7 @@ def _ending(S, alpha, weights, penalize_diagonal, penalties):
     gap = proved_gap(S, penalties, Z, W) / len(S)
     return "solved", bool(gap <= _TOL * 1.001), gap, float((Z == 0).mean())
 
-
+# %% ../../nbs/6_experiments/18_solver_stress.ipynb #fb73c669
 def stress(seed: int):
     """One problem, asked and checked.
 
@@ -213,22 +213,20 @@ def stress(seed: int):
 
     Returns
     -------
-    dictionary: the problem's description and its ending
+    dict
+        The problem's description and its ending.
     """
     problem = hard_problem(seed)
-    S, weights, diagonal, p = (
-        problem[key] for key in ("S", "weights", "penalize_diagonal", "p")
-    )
+    S, p, weights = problem["S"], problem["p"], problem["weights"]
+    diagonal = problem["penalize_diagonal"]
+    counted = np.ones((p, p)) if weights is None else weights
+    counted = counted * (1 if diagonal else 1 - np.eye(p))
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         bounds = min_feasible_alpha(S, diagonal, weights=weights)
         alpha = problem["ratio"] * bounds.upper
-        counted = (np.ones((p, p)) if weights is None else weights) * (
-            1 if diagonal else 1 - np.eye(p)
-        )
-        ending, verified, gap, zeros = _ending(
-            S, alpha, weights, diagonal, alpha * counted
-        )
+        ending = _ending(S, alpha, weights, diagonal, alpha * counted)
+    names = ("ending", "verified", "gap_per_column", "zeros")
     return {
         "seed": seed,
         "p": p,
@@ -238,10 +236,7 @@ def stress(seed: int):
         "penalize_diagonal": diagonal,
         "over_upper": alpha / bounds.upper,
         "over_lower": alpha / bounds.lower,
-        "ending": ending,
-        "verified": verified,
-        "gap_per_column": gap,
-        "zeros": zeros,
+        **dict(zip(names, ending, strict=True)),
         "warnings": len(said),
     }
 

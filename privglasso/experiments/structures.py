@@ -123,7 +123,8 @@ def edge_kinds(graph, reference):
 
     Examples
     --------
-    >>> edge_kinds([[0, 1, 1], [1, 0, 0], [1, 0, 0]], [[0, 1, 0], [1, 0, 1], [0, 1, 0]]).tolist()
+    >>> graph = [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
+    >>> edge_kinds(graph, [[0, 1, 0], [1, 0, 1], [0, 1, 0]]).tolist()
     [[0, 1, 3], [1, 0, 2], [3, 2, 0]]
     """
     graph, reference = support(graph), support(reference)
@@ -181,44 +182,35 @@ def structures_run(dataset, seed, snr_db):
 
     Parameters
     ----------
-    dataset
+    dataset : str
         Name in PAPER_DATA.
-    seed
+    seed : int
         Of the noise.
-    snr_db
-        List of noise levels in decibels.
+    snr_db : list of float
+        Noise levels in decibels.
 
     Returns
     -------
-    list of dictionaries
+    list of dict
     """
     try:
         truth = clean_table(dataset)[2]
     except DataError:
         return [{"dataset": dataset, "seed": seed, "against": "none"}]
     clean, rows = support(recovered_precision(dataset, None, seed)), []
-    references = {"noiseless": clean} | (
-        {"true": truth} if PAPER_DATA[dataset].truth else {}
-    )
+    references = {"noiseless": clean}
+    if PAPER_DATA[dataset].truth:
+        references["true"] = truth
     for level in [None, *snr_db]:
-        graph = (
-            clean
-            if level is None
-            else support(recovered_precision(dataset, level, seed))
-        )
+        graph = support(recovered_precision(dataset, level, seed))
+        facts = {"dataset": dataset, "seed": seed, "snr_db": level}
         rows += [
-            {
-                "dataset": dataset,
-                "seed": seed,
-                "snr_db": level,
-                "against": against,
-                **confusion(graph, reference)._asdict(),
-            }
+            {**facts, "against": against, **confusion(graph, reference)._asdict()}
             for against, reference in references.items()
         ]
     return rows
 
-
+# %% ../../nbs/6_experiments/08_structures.ipynb #5bb74ea2
 def structures_jobs(profile):
     """Every data set and seed of a profile.
 

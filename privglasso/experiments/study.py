@@ -179,15 +179,12 @@ class ResultsFolder:
         path = self.folder / f"{name}.csv"
         if not path.exists():
             known = sorted(path.stem for path in self.folder.glob("*.csv"))
-            remedy = (
-                f"there are no such results: run make reproduce, or give one of {known}"
-            )
+            remedy = f"run make reproduce, or give one of {known}"
             raise InputError("name", name, remedy)
         return pd.read_csv(path)
 
     def write(self, name: str, table: pd.DataFrame, record: dict) -> bool:
-        """Write a table and its entry in the manifest; say whether the file is another
-        than before."""
+        "Write a table and its entry in the manifest; say whether the table is new."
         self.folder.mkdir(parents=True, exist_ok=True)
         csv = table.to_csv(index=False, float_format="%.6g")
         changed = _replace(self.folder / f"{name}.csv", csv)
@@ -196,9 +193,9 @@ class ResultsFolder:
         _replace(self.folder / "manifest.json", text)
         return changed
 
-
+# %% ../../nbs/6_experiments/01_study.ipynb #8ebe58ab
 def _replace(path, text):
-    "Write a file; say whether it is another than before."
+    "Write a file, and say whether that changed it."
     content = text.encode()
     changed = not path.exists() or path.read_bytes() != content
     write_whole(path, lambda file: file.write(content))
@@ -267,9 +264,10 @@ def _job_path(cache, study, job):
 def _kept(path):
     "The outcome kept in a file; None if there is none, or it is damaged."
     try:
-        return json.loads(path.read_bytes())
-    except (FileNotFoundError, json.JSONDecodeError):
+        outcome = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):  # also if it is not text
         return None
+    return outcome if isinstance(outcome, dict) and "rows" in outcome else None
 
 # %% ../../nbs/6_experiments/01_study.ipynb #e44c7349
 def project_results(profile: str = "full") -> ResultsFolder:
@@ -297,7 +295,6 @@ def choices(key: str, known, profile: str) -> list[str]:
         The names that exist.
     profile : {"quick", "full"}
         Section of `settings.ini`.
-
     """
     names = setting(key, [str], profile)
     unknown = [name for name in names if name not in known]

@@ -44,7 +44,7 @@ def _fold_criterion(train, held_out, alphas):
     theta = ridge_eigenvalues(values, np.asarray(alphas)[:, None])
     return (theta @ moments) - np.log(theta).sum(axis=1)
 
-
+# %% ../../nbs/6_experiments/12_su_tables.ipynb #27dde8c4
 def ridge_cv_alpha(X, alphas, folds=5, seed=0):
     """Penalty of the ridge estimate by cross-validation on the table itself. Its choice
     is not private.
@@ -85,13 +85,13 @@ def su_ridge_run(model, n, epsilons, seed, alphas, p=100):
 
     Parameters
     ----------
-    model
+    model : str
         Name of a model.
-    n
+    n : int
         Rows.
-    epsilons
+    epsilons : list of float
         Values of ε.
-    seed
+    seed : int
         Of the model, the table, the folds and the noise.
     alphas : array of shape (k,)
         Penalties to choose from.
@@ -112,16 +112,9 @@ def su_ridge_run(model, n, epsilons, seed, alphas, p=100):
     for epsilon in epsilons:
         for recipe in RECIPES:
             private = ridge_precision(S + su_noise(recipe, n, epsilon) * E, alpha)
-            rows += _rows(
-                su_losses(private, clean, epsilon, recipe),
-                model=model,
-                n=n,
-                seed=seed,
-                epsilon=epsilon,
-                recipe=recipe,
-                alpha=alpha,
-                grid=len(alphas),
-            )
+            losses = su_losses(private, clean, epsilon, recipe)
+            facts = {"model": model, "n": n, "seed": seed, "epsilon": epsilon}
+            rows += _rows(losses, **facts, recipe=recipe, alpha=alpha, grid=len(alphas))
     return rows
 
 # %% ../../nbs/6_experiments/12_su_tables.ipynb #e41b98e4
@@ -138,22 +131,22 @@ def _converged(S, noisy, alpha, epsilon):
     stated = losses if raised == alpha else dict.fromkeys(losses, np.nan)
     return {"as stated": stated, SOLVABLE: losses}, threshold.lower
 
-
+# %% ../../nbs/6_experiments/12_su_tables.ipynb #d8c6b120
 def su_lasso_run(model, n, epsilons, seed, alpha, iterations=1000, p=100):
     """One replicate of one block of Table 2; `threshold` is a lower bound on the λ that
     has a solution.
 
     Parameters
     ----------
-    model
+    model : str
         Name of a model.
-    n
+    n : int
         Rows.
-    epsilons
+    epsilons : list of float
         Values of ε.
-    seed
+    seed : int
         Of the model, the table and the noise.
-    alpha
+    alpha : float
         λ.
     iterations : int
         Of ADMM.
@@ -175,24 +168,16 @@ def su_lasso_run(model, n, epsilons, seed, alpha, iterations=1000, p=100):
         iterate = admm_iterate(ran, alpha, iterations=iterations)
         losses, threshold = _converged(S, stated, alpha, epsilon)
         losses = {"as it ran": su_losses(iterate, clean, epsilon, "as it ran")} | losses
+        facts = {"model": model, "n": n, "seed": seed, "epsilon": epsilon}
         for recipe, loss in losses.items():
-            rows += _rows(
-                loss,
-                model=model,
-                n=n,
-                seed=seed,
-                epsilon=epsilon,
-                recipe=recipe,
-                threshold=threshold,
-            )
+            rows += _rows(loss, **facts, recipe=recipe, threshold=threshold)
     return rows
 
 # %% ../../nbs/6_experiments/12_su_tables.ipynb #6e8ddb13
 def _blocks(models, seeds, profile):
     "Every model, number of rows and seed of a profile, all ε in one block."
-    first, epsilons = setting("seed", int, profile), setting(
-        "su.epsilons", [float], profile
-    )
+    first = setting("seed", int, profile)
+    epsilons = setting("su.epsilons", [float], profile)
     return [
         {"model": model, "n": n, "epsilons": epsilons, "seed": first + k}
         for model in choices(models, SU_MODELS, profile)
@@ -224,7 +209,7 @@ def su_ridge_jobs(profile):
         for grid in grids
     ]
 
-
+# %% ../../nbs/6_experiments/12_su_tables.ipynb #dbb566d9
 def su_lasso_jobs(profile):
     """Every block of Table 2 in a profile.
 
@@ -253,15 +238,15 @@ def su_beside(table, rows):
 
     Parameters
     ----------
-    table
-        1 or 2, a number and of no shape.
-    rows
-        DataFrame (rows, columns) of the table's study.
+    table : {1, 2}
+        Which of their tables.
+    rows : DataFrame of shape (rows, columns)
+        Of the table's study.
 
     Returns
     -------
-    DataFrame (162, ...): printed and ours, for each recipe, by n, epsilon, model and
-    norm
+    DataFrame of shape (162, columns)
+        Printed and ours for each recipe, by n, epsilon, model and norm.
 
     Notes
     -----
@@ -276,7 +261,7 @@ def su_beside(table, rows):
         .join(ours)
     )
 
-
+# %% ../../nbs/6_experiments/12_su_tables.ipynb #d5ccccbb
 def su_agreeing(beside, recipe, tolerance=0.1, rounding=0.0):
     """Which cells agree.
 

@@ -132,59 +132,58 @@ def _chosen_alpha(table, S):
     )
 
 # %% ../../nbs/6_experiments/06_table1.ipynb #83e94af2
+def _table1a_rows(S, alphas, graphs, facts):
+    "Rows of one covariance: every reading's AUC."
+    chain = support(tridiagonal_precision(50))
+    scores = {
+        name: ranked_auc(S, alpha, graphs[name]) for name, alpha in alphas.items()
+    }
+    scores["true chain"] = ranked_auc(S, 0.5, chain)
+    return [
+        {
+            **facts,
+            "reading": name,
+            "alpha": alphas.get(name, 0.5),
+            "edges": int(graphs[name].sum()) // 2 if name in graphs else 49,
+            "auc": auc,
+        }
+        for name, auc in scores.items()
+    ]
+
+# %% ../../nbs/6_experiments/06_table1.ipynb #118ccf64
 def table1a_run(n, seed, snr_db, alphas):
     """Every reading of one table of the chain, without noise and at every level.
 
     Parameters
     ----------
-    n
+    n : int
         Rows.
-    seed
+    seed : int
         Of the table and of the noise.
-    snr_db
-        List of noise levels in decibels.
-    alphas
-        List of penalties, on the covariances as they are.
+    snr_db : list of float
+        Noise levels in decibels.
+    alphas : list of float
+        Penalties, on the covariances as they are.
 
     Returns
     -------
-    list of dictionaries
+    list of dict
     """
-    chain = tridiagonal_precision(50)
-    table = sample_gaussian(chain, n, random_state=seed)
-    clean = sample_covariance(table)
-    alphas = {f"{alpha:g}": alpha for alpha in alphas} | {
-        "cross-validated": _chosen_alpha(table, clean)
-    }
+    table = sample_gaussian(tridiagonal_precision(50), n, random_state=seed)
+    clean, rows = sample_covariance(table), []
+    alphas = {f"{alpha:g}": alpha for alpha in alphas}
+    alphas["cross-validated"] = _chosen_alpha(table, clean)
     graphs = {
         name: support(graphical_lasso(clean, alpha, tol=1e-4).precision)
         for name, alpha in alphas.items()
     }
-    rows = []
     for level in [None, *snr_db]:
-        S = (
-            clean
-            if level is None
-            else publish_at_paper_snr(
-                table, level, random_state=seed
-            ).corrected_covariance()
-        )
-        scores = {
-            name: ranked_auc(S, alpha, graphs[name]) for name, alpha in alphas.items()
-        }
-        scores["true chain"] = ranked_auc(S, 0.5, support(chain))
-        rows += [
-            {
-                "n": n,
-                "seed": seed,
-                "snr_db": level,
-                "reading": name,
-                "alpha": alphas.get(name, 0.5),
-                "edges": int(graphs[name].sum()) // 2 if name in graphs else 49,
-                "auc": auc,
-            }
-            for name, auc in scores.items()
-        ]
+        S = clean
+        if level is not None:
+            release = publish_at_paper_snr(table, level, random_state=seed)
+            S = release.corrected_covariance()
+        facts = {"n": n, "seed": seed, "snr_db": level}
+        rows += _table1a_rows(S, alphas, graphs, facts)
     return rows
 
 # %% ../../nbs/6_experiments/06_table1.ipynb #331fa717
@@ -360,51 +359,37 @@ def table1b_run(sparsity_percent, seed, p, n, snr_db, alphas):
 
     Parameters
     ----------
-    sparsity_percent
+    sparsity_percent : float
         Of absent edges.
-    seed
+    seed : int
         Of the graph, the table and the noise.
-    p
+    p : int
         Columns.
-    n
+    n : int
         Rows.
-    snr_db
-        List of noise levels in decibels.
-    alphas
-        List of penalties, on the correlation scale.
+    snr_db : list of float
+        Noise levels in decibels.
+    alphas : list of float
+        Penalties, on the correlation scale.
 
     Returns
     -------
-    list of dictionaries
+    list of dict
     """
     rng = check_generator([seed, p])
     precision = dominant_precision(p, 1 - sparsity_percent / 100, rng)
     table, truth, rows = sample_gaussian(precision, n, rng), support(precision), []
+    facts = {"sparsity_percent": sparsity_percent, "seed": seed, "p": p, "n": n}
     for level in [None, *snr_db]:
-        release = (
-            None
-            if level is None
-            else publish_at_paper_snr(table, level, random_state=seed)
-        )
-        S = (
-            sample_covariance(table)
-            if release is None
-            else release.corrected_covariance()
-        )
-        variance = 0.0 if release is None else float(release.noise_variance[0])
-        scores = _large_scores(S, alphas, truth) | {
-            "formula": expected_auc(edge_effects(precision, variance, n))
-        }
+        S, variance = sample_covariance(table), 0.0
+        if level is not None:
+            release = publish_at_paper_snr(table, level, random_state=seed)
+            S = release.corrected_covariance()
+            variance = float(release.noise_variance[0])
+        scores = _large_scores(S, alphas, truth)
+        scores["formula"] = expected_auc(edge_effects(precision, variance, n))
         rows += [
-            {
-                "sparsity_percent": sparsity_percent,
-                "seed": seed,
-                "p": p,
-                "n": n,
-                "snr_db": level,
-                "reading": name,
-                "auc": auc,
-            }
+            {**facts, "snr_db": level, "reading": name, "auc": auc}
             for name, auc in scores.items()
         ]
     return rows
@@ -460,9 +445,8 @@ def complexity_run(task, size, seed):
     """
     p = 100 if task == "publish" else size
     n = size // p if task == "publish" else 10 * p
-    table = sample_gaussian(
-        dominant_precision(p, min(10 / p, 0.5), seed), n, random_state=seed
-    )
+    precision = dominant_precision(p, min(10 / p, 0.5), seed)
+    table = sample_gaussian(precision, n, random_state=seed)
     correlation, _ = correlation_scale(sample_covariance(table))
     seconds, passes = [], 1
     for _ in range(4):  # the first fills caches and is not counted
@@ -470,22 +454,13 @@ def complexity_run(task, size, seed):
         if task == "publish":
             publish_at_paper_snr(table, 20, random_state=seed)
         else:
-            passes = graphical_lasso(
-                correlation, np.sqrt(np.log(p) / n), tol=1e-4
-            ).n_iter
+            alpha = np.sqrt(np.log(p) / n)
+            passes = graphical_lasso(correlation, alpha, tol=1e-4).n_iter
         seconds.append(time.process_time() - began)
-    return [
-        {
-            "task": task,
-            "size": size,
-            "n": n,
-            "p": p,
-            "seconds": min(seconds[1:]),
-            "passes": passes,
-        }
-    ]
+    facts = {"task": task, "size": size, "n": n, "p": p}
+    return [facts | {"seconds": min(seconds[1:]), "passes": passes}]
 
-
+# %% ../../nbs/6_experiments/06_table1.ipynb #ac18673e
 def complexity_jobs(profile):
     """Every size of both tasks in a profile.
 

@@ -16,8 +16,8 @@ from ..papers.wang_xu import printed_threshold
 from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import classical_mu
 from ..publish.noise_correction import SamplingError
-from ..recover.thresholding import positive_part, threshold_constant
-from ..recover.thresholding import threshold_off_diagonal
+from ..recover.feasibility import nearest_psd
+from ..recover.thresholding import threshold_constant, threshold_off_diagonal
 
 # %% ../../nbs/6_experiments/14_thresholding_figures.ipynb #5bc63035
 def _second_moments(root, n, bound, rng, block=5000):
@@ -46,7 +46,7 @@ def _honest(moments, noise, n, std):
     error = SamplingError(((matrix, n),), std**2 * np.where(diagonal, 2.0, 1.0))
     deviation = np.sqrt(error.covariance_variance())
     scores = (matrix / deviation)[np.triu_indices(len(matrix), 1)]
-    return positive_part(
+    return nearest_psd(
         threshold_off_diagonal(matrix, threshold_constant(scores) * deviation)
     )
 
@@ -84,65 +84,58 @@ def _estimates(raw, clipped, noise, n, epsilon, gammas, bound):
             _honest(clipped, noise, n, scale * bound**2 / mu_gdp(epsilon, delta)),
         )
 
+# %% ../../nbs/6_experiments/14_thresholding_figures.ipynb #43e21ab7
+def _thresholding_rows(truth, n, bound, epsilons, gammas, rng):
+    "Errors of every estimate from one table of n rows."
+    root = np.linalg.cholesky(truth)
+    raw, clipped = _second_moments(root, n, bound, rng)
+    noise = _unit_noise(len(truth), rng)
+    for epsilon in epsilons:
+        for model, recipe, estimate in _estimates(
+            raw, clipped, noise, n, epsilon, gammas, bound
+        ):
+            facts = {"epsilon": epsilon, "model": model, "recipe": recipe}
+            yield facts | _errors(estimate, truth)
 
+# %% ../../nbs/6_experiments/14_thresholding_figures.ipynb #2e8a6823
 def thresholding_run(p, sparsity, epsilons, rows, gammas, factor, seed):
     """One repeat of one curve, or of the curves of one figure's panel that differ in ε
     only.
 
     Parameters
     ----------
-    p
+    p : int
         Columns.
-    sparsity
+    sparsity : float
         Share of entries of the covariance that are not zero.
-    epsilons
+    epsilons : list of float
         Values of ε, each with δ = 1/n.
-    rows
+    rows : list of int
         Numbers of rows.
-    gammas
+    gammas : list of float
         Constants of the printed threshold.
-    factor
+    factor : float
         Norm bound of the private recipe over the typical norm √(p/4).
-    seed
+    seed : int
         Of the covariance, the rows and the noise.
 
     Returns
     -------
-    list of dictionaries, one for each n, ε, model and recipe
+    list of dict
+        One for each n, ε, model and recipe.
 
     Notes
     -----
     Wang & Xu, section 5, Figures 1 to 4.
     """
     truth, results = paper_covariance(p, sparsity, seed), []
-    rng, bound = np.random.default_rng(
-        [seed, p, round(1000 * sparsity)]
-    ), factor * np.sqrt(p / 4)
-    root, alone = np.linalg.cholesky(truth), _errors(np.diag(np.diag(truth)), truth)
+    rng = np.random.default_rng([seed, p, round(1000 * sparsity)])
+    bound, alone = factor * np.sqrt(p / 4), _errors(np.diag(np.diag(truth)), truth)
+    diagonal = {"diagonal_l2": alone["l2"], "diagonal_l1": alone["l1"]}
     for n in rows:
-        raw, clipped = _second_moments(root, n, bound, rng)
-        noise = _unit_noise(p, rng)
-        facts = {
-            "p": p,
-            "sparsity": sparsity,
-            "n": n,
-            "seed": seed,
-            "diagonal_l2": alone["l2"],
-            "diagonal_l1": alone["l1"],
-        }
-        for epsilon in epsilons:
-            for model, recipe, estimate in _estimates(
-                raw, clipped, noise, n, epsilon, gammas, bound
-            ):
-                results.append(
-                    {
-                        **facts,
-                        "epsilon": epsilon,
-                        "model": model,
-                        "recipe": recipe,
-                        **_errors(estimate, truth),
-                    }
-                )
+        facts = {"p": p, "sparsity": sparsity, "n": n, "seed": seed, **diagonal}
+        for row in _thresholding_rows(truth, n, bound, epsilons, gammas, rng):
+            results.append(facts | row)
     return results
 
 # %% ../../nbs/6_experiments/14_thresholding_figures.ipynb #3f446a4a
@@ -191,19 +184,20 @@ def thresholding_curves(rows, panel, model, norm="l2"):
 
     Parameters
     ----------
-    rows
-        DataFrame (rows, columns) of the study.
-    panel
+    rows : DataFrame of shape (rows, columns)
+        Of the study.
+    panel : str
         "sparsity", "p" or "epsilon": what a figure's left, middle or right panel
         varies.
-    model
-        "central" or "local".
+    model : {"central", "local"}
+        Who adds the noise.
     norm : str
         "l2" (Figures 1 and 3) or "l1" (Figures 2 and 4).
 
     Returns
     -------
-    DataFrame (n, curves): mean relative error, columns (recipe, value of what varies)
+    DataFrame of shape (numbers of rows, curves)
+        Mean relative error; columns (recipe, value of what varies).
 
     Notes
     -----

@@ -20,8 +20,9 @@ from ..privacy.audit import audit_draws
 from ..privacy.gdp import delta_gdp, epsilon_gdp
 from ..privacy.guarantee import classical_mu
 from ..publish.local import LocalMechanism
-from ..recover.thresholding import check_threshold, positive_part
-from ..recover.thresholding import threshold_off_diagonal, thresholding_bound
+from ..recover.feasibility import nearest_psd
+from ..recover.thresholding import check_threshold, threshold_off_diagonal
+from ..recover.thresholding import thresholding_bound
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #aaf89181
 CLAIMS = []  # in the order of the chapter
@@ -277,7 +278,7 @@ def printed_estimate(S, threshold):
     [[0.0, 0.0], [0.0, 1.0]]
     """
     S = check_symmetric(S)
-    return positive_part(
+    return nearest_psd(
         np.where(np.abs(S) > check_threshold(threshold, len(S)), S, 0.0)
     )
 
@@ -681,7 +682,7 @@ def _thresholding_case(rng):
         Sigma, T, np.abs(np.diag(E)).max()
     )
     errors = [np.linalg.norm(estimate - Sigma, order) for order in (1, 2, np.inf)]
-    projected = np.linalg.norm(positive_part(estimate) - Sigma, 2) / (2 * errors[1])
+    projected = np.linalg.norm(nearest_psd(estimate) - Sigma, 2) / (2 * errors[1])
     return *(error / bound for error in errors), projected
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #8d300619

@@ -41,7 +41,7 @@ def adjacencies(draw):
     return edges | edges.T
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(adjacencies())
 def test_layout_is_deterministic_finite_and_keeps_nodes_apart(edges):
     pos = plots.graph_layout(edges)
@@ -136,35 +136,32 @@ def test_axes_given_are_axes_returned():
 
 
 @pytest.mark.parametrize(
-    "call, argument",
+    "argument, call",
     [
-        (lambda: plots.plot_precision(np.triu(np.ones((3, 3)))), "matrix="),
-        (lambda: plots.plot_precision([[np.nan]]), "matrix="),
-        (lambda: plots.plot_precision(np.eye(2), labels=["a"]), "labels="),
-        (lambda: plots.plot_graph(np.ones((2, 3))), "adjacency="),
-        (lambda: plots.plot_graph(np.eye(3), truth=np.eye(2)), "truth="),
-        (lambda: plots.plot_graph(np.eye(3), labels="abcd"), "labels="),
-        (lambda: plots.graph_layout(np.triu(np.ones((3, 3)))), "adjacency="),
+        ("matrix", lambda: plots.plot_precision([[np.nan]])),
+        ("labels", lambda: plots.plot_precision(np.eye(2), labels=["a"])),
+        ("adjacency", lambda: plots.plot_graph(np.ones((2, 3)))),
+        ("truth", lambda: plots.plot_graph(np.eye(3), truth=np.eye(2))),
+        ("labels", lambda: plots.plot_graph(np.eye(3), labels="abcd")),
+        ("adjacency", lambda: plots.graph_layout(np.triu(np.ones((3, 3))))),
     ],
 )
-def test_bad_input_is_named(call, argument):
-    with pytest.raises(InputError, match=argument):
+def test_bad_input_is_named(argument, call):
+    with pytest.raises(InputError) as caught:
         call()
+    assert caught.value.argument == argument
 
 
 def test_same_bytes_in_another_process():
     code = (
-        "import matplotlib; matplotlib.use('Agg'); import io, hashlib, numpy as np\n"
-        "from privglasso import plots; plots.use_theme()\n"
-        "A = np.diag(np.ones(7), 1); buffer = io.BytesIO()\n"
+        "import matplotlib; matplotlib.use('Agg'); import sys, numpy as np\n"
+        "from privglasso.base import plots; plots.use_theme()\n"
+        "A = np.diag(np.ones(7), 1)\n"
         "figure = plots.plot_graph(A + A.T, labels='abcdefgh').figure\n"
-        "figure.savefig(buffer, format='svg', metadata={'Date': None})\n"
-        "print(hashlib.sha256(buffer.getvalue()).hexdigest())"
+        "figure.savefig(sys.stdout, format='svg', metadata={'Date': None})"
     )
-    runs = {
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True
-        ).stdout
-        for _ in range(2)
-    }
-    assert len(runs) == 1 and len(runs.pop()) == 65
+    other = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    A = np.diag(np.ones(7), 1)
+    assert svg(plots.plot_graph(A + A.T, labels="abcdefgh")) == other

@@ -4,13 +4,13 @@ all of them.
 
 import pandas as pd
 
-from privglasso.experiments.audit_table import audit_study, plot_audit
+from privglasso.experiments.audit_table import AUDIT, plot_audit
 
 
 def test_every_case_runs_and_says_what_it_should():
-    jobs = audit_study.jobs("quick")
+    jobs = AUDIT.jobs("quick")
     assert len({job["seed"] for job in jobs}) == len(jobs) >= 12
-    rows = [row for job in jobs for row in audit_study.run(**{**job, "trials": 800})]
+    rows = [row for job in jobs for row in AUDIT.run(**{**job, "trials": 800})]
     assert [
         row["claim"] for row in rows if row["refuted"] == (row["kind"] == "ours")
     ] == []

@@ -1,5 +1,8 @@
-"""The benchmarks' own arithmetic: turns, ratios, certificates, peers that are not there. Nothing here is timed."""
+"""The benchmarks' own arithmetic: turns, ratios, certificates, peers that are not
+there. Nothing here is timed."""
 
+import ast
+import importlib
 import signal
 import subprocess
 from time import sleep
@@ -8,20 +11,34 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso.experiments import benchmarks
-from privglasso.experiments import study as runner
-from privglasso.experiments.benchmarks import PARTS, PROBLEMS, bench, benchmark_table
-from privglasso.experiments.benchmarks import block_correlations, dual_value, excess
-from privglasso.experiments.benchmarks import in_turn, loosest, measure_problem
-from privglasso.experiments.benchmarks import mechanism_methods, noise_methods, peer
-from privglasso.experiments.benchmarks import penalty, processor_seconds, ratios
-from privglasso.experiments.benchmarks import solvers_here, write_benchmark
-from privglasso.experiments.study import ResultsFolder, Study
 from privglasso.base.settings import SettingsError
-from privglasso.recover.graphical_lasso import graphical_lasso, graphical_lasso_path
 from privglasso.base.validation import InputError
+from privglasso.experiments import benchmarks
+from privglasso.experiments import study as studies
+from privglasso.experiments.benchmarks import (
+    PARTS,
+    bench,
+    benchmark_table,
+    block_correlations,
+    dual_value,
+    excess,
+    in_turn,
+    loosest,
+    measure_problem,
+    mechanism_methods,
+    noise_methods,
+    peer,
+    penalty,
+    processor_seconds,
+    ratios,
+    solvers_here,
+    write_benchmark,
+)
+from privglasso.experiments.study import ResultsFolder, Study
+from privglasso.recover.graphical_lasso import graphical_lasso, graphical_lasso_path
 
-# ---------------------------------------------------------------------- turns and ratios
+# ---------------------------------------------------------------------- turns and
+# ratios
 
 
 def test_everybody_has_a_turn_in_every_round_and_the_first_place_in_some():
@@ -185,7 +202,6 @@ def test_what_was_measured_before_a_kill_is_kept_and_thrown_away_once_it_is_writ
 
     results, measured = ResultsFolder(tmp_path, tmp_path / "cache"), []
     monkeypatch.setattr(benchmarks, "project_results", lambda profile: results)
-    killed.__module__ = benchmarks.__name__
     study = Study(
         "benchmark_toy", lambda profile: [{"name": "first"}, {"name": "second"}], killed
     )
@@ -263,7 +279,7 @@ def test_an_unknown_part_is_refused():
 
 
 def test_an_unknown_problem_is_refused_before_anything_is_measured(monkeypatch):
-    monkeypatch.setattr(runner, "setting", lambda key, kind, profile: ["v", "moon"])
+    monkeypatch.setattr(studies, "setting", lambda key, kind, profile: ["v", "moon"])
     monkeypatch.setattr(
         benchmarks, "measure_problem", lambda *_: pytest.fail("something ran")
     )
@@ -315,7 +331,19 @@ def test_a_rehearsal_writes_every_column_and_leaves_the_book_alone(
         )
 
 
-# ---------------------------------------------------------------------- what was measured
+@pytest.mark.parametrize("program", ["_MEMORY_PROGRAM", "_COMPILE_PROGRAM"])
+def test_a_program_for_another_process_imports_what_exists(program):
+    text = getattr(benchmarks, program).replace("{path!r}", "''")
+    tree = ast.parse(text.replace("{alpha}", "1"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert len(imports) >= 2
+    for node in imports:
+        module = importlib.import_module(node.module)
+        assert all(hasattr(module, alias.name) for alias in node.names)
+
+
+# ---------------------------------------------------------------------- what was
+# measured
 
 
 def measured(part):
@@ -324,13 +352,6 @@ def measured(part):
         return benchmarks.read_benchmark(part)
     except FileNotFoundError:
         pytest.skip(f"make bench has not measured {part}")
-
-
-@pytest.mark.parametrize("part", ["solver", "paths"])
-def test_every_time_that_is_shown_belongs_to_an_answer_that_is_good_enough(part):
-    table = measured(part)
-    assert table[table.method != "floor"].excess.max() <= 1e-5
-    assert set(table.problem) <= set(PROBLEMS) and (table.seconds > 0).all()
 
 
 def test_the_machine_has_no_name():

@@ -8,19 +8,24 @@ import pytest
 from sklearn.covariance import GraphicalLassoCV, graphical_lasso
 from sklearn.model_selection import KFold
 
-from privglasso.experiments.choosing_lambda import CHOOSING_LAMBDA, choose
-from privglasso.experiments.choosing_lambda import choosing_lambda_jobs
-from privglasso.experiments.choosing_lambda import choosing_lambda_run
-from privglasso.experiments.choosing_lambda import held_out_criteria, penalty_table
-from privglasso.experiments.choosing_lambda import squared_error_ceiling
-from privglasso.publish.noise_correction import CovarianceError, SamplingError
-from privglasso.publish.noise_correction import sample_covariance
-from privglasso.data_sets.registry import DataError
-from privglasso.experiments.study import read_results
 from privglasso.base.settings import SettingsError
-from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
-from privglasso.experiments.table2 import PAPER_DATA, PaperData, clean_table
 from privglasso.base.validation import InputError
+from privglasso.data_sets.registry import DataError
+from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.experiments.choosing_lambda import (
+    choose,
+    choosing_lambda_jobs,
+    choosing_lambda_run,
+    held_out_criteria,
+    penalty_table,
+    squared_error_ceiling,
+)
+from privglasso.experiments.table2 import PAPER_DATA, PaperData, clean_table
+from privglasso.publish.noise_correction import (
+    CovarianceError,
+    SamplingError,
+    sample_covariance,
+)
 
 TRUTH = chain_precision(5, 0.4, scales=np.ones(5))
 
@@ -67,24 +72,22 @@ def test_ceiling_grows_with_the_noise_and_shrinks_with_the_rows(noise):
     )
 
 
-@pytest.mark.parametrize(
-    ("variance", "message"),
-    [
+def test_bad_variances():
+    for variance, message in [
         ([[1.0, -1.0], [-1.0, 1.0]], "at least 0"),
         ([[1.0, 2.0], [0.0, 1.0]], "symmetric"),
-    ],
-)
-def test_bad_variances(variance, message):
-    with pytest.raises(InputError, match=message):
-        squared_error_ceiling(variance)
+    ]:
+        with pytest.raises(InputError, match=message):
+            squared_error_ceiling(variance)
 
 
 # criteria
 
 
 def test_criteria_of_one_split_by_hand():
-    fitted, held_out = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array(
-        [[3.0, 0.0], [0.0, 1.5]]
+    fitted, held_out = (
+        np.array([[2.0, 0.5], [0.5, 1.0]]),
+        np.array([[3.0, 0.0], [0.0, 1.5]]),
     )
     criteria = held_out_criteria(fitted, held_out, np.array([1.0, 0.5]))
     assert criteria["mse"] == pytest.approx((0 + 0.25 + 0.25 + 0) / 4)
@@ -96,7 +99,8 @@ def test_criteria_of_one_split_by_hand():
 
 
 def test_a_table_agrees_with_scikit_learn(rows):
-    "Diagonal free, no noise: edges, likelihood and squared error of scikit-learn's solver on the same folds."
+    """Diagonal free, no noise: edges, likelihood and squared error of scikit-learn's
+    solver on the same folds."""
     found = penalty_table(rows, np.zeros(5), 8, penalize_diagonal=False).set_index(
         "alpha"
     )
@@ -136,8 +140,9 @@ def test_without_a_true_graph_nothing_is_scored(rows):
 
 def test_columns_of_different_units_keep_their_own_scale(rows):
     "All in metres or all in millimetres: the same rows of the table."
-    metres, millimetres = penalty_table(rows, np.zeros(5), 6), penalty_table(
-        1000 * rows, np.zeros(5), 6
+    metres, millimetres = (
+        penalty_table(rows, np.zeros(5), 6),
+        penalty_table(1000 * rows, np.zeros(5), 6),
     )
     assert millimetres.alpha.to_numpy() == pytest.approx(1e6 * metres.alpha.to_numpy())
     assert (
@@ -185,9 +190,8 @@ CURVE = pd.DataFrame(
 )
 
 
-@pytest.mark.parametrize(
-    ("rule", "alpha"),
-    [
+def test_each_rule_picks_its_row():
+    for rule, alpha in [
         ("squared error", 0.4),
         ("squared error, with an edge", 0.1),
         ("first drop", 0.1),
@@ -196,10 +200,8 @@ CURVE = pd.DataFrame(
         ("likelihood", 0.2),
         ("extended BIC", 0.4),
         ("simultaneous", 0.4),
-    ],
-)
-def test_each_rule_picks_its_row(rule, alpha):
-    assert choose(CURVE, rule).alpha == alpha
+    ]:
+        assert choose(CURVE, rule).alpha == alpha
 
 
 def test_the_least_error_survives_missing_penalties():
@@ -209,19 +211,18 @@ def test_the_least_error_survives_missing_penalties():
     )
 
 
-@pytest.mark.parametrize(
-    ("rule", "column"),
-    [
+def test_a_rule_without_a_value_says_which_is_missing():
+    for rule, column in [
         ("likelihood", "likelihood"),
         ("extended BIC", "ebic"),
         ("first drop", "mse"),
         ("simultaneous", "alpha"),
-    ],
-)
-def test_a_rule_without_a_value_says_which_is_missing(rule, column):
-    blank = CURVE.assign(mse=np.nan, likelihood=np.nan, ebic=np.nan, simultaneous=1.0)
-    with pytest.raises(InputError, match=f"{column}.*missing at every penalty"):
-        choose(blank, rule)
+    ]:
+        blank = CURVE.assign(
+            mse=np.nan, likelihood=np.nan, ebic=np.nan, simultaneous=1.0
+        )
+        with pytest.raises(InputError, match=f"{column}.*missing at every penalty"):
+            choose(blank, rule)
 
 
 def test_an_array_is_a_table_and_no_penalties_are_none(rows):
@@ -242,16 +243,6 @@ def test_an_unknown_rule_is_named():
 
 
 # the study
-
-
-def test_jobs_of_both_profiles():
-    quick, full = choosing_lambda_jobs("quick"), choosing_lambda_jobs("full")
-    assert {job["dataset"] for job in quick} == {"grid11"} and len(quick) == 3
-    assert {job["snr_db"] for job in full} == {None, 20.0, 10.0}
-    assert len(full) == len({tuple(job.items()) for job in full})
-    assert sum(job["snr_db"] is None for job in full) == len(
-        {job["dataset"] for job in full}
-    )
 
 
 def test_an_unknown_data_set_in_the_settings(monkeypatch):
@@ -307,16 +298,3 @@ def test_without_noise_ignoring_it_changes_nothing(small):
         for way in ("as printed", "noise ignored")
     )
     pd.testing.assert_frame_equal(printed, ignored)
-
-
-@pytest.mark.filterwarnings("ignore:.*is not of this version")
-def test_the_results_hold_what_the_settings_ask_for():
-    rows, jobs = read_results(CHOOSING_LAMBDA.name), choosing_lambda_jobs("full")
-    kept = set(zip(rows.dataset, rows.snr_db.fillna(-1), rows.seed, strict=True))
-    assert kept == {
-        (job["dataset"], -1 if job["snr_db"] is None else job["snr_db"], job["seed"])
-        for job in jobs
-    }
-    assert set(
-        rows.groupby(["dataset", "snr_db", "seed", "way"], dropna=False).size()
-    ) == {jobs[0]["alphas"]}

@@ -4,11 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso.experiments.frontier import FRONTIER, epsilon_reaching, frontier_figure
-from privglasso.experiments.frontier import recovery_auc
-from privglasso.recover.planning import MECHANISMS
-from privglasso.base.settings import setting
 from privglasso.data_sets.synthetic import chain_precision
+from privglasso.experiments.frontier import (
+    epsilon_reaching,
+    frontier_figure,
+    recovery_auc,
+)
+from privglasso.recover.planning import MECHANISMS
 
 SIGMA = np.linalg.inv(chain_precision())
 TRUTH = np.eye(20, k=1, dtype=bool) | np.eye(20, k=-1, dtype=bool)
@@ -51,34 +53,6 @@ def test_other_faults_are_not_hidden():
 
 
 # ---------------------------------------------------------------------- the study
-
-
-def test_jobs_have_seeds_of_their_own_and_every_setting():
-    for profile in ("quick", "full"):
-        jobs = FRONTIER.jobs(profile)
-        ns, seeds = (
-            setting(f"frontier.{key}", [int], profile) for key in ("n", "seeds")
-        )
-        counts = dict(zip(ns, seeds, strict=True))
-        assert len(jobs) == sum(counts.values())
-        assert {n: sum(job["n"] == n for job in jobs) for n in counts} == counts
-        assert len({(job["n"], job["seed"]) for job in jobs}) == len(jobs)
-
-
-def test_a_run_has_a_row_for_everything_and_repeats():
-    rows, again = (
-        pd.DataFrame(FRONTIER.run(n=300, seed=3, epsilons=[1.0, 1000.0]))
-        for _ in range(2)
-    )
-    pd.testing.assert_frame_equal(rows, again)
-    assert len(rows) == 1 + 2 * 2 * len(MECHANISMS)
-    private = rows[rows.mechanism != "raw"]
-    assert (
-        private.groupby(["neighbors", "epsilon"]).mechanism.nunique() == len(MECHANISMS)
-    ).all()
-    assert private.auc.between(0, 1).all() and rows.auc.iloc[0] > 0.9
-    best = private[private.epsilon == 1000].set_index(["neighbors", "mechanism"]).auc
-    assert best["record", "covariance"] > 0.8 and best["cell", "table"] > 0.8
 
 
 # ---------------------------------------------------------------------- its summary

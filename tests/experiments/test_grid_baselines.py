@@ -1,51 +1,31 @@
-"""The grid study: its jobs, scores on hand-made paths, honest guarantees, and the file it writes."""
+"""The grid study: its jobs, scores on hand-made paths, honest guarantees, and the file
+it writes."""
 
-import json
 import warnings
 
 import numpy as np
 import pytest
 
-from privglasso.recover.baselines import ColumnwiseResult
-from privglasso.publish.noise_correction import correlation_scale, sample_covariance
+from privglasso.base.validation import InputError
 from privglasso.data_sets.grids import load_grid11
+from privglasso.experiments.grid_baselines import (
+    common_alphas,
+    grid_release,
+    grid_run,
+    honest_epsilons,
+    method_paths,
+    path_scores,
+    rule_scores,
+)
 from privglasso.experiments.noise_levels import snr_to_sigma
 from privglasso.privacy.gdp import epsilon_gdp
-from privglasso.experiments.grid_baselines import common_alphas, grid_jobs, grid_release
-from privglasso.experiments.grid_baselines import grid_run, honest_epsilons
-from privglasso.experiments.grid_baselines import method_paths, path_scores, rule_scores
 from privglasso.privacy.guarantee import NoGuarantee
+from privglasso.publish.noise_correction import correlation_scale, sample_covariance
+from privglasso.recover.baselines import ColumnwiseResult
 from privglasso.recover.feasibility import InfeasibleError, min_feasible_alpha
-from privglasso.base.validation import InputError
 
 DATA = load_grid11()
 CLEAN = correlation_scale(sample_covariance(DATA.table))[0]
-
-
-@pytest.mark.parametrize("profile", ["quick", "full"])
-def test_jobs_are_settings_for_a_file(profile):
-    jobs = grid_jobs(profile)
-    assert json.loads(json.dumps(jobs)) == jobs
-    assert len({tuple(job.values()) for job in jobs}) == len(jobs)
-    assert {job["grid"] for job in jobs} == {"grid11", "grid115"}
-    assert {20.0, 10.0} <= {job["snr_db"] for job in jobs if job["grid"] == "grid11"}
-
-
-def test_a_run_is_determined_by_its_arguments():
-    rows = grid_run("grid11", 20.0, 5)
-    assert json.loads(json.dumps(rows)) == rows == grid_run("grid11", 20.0, 5)
-    assert {(row["analyst"], row["method"]) for row in rows} == {
-        (analyst, method)
-        for analyst in ("naive", "corrected")
-        for method in ("graphical lasso", "neighbourhoods", "SCIO", "Wishart prior")
-    }
-    assert all(
-        0 <= row[key] <= 1 for row in rows for key in ("auc_magnitude", "auc_path")
-    )
-    assert all(
-        row["found"] + row["missed"] == 10 and 0 <= row["extra"] <= 45 for row in rows
-    )
-    assert rows != grid_run("grid11", 20.0, 6)
 
 
 def test_without_noise_the_two_analysts_agree():

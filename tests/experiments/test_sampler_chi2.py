@@ -4,10 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from privglasso.experiments.sampler_chi2 import (
+    chi2_tests,
+    count_draws,
+    interval_width,
+    probabilities,
+)
 from privglasso.privacy.discrete_gaussian import pmf
-from privglasso.experiments.sampler_chi2 import SAMPLER_CHI2, chi2_tests, count_draws
-from privglasso.experiments.sampler_chi2 import interval_width, probabilities
-from privglasso.base.settings import setting
 
 
 def test_pieces_add_up_whatever_their_size(monkeypatch):
@@ -72,12 +75,3 @@ def test_low_bits_that_stick_are_seen():
         chi2_tests(counts_of(pd.Series(1e5, np.arange(256)), 20000.5, "remainder"))["p"]
         > 0.999
     )
-
-
-def test_every_chunk_has_a_seed_of_its_own():
-    for profile in ("quick", "full"):
-        jobs = SAMPLER_CHI2.jobs(profile)
-        assert len({(job["sigma"], job["seed"]) for job in jobs}) == len(jobs)
-        assert len(jobs) == len(
-            setting("sampler_chi2.sigma", [float], profile)
-        ) * setting("sampler_chi2.chunks", int, profile)

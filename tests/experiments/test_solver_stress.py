@@ -1,14 +1,22 @@
-"""The referee of the stress study refuses what is wrong; problems are what they are said to be, and repeatable."""
+"""The referee of the stress study refuses what is wrong; problems are what they are
+said to be, and repeatable."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from privglasso.experiments import solver_stress
-from privglasso.experiments.solver_stress import hard_problem, is_refusal, proved_gap
-from privglasso.experiments.solver_stress import stress, stress_jobs
-from privglasso.recover.feasibility import ConvergenceError, InfeasibleError
-from privglasso.recover.feasibility import min_feasible_alpha
+from privglasso.experiments.solver_stress import (
+    hard_problem,
+    is_refusal,
+    proved_gap,
+    stress,
+)
+from privglasso.recover.feasibility import (
+    ConvergenceError,
+    InfeasibleError,
+    min_feasible_alpha,
+)
 from privglasso.recover.graphical_lasso import graphical_lasso
 
 SEEDS = range(7000, 7020)
@@ -87,10 +95,3 @@ def test_a_wrong_solution_is_recorded(monkeypatch):
         solver_stress, "graphical_lasso", lambda *args, **options: other
     )
     assert not stress(7003)["verified"]
-
-
-def test_jobs_cover_two_thousand_problems_once():
-    jobs = stress_jobs("full")
-    seeds = [job["first"] + k for job in jobs for k in range(job["problems"])]
-    assert len(seeds) == len(set(seeds)) == 2000
-    assert len(stress_jobs("quick")) < len(jobs)

@@ -6,16 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privglasso.privacy.discrete_gaussian import variance
 from privglasso.base.graphs import support
-from privglasso.base.settings import setting
-from privglasso.data_sets.synthetic import sample_gaussian, tridiagonal_precision
-from privglasso.experiments.table1 import COMPLEXITY, TABLE1A, TABLE1B, beside_printed
-from privglasso.experiments.table1 import complexity_run, dominant_precision
-from privglasso.experiments.table1 import edge_effects, expected_auc
-from privglasso.experiments.table1 import publish_at_paper_snr, ranked_auc, table1a_run
-from privglasso.experiments.table1 import table1b_run, whole_table_sigma
 from privglasso.base.validation import InputError
+from privglasso.data_sets.synthetic import sample_gaussian
+from privglasso.experiments.table1 import (
+    beside_printed,
+    dominant_precision,
+    edge_effects,
+    expected_auc,
+    publish_at_paper_snr,
+    ranked_auc,
+    whole_table_sigma,
+)
+from privglasso.privacy.discrete_gaussian import variance
 
 RNG = np.random.default_rng(0)
 CELLS = RNG.normal(3, 2, (400, 5)) * [1, 10, 1, 1, 1]
@@ -34,9 +37,8 @@ def test_sigma_is_of_all_cells_and_has_their_unit():
     )
 
 
-@pytest.mark.parametrize(
-    ("table", "level", "message"),
-    [
+def test_what_has_no_sigma():
+    for table, level, message in [
         (np.ones((3, 2)), 20, "constant"),
         ([[1.0, np.nan], [0.0, 1.0]], 20, "table"),
         (CELLS, np.inf, "snr_db"),
@@ -44,11 +46,9 @@ def test_sigma_is_of_all_cells_and_has_their_unit():
         ([[1.0, 2.0]], 20, "table"),
         (CELLS, 1e6, "snr_db"),
         (CELLS, -1e6, "snr_db"),
-    ],
-)
-def test_what_has_no_sigma(table, level, message):
-    with pytest.raises(InputError, match=message):
-        whole_table_sigma(table, level)
+    ]:
+        with pytest.raises(InputError, match=message):
+            whole_table_sigma(table, level)
 
 
 def test_a_release_repeats_and_promises_nothing():
@@ -98,19 +98,16 @@ def test_density_and_streams():
     ).any()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_models_that_are_none():
+    for arguments, message in [
         ((1, 0.1), "p="),
         ((5, 0), "density"),
         ((5, 1.5), "density"),
         ((5, 0.1, 0, 0), "margin"),
         ((5, 0.1, 0, -1), "margin"),
-    ],
-)
-def test_models_that_are_none(arguments, message):
-    with pytest.raises(InputError, match=message):
-        dominant_precision(*arguments)
+    ]:
+        with pytest.raises(InputError, match=message):
+            dominant_precision(*arguments)
 
 
 # the formula
@@ -128,10 +125,10 @@ def test_the_expected_auc_of_many_is_their_mean():
     )
 
 
-@pytest.mark.parametrize("z", [np.nan, np.inf, "a", [], None])
-def test_no_effect_no_auc(z):
-    with pytest.raises(InputError, match="z="):
-        expected_auc(z)
+def test_no_effect_no_auc():
+    for z in [np.nan, np.inf, "a", [], None]:
+        with pytest.raises(InputError, match="z="):
+            expected_auc(z)
 
 
 def test_effects_of_a_pair_by_hand():
@@ -142,10 +139,10 @@ def test_effects_of_a_pair_by_hand():
     assert edge_effects(precision, 0.5, 102) < edge_effects(precision, 0.0, 102)
 
 
-@pytest.mark.parametrize("n", [0, 6, 2.5, "many"])
-def test_effects_need_more_rows_than_columns(n):
-    with pytest.raises(InputError, match="n="):
-        edge_effects(dominant_precision(6, 0.5, 3), 0.0, n)
+def test_effects_need_more_rows_than_columns():
+    for n in [0, 6, 2.5, "many"]:
+        with pytest.raises(InputError, match="n="):
+            edge_effects(dominant_precision(6, 0.5, 3), 0.0, n)
 
 
 def test_effects_agree_with_draws():
@@ -171,51 +168,6 @@ def test_no_graph_no_score():
         np.isnan(ranked_auc(indefinite, 0.01, truth))
         and ranked_auc(indefinite, 2.0, truth) == 0.5
     )
-
-
-def test_a_run_of_a_repeats_and_begins_at_one():
-    rows, again = (table1a_run(100, 3, [20.0], [0.5, 1.0]) for _ in range(2))
-    assert rows == again and len(rows) == 2 * 4
-    table = pd.DataFrame(rows)
-    clean = table[table.snr_db.isna() & (table.reading != "true chain")]
-    assert (clean.auc == 1).all() and (table.auc.between(0.5, 1)).all()
-    assert (
-        table[table.reading == "true chain"]
-        .edges.eq(np.triu(support(tridiagonal_precision(50)), 1).sum())
-        .all()
-    )
-
-
-def test_a_run_of_b_repeats_and_follows_the_formula():
-    rows, again = (table1b_run(80, 5, 60, 3000, [20.0], [0.01]) for _ in range(2))
-    assert rows == again
-    scores = pd.DataFrame(rows).pivot(index="snr_db", columns="reading", values="auc")
-    assert (
-        len(scores) == 2 and (scores["inverse"] - scores["formula"]).abs().max() < 0.06
-    )
-
-
-def test_costs_are_rows():
-    (row,) = complexity_run("publish", 10_000, 1)
-    assert row["n"] * row["p"] == 10_000 and row["seconds"] >= 0
-    (row,) = complexity_run("recover", 30, 1)
-    assert row["p"] == 30 and row["passes"] >= 1
-
-
-def test_jobs_have_every_setting_and_no_seed_twice():
-    for profile in ("quick", "full"):
-        for study, sizes, seeds in (
-            (TABLE1A, "n", "table1.seeds"),
-            (TABLE1B, "sparsity", "table1.large_seeds"),
-        ):
-            jobs = study.jobs(profile)
-            cells = len(setting(f"table1.{sizes}", [float], profile))
-            assert (
-                len(jobs)
-                == cells * setting(seeds, int, profile)
-                == len({str(job) for job in jobs})
-            )
-        assert len(COMPLEXITY.jobs(profile)) >= 4
 
 
 def test_our_cells_stand_beside_the_printed_ones():

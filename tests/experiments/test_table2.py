@@ -1,4 +1,5 @@
-"""Table 2: the account of a release and the study's rows, beyond what the chapter shows."""
+"""Table 2: the account of a release and the study's rows, beyond what the chapter
+shows."""
 
 import warnings
 
@@ -6,16 +7,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from privglasso.base.settings import SettingsError, resource
+from privglasso.base.validation import InputError
 from privglasso.data_sets.registry import DataError
+from privglasso.experiments import study
+from privglasso.experiments.table2 import (
+    PAPER_DATA,
+    TABLE2,
+    PaperData,
+    clean_table,
+    corrected_path,
+    honest_promise,
+    path_scores,
+    published,
+    table2_run,
+)
 from privglasso.publish.table import DiscreteGaussianMechanism
-from privglasso.base.settings import SettingsError, resource, setting
 from privglasso.recover.feasibility import min_feasible_alpha
 from privglasso.recover.graphical_lasso import graphical_lasso
-from privglasso.experiments import registry as runner
-from privglasso.base.validation import InputError
-from privglasso.experiments.table2 import PAPER_DATA, TABLE2, PaperData, clean_table
-from privglasso.experiments.table2 import corrected_path, honest_promise, path_scores
-from privglasso.experiments.table2 import published, table2_run
 
 INDEFINITE = np.array([[0.5, 0.8, 0.1], [0.8, 0.5, 0.1], [0.1, 0.1, -0.2]])
 PAIR = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], dtype=bool)
@@ -87,10 +96,12 @@ def test_a_path_ends_at_the_penalty_or_at_the_least_that_has_a_graph():
 
 
 def test_a_path_is_solved_far_enough_for_its_order():
-    "Every entry is within a thousandth of the largest of its limit, with a solution at the penalty or at the least."
+    """Every entry is within a thousandth of the largest of its limit, with a solution
+    at the penalty or at the least."""
     for S in (np.array([[1, 0.5, 0], [0.5, 1, 0.1], [0, 0.1, 1]]), INDEFINITE):
-        loose, exact = corrected_path(S, [2.0, 0.9])[-1], graphical_lasso(
-            S, 0.9, tol=1e-13
+        loose, exact = (
+            corrected_path(S, [2.0, 0.9])[-1],
+            graphical_lasso(S, 0.9, tol=1e-13),
         )
         assert (
             np.abs(loose.precision - exact.precision).max()
@@ -185,10 +196,7 @@ def test_other_faults_are_not_taken_for_missing_data(monkeypatch):
         table2_run("broken", 1, [20.0])
 
 
-def test_jobs_and_an_unknown_data_set(monkeypatch):
-    full = TABLE2.jobs("full")
-    assert len(full) == len(PAPER_DATA) * setting("table2.seeds", int, "full")
-    assert len({(job["dataset"], job["seed"]) for job in full}) == len(full)
-    monkeypatch.setattr(runner, "setting", lambda *arguments: ["grid11", "grid12"])
+def test_an_unknown_data_set_in_the_settings_is_refused(monkeypatch):
+    monkeypatch.setattr(study, "setting", lambda *arguments: ["grid11", "grid12"])
     with pytest.raises(SettingsError, match="grid12"):
         TABLE2.jobs("quick")

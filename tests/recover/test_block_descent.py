@@ -1,4 +1,4 @@
-"""The compiled descent: its small parts against numpy, and what each of its steps promises."""
+"""The compiled descent: its parts against numpy, and what each step promises."""
 
 import numpy as np
 import pytest
@@ -26,20 +26,21 @@ def symmetric(p, seed):
     return (A + A.T) / 2 + np.eye(p)
 
 
-@pytest.mark.parametrize("k", [0, 1, 7, 8, 9, 15, 16, 30])
-def test_a_product_of_any_size(k):
-    rng = np.random.default_rng(k)
-    W, support, b = definite(30, k), rng.permutation(30)[:k], rng.normal(size=k)
-    assert np.allclose(descent._combine(W, support, b), W[:, support] @ b, atol=1e-13)
-    assert np.array_equal(descent._gram(W, support), W[np.ix_(support, support)])
-    assert np.array_equal(descent._take(W[0], support), W[0, support])
-    marked = np.zeros(30)
-    marked[support] = b
-    assert np.array_equal(descent._support(marked), np.sort(support))
+def test_a_product_of_any_size():
+    for k in (0, 1, 7, 8, 9, 15, 16, 30):
+        rng, W = np.random.default_rng(k), definite(30, k)
+        support, b = rng.permutation(30)[:k], rng.normal(size=k)
+        found = descent._combine(W, support, b)
+        assert np.allclose(found, W[:, support] @ b, atol=1e-13)
+        assert np.array_equal(descent._gram(W, support), W[np.ix_(support, support)])
+        assert np.array_equal(descent._take(W[0], support), W[0, support])
+        marked = np.zeros(30)
+        marked[support] = b
+        assert np.array_equal(descent._support(marked), np.sort(support))
 
 
 @given(seed=seeds, p=st.integers(1, 30), k=st.integers(0, 30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_violated_conditions_are_found_outside_the_support(seed, p, k):
     rng = np.random.default_rng(seed)
     support, w, s = rng.permutation(p)[:k], rng.normal(size=p), rng.normal(size=p)
@@ -60,7 +61,7 @@ def test_coordinates_solve_the_lasso(seed, k):
 
 
 @given(seed=seeds, p=st.integers(1, 20), alpha=st.floats(0, 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_components_are_those_of_the_thresholded_graph(seed, p, alpha):
     S, rng = symmetric(p, seed), np.random.default_rng(seed)
     weights = np.triu(rng.uniform(0, 2, (p, p)), 1)
@@ -76,7 +77,7 @@ def test_components_are_those_of_the_thresholded_graph(seed, p, alpha):
 def run(
     S, alphas, start=None, shift=1.0, weights=ONE, tol=1e-8, max_sweeps=2000, rounds=2
 ):
-    "Solve a path from `start`, by default diagonal: how many were solved, duals, precisions, reports."
+    "A path from `start`, by default diagonal: how many solved, pairs, reports."
     p, m = len(S), len(alphas)
     duals, precisions, reports = (
         np.zeros((m, p, p)),
@@ -106,9 +107,9 @@ def run(
     alpha=st.floats(0.01, 1),
     shift=st.sampled_from([0.0, 1.0]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_definite_whatever_happens(seed, p, alpha, shift):
-    "From any positive definite start, for any S: what is left behind is definite, and a success is in the box."
+    "Any definite start, any S: what is left is definite, and a success is in the box."
     S, start = symmetric(p, seed), definite(p, seed + 1)
     done, (W,), (Z,), (report,) = run(S, [alpha], start, shift, max_sweeps=50)
     assert np.linalg.eigvalsh(W)[0] > 0 and np.array_equal(W, W.T)
@@ -139,16 +140,6 @@ def test_a_pass_that_gets_through_proves_a_solution_and_later_ones_climb(seed, p
     assert (np.diff(log_dets) > -1e-9).all()
 
 
-def test_what_cannot_be_solved_is_not():
-    S = np.array(
-        [[0.5, 0.8], [0.8, 0.5]]
-    )  # threshold 0.15, and 0.30 with a free diagonal
-    for shift, threshold in ((1.0, 0.15), (0.0, 0.30)):
-        assert run(S, [0.99 * threshold], np.eye(2), shift)[0] == 0
-        assert run(S, [1.01 * threshold], np.eye(2), shift)[0] == 1
-    assert run(S, [0.5, 0.2, 0.1])[0] == 2
-
-
 def test_a_path_is_its_single_problems():
     S = definite(12, 5)
     alphas = [0.4, 0.2, 0.1, 0.05]
@@ -160,20 +151,8 @@ def test_a_path_is_its_single_problems():
         assert np.array_equal(alone[2][0] != 0, precisions[m] != 0)
 
 
-def test_stopped_early_the_pair_is_still_feasible():
-    for seed in range(20):
-        S = definite(15, seed, 0.02)
-        done, (W,), (Z,), (report,) = run(S, [0.01], max_sweeps=1, tol=1e-14, shift=0.0)
-        if done:
-            assert (
-                np.linalg.eigvalsh(Z)[0] > 0
-                and np.isfinite(report[:2]).all()
-                and report[2] == 1
-            )
-
-
 def test_one_compiled_version_serves_all():
-    "Weights as a scalar and as a matrix, paths and single problems: more versions would take longer to compile."
+    "Scalar and matrix weights, paths and single problems: more would compile longer."
     before = len(descend.signatures)
     run(definite(4, 0), [0.1])
     run(definite(4, 0), [0.2, 0.1], weights=np.ones((4, 4)))
@@ -187,7 +166,7 @@ def test_one_compiled_version_serves_all():
     shift=st.sampled_from([0.0, 1.0]),
     weighted=st.booleans(),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_from_the_thresholded_matrix_no_complement_fails(
     seed, p, alpha, shift, weighted
 ):

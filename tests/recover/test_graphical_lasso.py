@@ -1,4 +1,4 @@
-"""Solvers: the answers of scikit-learn and R, optimality conditions, weights, blocks, interruptions, bad input."""
+"""The solver: answers of scikit-learn and R, optimality, components, strategies."""
 
 import warnings
 
@@ -32,7 +32,7 @@ solver_names, flags, seeds = (
 
 
 def gram(p, n, seed, minus=0.0):
-    "A sample covariance of correlated columns in unequal units, `minus` times the diagonal taken off."
+    "A sample covariance in unequal units, `minus` times its diagonal taken off."
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, p)) @ (
         np.eye(p) + 0.5 * rng.normal(size=(p, p)) / np.sqrt(p)
@@ -47,23 +47,18 @@ def residual(S, result):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("share", [0.7, 0.3, 0.1])
-def test_equals_scikit_learn(solver, seed, share):
-    S = gram(8, 60, seed)
-    alpha, options = share * largest_alpha(S), dict(
-        tol=1e-11, enet_tol=1e-11, max_iter=2000
-    )
-    _, free = sklearn_graphical_lasso(S, alpha, **options)
-    _, penalised = sklearn_graphical_lasso(S + alpha * np.eye(8), alpha, **options)
-    ours = graphical_lasso(S, alpha, solver=solver, penalize_diagonal=False, tol=1e-14)
-    assert np.abs(ours.precision - free).max() < 1e-6
-    assert (
-        np.abs(
-            graphical_lasso(S, alpha, solver=solver, tol=1e-14).precision - penalised
-        ).max()
-        < 1e-6
-    )
+def test_equals_scikit_learn(solver):
+    options = dict(tol=1e-11, enet_tol=1e-11, max_iter=2000)
+    ours = dict(solver=solver, tol=1e-14)
+    for seed, share in ((0, 0.7), (1, 0.3), (2, 0.1)):
+        S = gram(8, 60, seed)
+        alpha = share * largest_alpha(S)
+        _, free = sklearn_graphical_lasso(S, alpha, **options)
+        _, penalised = sklearn_graphical_lasso(S + alpha * np.eye(8), alpha, **options)
+        found = graphical_lasso(S, alpha, penalize_diagonal=False, **ours)
+        assert np.abs(found.precision - free).max() < 1e-6
+        found = graphical_lasso(S, alpha, **ours)
+        assert np.abs(found.precision - penalised).max() < 1e-6
 
 
 @given(
@@ -74,7 +69,7 @@ def test_equals_scikit_learn(solver, seed, share):
     solver=solver_names,
     penalize_diagonal=flags,
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_optimality_conditions(p, seed, minus, factor, solver, penalize_diagonal):
     S = gram(p, 2 * p + 2, seed, minus)
     alpha = factor * (min_feasible_alpha(S, penalize_diagonal).upper + 0.02)
@@ -106,7 +101,7 @@ def test_optimality_conditions(p, seed, minus, factor, solver, penalize_diagonal
 
 
 @given(seed=seeds, iterations=st.integers(1, 30), solver=solver_names)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_gap_is_true_when_stopped_early(seed, iterations, solver):
     S = gram(6, 5, seed, 0.3)
     alpha = 1.05 * min_feasible_alpha(S).upper
@@ -124,7 +119,7 @@ def test_gap_is_true_when_stopped_early(seed, iterations, solver):
     tol=st.sampled_from([1e-1, 1e-3]),
     factor=st.sampled_from([1.2, 3]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_gap_encloses_the_solution_itself(seed, p, tol, factor):
     S = gram(p, p + 2, seed, 0.4)
     alpha = factor * (min_feasible_alpha(S).upper + 0.02)
@@ -135,30 +130,23 @@ def test_the_gap_encloses_the_solution_itself(seed, p, tol, factor):
 
 
 @pytest.mark.parametrize("penalize_diagonal", [True, False])
-@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
-def test_feasible_just_above_and_refused_just_below(penalize_diagonal, scale):
-    S = gram(10, 8, 3, 0.3) * scale
-    bounds = min_feasible_alpha(S, penalize_diagonal, rtol=1e-3)
-    result = graphical_lasso(
-        S,
-        1.01 * bounds.upper,
-        penalize_diagonal=penalize_diagonal,
-        solver="block_descent",
-    )
-    assert result.dual_gap <= 1e-5
-    with pytest.raises(InfeasibleError) as caught:
-        graphical_lasso(S, 0.98 * bounds.lower, penalize_diagonal=penalize_diagonal)
-    refusal = caught.value
-    assert refusal.alpha <= refusal.lower_bound < refusal.works <= 1.08 * bounds.upper
-    graphical_lasso(
-        S, refusal.works, penalize_diagonal=penalize_diagonal, solver="block_descent"
-    )
-    with pytest.raises(ConvergenceError) as caught:
+def test_feasible_just_above_and_refused_just_below(penalize_diagonal):
+    options = dict(penalize_diagonal=penalize_diagonal)
+    for scale in (1e-8, 1.0, 1e8):
+        S = gram(10, 8, 3, 0.3) * scale
+        bounds = min_feasible_alpha(S, penalize_diagonal, rtol=1e-3)
+        result = graphical_lasso(S, 1.01 * bounds.upper, **options)
+        assert result.dual_gap <= 1e-5
+        with pytest.raises(InfeasibleError) as caught:
+            graphical_lasso(S, 0.98 * bounds.lower, **options)
+        refusal = caught.value
+        assert refusal.alpha <= refusal.lower_bound
+        assert refusal.lower_bound < refusal.works <= 1.08 * bounds.upper
+        graphical_lasso(S, refusal.works, solver="block_descent", **options)
         edge = min_feasible_alpha(S, penalize_diagonal, rtol=1e-4)
-        graphical_lasso(
-            S, (edge.lower + edge.upper) / 2, penalize_diagonal=penalize_diagonal
-        )
-    assert caught.value.lower_bound < caught.value.works
+        with pytest.raises(ConvergenceError) as caught:
+            graphical_lasso(S, (edge.lower + edge.upper) / 2, **options)
+        assert caught.value.lower_bound < caught.value.works
 
 
 def test_no_alpha_works_for_a_free_diagonal_that_is_not_positive():
@@ -169,47 +157,32 @@ def test_no_alpha_works_for_a_free_diagonal_that_is_not_positive():
         assert graphical_lasso(S, 10.0).dual_gap <= 2e-6
 
 
-def test_solved_where_the_printed_start_is_indefinite():
-    S = np.array([[0.5, 0.8, 0.1], [0.8, 0.5, 0.1], [0.1, 0.1, 1.0]])
-    one, *others = (
-        graphical_lasso(S, 0.2, solver=solver, tol=1e-13) for solver in SOLVERS
-    )
-    assert all(np.abs(one.precision - other.precision).max() < 1e-4 for other in others)
-    assert residual(S, one) < 1e-5
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("penalize_diagonal", [True, False])
+@pytest.mark.parametrize(
+    "solver, penalize_diagonal",
+    [("descent", True), ("descent", False), ("admm", False), ("block_descent", True)],
+)
 def test_path_equals_single_solutions(solver, penalize_diagonal):
     S = gram(7, 30, 5, 0.2)
     low = max(1.2 * min_feasible_alpha(S, penalize_diagonal).upper, 0.05)
-    alphas = np.geomspace(low, 2 * largest_alpha(S) + low, 6)
-    path = graphical_lasso_path(
-        S,
-        np.random.default_rng(0).permutation(alphas),
-        solver=solver,
-        tol=1e-13,
-        penalize_diagonal=penalize_diagonal,
-    )
+    alphas = np.geomspace(low, 2 * largest_alpha(S) + low, 4)
+    options = dict(solver=solver, tol=1e-13, penalize_diagonal=penalize_diagonal)
+    path = graphical_lasso_path(S, alphas[[2, 0, 3, 1]], **options)
     assert [result.alpha for result in path] == sorted(alphas, reverse=True)
     for result in path:
-        alone = graphical_lasso(
-            S,
-            result.alpha,
-            solver=solver,
-            tol=1e-13,
-            penalize_diagonal=penalize_diagonal,
-        )
+        alone = graphical_lasso(S, result.alpha, **options)
         assert np.abs(alone.precision - result.precision).max() < 1e-4
         assert np.array_equal(alone.precision != 0, result.precision != 0)
 
 
-def test_path_refuses_before_solving_and_names_the_alpha():
-    with pytest.raises(InfeasibleError, match="alpha=0.1:"):
+def test_a_path_names_the_smallest_alpha_or_the_argument():
+    with pytest.raises(InfeasibleError) as caught:
         graphical_lasso_path(DEMO, [0.4, 0.1, 0.2])
-    for alphas in ([], [1, -1], [1, np.nan], 0.5, [[1, 2]], ["a"]):
-        with pytest.raises(InputError, match="alphas="):
+    assert caught.value.alpha == 0.1
+    bad = [], [1, -1], [1, np.nan], 0.5, [[1, 2]], ["a"], [0.4, True], [0.4, 0.0]
+    for alphas in (*bad, np.array([0.4, np.inf]), [-np.inf, 1.0]):
+        with pytest.raises(InputError) as caught:
             graphical_lasso_path(DEMO, alphas)
+        assert caught.value.argument == "alphas"
 
 
 def test_largest_alpha_empties_the_graph():
@@ -248,116 +221,109 @@ def test_a_start_changes_the_work_not_the_answer():
 
 
 @pytest.mark.parametrize("solver", ["admm", "block_descent"])
-def test_a_path_starts_each_penalty_where_the_last_one_ended(solver):
-    for seed in range(6):
-        S = corrected_example(12, 30, seed)
-        alpha = 1.5 * min_feasible_alpha(S).upper + 0.2
-        path = graphical_lasso_path(S, [1.001 * alpha, alpha], solver=solver, tol=1e-9)
-        assert (
-            path[1].n_iter < graphical_lasso(S, alpha, solver=solver, tol=1e-9).n_iter
-        )
-
-
-@pytest.mark.parametrize("solver", ["admm", "block_descent"])
-def test_a_path_of_a_textbook_solver_is_the_descents(solver):
+def test_a_textbook_path_is_the_descents_and_starts_where_it_was(solver):
     for seed in range(3):
         S = corrected_example(12, 30, seed)
-        alphas = [factor * min_feasible_alpha(S).upper for factor in (5, 2, 1.1)]
-        for theirs, ours in zip(
-            *(
-                graphical_lasso_path(S, alphas, solver=s, tol=1e-10)
-                for s in (solver, "descent")
-            ),
-            strict=True,
-        ):
-            assert theirs.dual_gap <= 1.2e-9 and np.allclose(
-                theirs.precision, ours.precision, atol=1e-3
+        alpha = 1.5 * min_feasible_alpha(S).upper + 0.2
+        alphas, options = [2 * alpha, 1.001 * alpha, alpha], dict(tol=1e-10)
+        path = graphical_lasso_path(S, alphas, solver=solver, **options)
+        ours = graphical_lasso_path(S, alphas, **options)
+        for one, two in zip(path, ours, strict=True):
+            assert one.dual_gap <= 1.2e-9
+            assert np.allclose(one.precision, two.precision, atol=1e-3)
+        alone = graphical_lasso(S, alpha, solver=solver, **options)
+        assert path[-1].n_iter < alone.n_iter
+
+
+def component_of(S, alphas, **options):
+    "All columns as one component of a problem."
+    chosen = dict(solver="descent", penalize_diagonal=True, weights=None, start=None)
+    chosen |= dict(tol=1e-6, max_iter=5000) | options
+    problem = solvers._Problem(S=S, alphas=list(alphas), **chosen)
+    (component,) = solvers._components(problem)
+    return component
+
+
+def test_of_two_unfinished_pairs_the_better_is_kept():
+    for seed in range(2):
+        S = corrected_example(12, 30, seed)
+        alpha = 1.5 * min_feasible_alpha(S).upper + 0.2
+        part = component_of(S, [alpha], tol=1e-14, max_iter=5)
+        near = graphical_lasso(S, alpha, tol=1e-6)
+        dual = near.dual_covariance
+        for precision in (near.precision, np.diag(1 / np.diag(dual))):
+            gap = dual_gap(S, alpha, precision, dual)
+            pair = precision, dual, [0.0, gap, 1, 0.0]
+            other = solvers._alternated(part, alpha, dual, precision)
+            kept = solvers._certified(part, alpha, pair)
+            assert kept[2][1] == min(gap, other[2][1])
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("minus", [0.0, 0.3])
+def test_what_one_strategy_does_not_solve_the_next_one_does(
+    failures, minus, monkeypatch
+):
+    "The descent gives up at its first calls: another strategy, the same answer."
+    S, calls, descend = gram(10, 12, 3, minus), [], solvers.descend
+    alphas = np.geomspace(1.3, 5, 4) * (min_feasible_alpha(S).upper + 0.02)
+    whole = graphical_lasso_path(S, alphas, tol=1e-9)
+
+    def failing(*args):
+        calls.append(1)
+        return descend(*args) if len(calls) > failures else 0
+
+    monkeypatch.setattr(solvers, "descend", failing)
+    path = graphical_lasso_path(S, alphas, tol=1e-9)
+    assert len(calls) > failures or failures == 8
+    for one, two in zip(path, whole, strict=True):
+        assert one.dual_gap <= 1e-8
+        assert np.allclose(one.precision, two.precision, atol=1e-2)
+
+
+def test_every_strategy_solves_or_leaves_it_to_the_next():
+    "Each by itself, for a first penalty, when there is no last solution yet."
+    S = gram(10, 12, 3, 0.3)
+    alpha = 1.5 * min_feasible_alpha(S).upper
+    for k, strategy in enumerate(solvers.STRATEGIES):
+        part = component_of(S, [alpha])
+        pairs = strategy(part, part.todo())
+        assert len(pairs) == (k > 0)
+        for precision, W, (_, gap, _, _) in pairs:
+            assert dual_gap(S, alpha, precision, W) <= gap + 1e-12 <= 1e-5 + 1e-12
+
+
+def test_stopping_early_warns_with_the_gap_where_the_call_is():
+    for solver in SOLVERS:
+        with pytest.warns(ConvergenceWarning, match="duality gap is") as caught:
+            result = graphical_lasso(
+                gram(8, 40, 12), 0.01, max_iter=1, tol=1e-10, solver=solver
             )
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_of_two_unfinished_pairs_the_better_is_kept(seed):
-    S = corrected_example(12, 30, seed)
-    alpha = 1.5 * min_feasible_alpha(S).upper + 0.2
-    block, near = solvers._blocks(S, None, True, 0.0)[0], graphical_lasso(
-        S, alpha, tol=1e-6
-    )
-    dual = near.dual_covariance
-    for precision, passes in ((near.precision, 9), (np.diag(1 / np.diag(dual)), 1)):
-        pair = precision, dual, [0.0, dual_gap(S, alpha, precision, dual), passes, 0.0]
-        other = solvers._by_directions(block, alpha, dual, precision, 1e-14, 5)
-        kept = solvers._after_descent(block, alpha, pair, 1e-14, 5)
-        assert kept[2][1] == min(pair[2][1], other[2][1])
-
-
-def test_stopping_early_warns_with_the_gap():
-    with pytest.warns(ConvergenceWarning, match="duality gap is"):
-        result = graphical_lasso(gram(8, 40, 12), 0.01, max_iter=1, tol=1e-10)
-    assert result.dual_gap > 8e-10
+        assert result.dual_gap > 8e-10 and caught[0].filename == __file__
 
 
 RESULT = graphical_lasso(np.eye(3), 0.1)
 
 
-@pytest.mark.parametrize(
-    "options, named",
-    [
-        (dict(alpha=0), "alpha="),
-        (dict(alpha=-1), "alpha="),
-        (dict(alpha=np.nan), "alpha="),
-        (dict(alpha="x"), "alpha="),
-        (dict(alpha=True), "alpha="),
-        (dict(alpha=[1.0]), "alpha="),
-        (dict(alpha=np.inf), "alpha="),
-        (dict(S=[[1, 2], [3, 4]]), "S="),
-        (dict(S=[[1, np.nan], [np.nan, 1]]), "S="),
-        (dict(S=np.ones((2, 3))), "S="),
-        (dict(S=[["a"]]), "S="),
-        (dict(S=np.empty((0, 0))), "S="),
-        (dict(S=1.0), "S="),
-        (dict(solver="newton"), "solver="),
-        (dict(tol=0), "tol="),
-        (dict(tol=-1), "tol="),
-        (dict(tol="x"), "tol="),
-        (dict(max_iter=0), "max_iter="),
-        (dict(max_iter=1.5), "max_iter="),
-        (dict(max_iter=None), "max_iter="),
-        (dict(weights=np.ones(2)), "weights="),
-        (dict(weights=np.eye(3)), "weights="),
-        (dict(weights=1), "weights="),
-        (dict(weights=[[1, -1], [-1, 1]]), "weights="),
-        (dict(weights=[[1, np.nan], [np.nan, 1]]), "weights="),
-        (dict(weights=[[1, 2], [3, 4]]), "weights="),
-        (dict(max_iter=True), "max_iter="),
-        (dict(penalize_diagonal="no"), "penalize_diagonal="),
-        (dict(penalize_diagonal=None), "penalize_diagonal="),
-        (dict(start=np.eye(2)), "start="),
-        (dict(start=RESULT), "start="),
-        (dict(solver=["admm"]), "solver="),
-    ],
+BAD = dict(
+    alpha=[0, -1, np.nan, np.inf, "x", True, [1.0]],
+    S=[[[1, 2], [3, 4]], [[1, np.nan], [np.nan, 1]], np.ones((2, 3)), [["a"]], 1.0],
+    solver=["newton", ["admm"]],
+    tol=[0, -1, "x"],
+    max_iter=[0, 1.5, None, True],
+    weights=[np.ones(2), np.eye(3), 1, [[1, -1], [-1, 1]], [[1, 2], [3, 4]]],
+    penalize_diagonal=["no", None],
+    start=[np.eye(2), RESULT],
 )
-def test_bad_input_is_named(options, named):
-    options = dict(S=np.eye(2), alpha=0.5) | options
-    S, alpha = options.pop("S"), options.pop("alpha")
-    with pytest.raises(InputError, match=named):
-        graphical_lasso(S, alpha, **options)
 
 
-def test_bad_pairs_have_no_gap():
-    S = np.eye(2)
-    assert objective(S, 1.0, -np.eye(2)) == np.inf
-    one, two = np.eye(2), 2 * np.eye(2)
-    for precision, W, named in (
-        (-one, two, "positive definite"),
-        (one, one, "outside the box"),
-        (np.eye(3), two, "precision="),
-        (one, [[2, 2.5], [2.5, 2]], "outside"),
-    ):
-        with pytest.raises(InputError, match=named):
-            dual_gap(S, 1.0, precision, W)
-    for rtol in (0, 1, -1, "x", np.nan):
-        with pytest.raises(InputError, match="rtol="):
-            min_feasible_alpha(S, rtol=rtol)
+def test_bad_input_is_named():
+    for name, values in BAD.items():
+        for value in values:
+            options = dict(S=np.eye(2), alpha=0.5) | {name: value}
+            with pytest.raises(InputError) as caught:
+                graphical_lasso(**options)
+            assert caught.value.argument == name
 
 
 def test_one_variable_and_extreme_matrices():
@@ -372,7 +338,8 @@ def test_one_variable_and_extreme_matrices():
     assert isinstance(graphical_lasso(-np.ones((3, 3)), 1.5), GraphicalLassoResult)
 
 
-# what R's glasso 1.11 prints for the example of its manual, thr=1e-14: four columns, two pairs without an edge
+# what R's glasso 1.11 prints for the example of its manual, thr=1e-14: four columns,
+# two pairs without an edge
 WHITTAKER = np.array([[10.0, 1, 5, 4], [1, 10, 2, 6], [5, 2, 10, 3], [4, 6, 3, 10]])
 R_ZEROS = [
     [0.11965744736285, -0.00785895745509, 0, -0.0471788790434],
@@ -410,7 +377,7 @@ def test_equals_r_glasso(solver):
     zeros=st.floats(0, 0.5),
     solver=solver_names,
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_weights(seed, p, penalize_diagonal, zeros, solver):
     "Optimality for every pattern of weights, zeros among them, on a definite S."
     S, rng = gram(p, 3 * p, seed), np.random.default_rng(seed)
@@ -432,15 +399,6 @@ def test_equal_weights_are_an_alpha():
     plain = graphical_lasso(S, alpha, tol=1e-14)
     weighted = graphical_lasso(S, alpha / 2, weights=np.full((9, 9), 2.0), tol=1e-14)
     assert np.allclose(plain.precision, weighted.precision, rtol=1e-6)
-
-
-def test_two_stages_are_weights():
-    S = gram(9, 40, 4)
-    weights = 1 / (np.abs(graphical_lasso(S, 0.1).precision) + 0.1)
-    second = graphical_lasso(
-        S, 0.1, weights=weights, penalize_diagonal=False, tol=1e-12
-    )
-    assert kkt_residual(S, 0.1, second.precision, False, weights) < 1e-4
 
 
 def test_no_weight_at_all_is_the_inverse():
@@ -517,45 +475,24 @@ def test_a_block_without_a_solution_refuses_for_all():
         graphical_lasso(np.diag([1.0, -1.0, 2.0]), 0.5, penalize_diagonal=False)
 
 
-@pytest.mark.parametrize("sizes", [[20], [20, 12]])
-def test_an_interrupted_path_returns_what_is_done(sizes, monkeypatch):
-    S, run, calls = blocks_of(sizes, 6), solvers._run, []
+def test_an_interrupted_path_returns_what_is_done(monkeypatch):
+    S, descend, calls = blocks_of([20], 6), solvers.descend, []
 
-    def interrupted(*args, **kwargs):
+    def interrupted(*args):
         calls.append(1)
         if len(calls) > 7:
             raise KeyboardInterrupt
-        return run(*args, **kwargs)
+        return descend(*args)
 
     alphas = np.geomspace(0.1, 1, 12)
     whole = graphical_lasso_path(S, alphas)
-    monkeypatch.setattr(solvers, "_run", interrupted)
+    monkeypatch.setattr(solvers, "descend", interrupted)
     monkeypatch.setattr(solvers, "_CHUNK", 20.0**3)  # an alpha at a time
-    part = (
-        graphical_lasso_path(S, alphas)
-        if len(sizes) == 1
-        else graphical_lasso_path(blocks_of([20], 6), alphas)
-    )
+    part = graphical_lasso_path(S, alphas)
     assert 0 < len(part) < 12
-    assert [result.alpha for result in part] == [
-        result.alpha for result in whole[: len(part)]
-    ]
-    calls += [1] * 10
+    assert [one.alpha for one in part] == [one.alpha for one in whole[: len(part)]]
     with pytest.raises(KeyboardInterrupt):
         graphical_lasso_path(S, alphas)
-
-
-def test_one_pass_is_already_feasible():
-    for seed in range(10):
-        S = gram(12, 8, seed, 0.3)
-        alpha = 2 * min_feasible_alpha(S).upper
-        with pytest.warns(ConvergenceWarning, match="duality gap is"):
-            result = graphical_lasso(S, alpha, max_iter=1, tol=1e-15)
-        assert np.linalg.eigvalsh(result.precision)[0] > 0
-        assert (
-            dual_gap(S, alpha, result.precision, result.dual_covariance)
-            <= result.dual_gap + 1e-12
-        )
 
 
 def test_what_comes_in_is_left_alone():
@@ -564,7 +501,7 @@ def test_what_comes_in_is_left_alone():
     frozen.flags.writeable = False
     twice = np.zeros((12, 12))
     twice[::2, ::2] = S
-    best = graphical_lasso(S, 0.1).precision
+    best, compiled = graphical_lasso(S, 0.1).precision, len(solvers.descend.signatures)
     for other in (
         frozen,
         np.asfortranarray(S),
@@ -573,7 +510,7 @@ def test_what_comes_in_is_left_alone():
         S.tolist(),
     ):
         assert np.array_equal(graphical_lasso(other, 0.1).precision, best)
-    assert np.array_equal(frozen, S)
+    assert np.array_equal(frozen, S) and len(solvers.descend.signatures) == compiled
     ints = graphical_lasso(np.array([[4, 1], [1, 4]]), 1)
     assert ints.precision[0, 1] == 0 and ints.alpha == 1.0
 
@@ -587,17 +524,8 @@ def test_a_start_from_elsewhere_does_no_harm():
     assert warm.dual_gap <= 1e-11
 
 
-def test_the_covariance_is_made_when_asked_for():
-    result = graphical_lasso(gram(5, 20, 0), 0.1)
-    assert "covariance" not in vars(result)
-    assert (
-        np.allclose(result.covariance @ result.precision, np.eye(5))
-        and result.covariance is result.covariance
-    )
-
-
 def hard_problem(seed):
-    "A corrected covariance of a noisy table, how far from its threshold to look, and whether the diagonal counts."
+    "A corrected covariance, a factor of its threshold, whether the diagonal counts."
     rng = np.random.default_rng(seed)
     p, db = int(rng.integers(5, 60)), rng.uniform(-5, 20)
     n, variance = int(p * np.exp(rng.uniform(np.log(0.5), np.log(5)))) + 2, 10 ** (
@@ -618,11 +546,10 @@ def hard_problem(seed):
     )
 
 
-@pytest.mark.parametrize("block", range(4))
-def test_no_wrong_answer(block):
-    "Solved ones are verified from S alone, infeasible ones by their certificate, undecided only near the threshold."
+def test_no_wrong_answer():
+    "Solutions verified from S alone, refusals by certificates; undecided only near it."
     endings = []
-    for seed in range(30 * block, 30 * block + 30):
+    for seed in range(50):
         S, factor, penalize_diagonal = hard_problem(seed)
         bounds, p = min_feasible_alpha(S, penalize_diagonal), len(S)
         if bounds.upper in (0, np.inf):
@@ -654,7 +581,7 @@ def test_no_wrong_answer(block):
 
 
 def test_nearly_singular_matrices_are_left_to_alternating_directions():
-    "Voltages of a village: positive definite, so every alpha has a solution, but rounding stops the descent."
+    "Voltages of a village: definite, so a solution exists, but rounding stops descent."
     correlation, _ = correlation_scale(sample_covariance(load_grid115().table))
     result = graphical_lasso(correlation, 1e-4)
     assert result.dual_gap <= 1e-6 * len(correlation)
@@ -664,7 +591,7 @@ def test_nearly_singular_matrices_are_left_to_alternating_directions():
 
 
 def test_where_passes_run_out_alternating_directions_go_on():
-    "Half a thousandth above its threshold: 50000 passes leave a gap of 2e-3 a column, and directions alone as much."
+    "Half a thousandth above: 50000 passes leave 2e-3 a column, directions alone too."
     problem = stress_problem(20261401)
     S, p = problem["S"], problem["p"]
     alpha = problem["ratio"] * min_feasible_alpha(S).upper
@@ -684,46 +611,21 @@ def test_free_diagonal_on_a_nearly_singular_matrix():
         warnings.simplefilter("error")
         path = graphical_lasso_path(
             correlation,
-            np.geomspace(largest_alpha(correlation), 1e-4, 20),
+            np.geomspace(largest_alpha(correlation), 1e-4, 6),
             penalize_diagonal=False,
         )
     assert all(result.dual_gap <= 1e-6 * len(correlation) for result in path)
 
 
-@pytest.mark.parametrize(
-    "alphas",
-    [
-        (0.4, 0.2),
-        [0.2, 0.4],
-        np.array([0.4, 0.2]),
-        np.array([0.2, 0.4], np.float32),
-        pd.Series([0.2, 0.4]),
-        [np.float64(0.2), 0.4],
-    ],
-)
-def test_penalties_of_any_kind(alphas):
-    found = [result.alpha for result in graphical_lasso_path(DEMO, alphas)]
-    assert found == pytest.approx([0.4, 0.2]) and all(
-        type(alpha) is float for alpha in found
-    )
-
-
-@pytest.mark.parametrize(
-    "alphas",
-    [[0.4, True], [0.4, np.nan], np.array([0.4, np.inf]), [0.4, 0.0], [-np.inf, 1.0]],
-)
-def test_one_bad_penalty_is_enough(alphas):
-    with pytest.raises(InputError, match="alphas="):
-        graphical_lasso_path(DEMO, alphas)
-
-
-@pytest.mark.parametrize("p, n", [(1, 1), (1, 5), (12, 3)])
-@pytest.mark.parametrize("kind", [np.float32, np.int64, pd.DataFrame])
-def test_small_and_short_tables_of_any_kind(p, n, kind):
-    S = np.round(gram(p, n, 1) * 8)
-    given = pd.DataFrame(S) if kind is pd.DataFrame else S.astype(kind)
-    result = graphical_lasso(given, 2.0, tol=1e-12)
-    assert (
-        kkt_residual(S, 2.0, result.precision) < 1e-3
-        and result.precision.dtype == np.float64
-    )
+def test_penalties_and_matrices_of_any_kind():
+    single = np.array([0.2, 0.4], np.float32), pd.Series([0.2, 0.4])
+    for alphas in ((0.4, 0.2), *single, [np.float64(0.2), 0.4]):
+        found = [result.alpha for result in graphical_lasso_path(DEMO, alphas)]
+        assert found == pytest.approx([0.4, 0.2])
+        assert all(type(alpha) is float for alpha in found)
+    for p, n in ((1, 1), (12, 3)):
+        S = np.round(gram(p, n, 1) * 8)
+        for table in (S.astype(np.float32), S.astype(np.int64), pd.DataFrame(S)):
+            result = graphical_lasso(table, 2.0, tol=1e-12)
+            assert kkt_residual(S, 2.0, result.precision) < 1e-3
+            assert result.precision.dtype == np.float64

@@ -1,4 +1,5 @@
-"""Private precision matrices: scikit-learn's rules, bounds over thousands of cases, every bad input named."""
+"""Private precision matrices: scikit-learn's rules, bounds over thousands of cases,
+every bad input named."""
 
 import numpy as np
 import pandas as pd
@@ -7,13 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator
 
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism
-from privglasso.privacy.gdp import delta_gdp, epsilon_gdp, mu_gdp
-from privglasso.papers.su import rescaled_moments, ridge_risk
-from privglasso.privacy.guarantee import classical_limit, classical_mu
+from privglasso.privacy.gdp import mu_gdp
+from privglasso.privacy.guarantee import classical_mu
 from privglasso.recover.private_precision import DPGraphicalLasso, DPRidgePrecision
 from privglasso.recover.private_precision import lasso_error_bound, moment_sensitivity
 from privglasso.recover.private_precision import ridge_change_bound, ridge_precision
@@ -34,22 +34,25 @@ def with_budget(kind, **changes):
     )
 
 
-@parametrize_with_checks(
+@pytest.mark.filterwarnings("ignore:Skipping check")
+@pytest.mark.parametrize(
+    "estimator",
     [
         DPRidgePrecision(norm_bound=10.0, mu=50.0, random_state=0),
         DPGraphicalLasso(30.0, norm_bound=10.0, mu=50.0, random_state=0),
-    ]
+    ],
 )
-def test_scikit_learn_conventions(estimator, check):
-    check(estimator)
+def test_scikit_learn_conventions(estimator):
+    check_estimator(estimator)
 
 
 # the closed form
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_ridge_is_the_minimiser(seed):
-    "Against a general optimiser, which searches Θ = LL' for a factor L, at a matrix that may be indefinite."
+    """Against a general optimiser, which searches Θ = LL' for a factor L, at a matrix
+    that may be indefinite."""
     rng = np.random.default_rng(seed)
     A, alpha = rng.standard_normal((3, 3)), 0.3
     S, lower = A + A.T, np.tril_indices(3)
@@ -79,7 +82,8 @@ def test_closed_form_of_one_column(phi, alpha):
 
 
 def test_ridge_is_symmetric_and_positive_definite_at_any_scale():
-    "To the last digit, and where the square of an eigenvalue is no floating-point number."
+    """To the last digit, and where the square of an eigenvalue is no floating-point
+    number."""
     A = np.random.default_rng(0).standard_normal((40, 40))
     Theta = ridge_precision(A + A.T, 1e-6)
     assert np.array_equal(Theta, Theta.T) and np.linalg.eigvalsh(Theta)[0] > 0
@@ -105,10 +109,11 @@ def test_ridge_input():
 # bounds
 
 
-@pytest.mark.parametrize("p", [1, 2, 4, 7])
-@pytest.mark.parametrize("alpha", [1e-4, 0.05, 2.0])
+@pytest.mark.parametrize("p", [1, 3, 7])
+@pytest.mark.parametrize("alpha", [1e-4, 2.0])
 def test_change_bound_holds(p, alpha):
-    "Ridge estimates of 500 random pairs of matrices, most of them indefinite; 6000 cases over the parameters."
+    """Ridge estimates of 500 random pairs of matrices, most of them indefinite; 3000
+    cases over the parameters."""
     rng = np.random.default_rng([p, int(alpha * 1e4)])
     pair = rng.standard_normal((2, 500, p, p)) * 10 ** rng.uniform(
         -2, 1, (2, 500, 1, 1)
@@ -124,7 +129,8 @@ def test_change_bound_holds(p, alpha):
 
 
 def lasso_case(rng):
-    "Error, and its bound, for a random sparse precision and noise of a random size; None where the bound is infinite."
+    """Error, and its bound, for a random sparse precision and noise of a random size;
+    None where the bound is infinite."""
     p = int(rng.integers(1, 5))
     factor = np.eye(p) + np.tril(
         rng.uniform(-0.5, 0.5, (p, p)) * (rng.random((p, p)) < 0.4), -1
@@ -179,27 +185,10 @@ def test_sensitivity_is_attained_and_never_exceeded():
 # calibration
 
 
-@pytest.mark.parametrize("delta", [0.5, 0.01, 1e-5, 1e-9])
-def test_classical_formula_is_refused_exactly_where_it_fails(delta):
-    limit, scale = classical_limit(delta), np.sqrt(2 * np.log(1.25 / delta))
-    assert classical_mu(limit * 0.999, delta) == pytest.approx(limit * 0.999 / scale)
-    assert delta_gdp(limit * 1.001, limit * 1.001 / scale) > delta
-    with pytest.raises(InputError, match=f"{limit:.4g}"):
-        classical_mu(limit * 1.001, delta)
-
-
-@settings(deadline=None, max_examples=60)
-@given(st.floats(0.01, 6.5), st.floats(1e-9, 0.01))
-def test_classical_wastes_but_keeps_the_promise(epsilon, delta):
-    mu = classical_mu(epsilon, delta)
-    assert mu <= mu_gdp(epsilon, delta) and epsilon_gdp(delta, mu) <= epsilon * (
-        1 + 1e-9
-    )
-
-
 @pytest.mark.parametrize("kind", BOTH)
 def test_calibrations_and_noises(kind):
-    "The guarantee asked for is the one kept; the papers' noise has the papers' standard deviation."
+    """The guarantee asked for is the one kept; the papers' noise has the papers'
+    standard deviation."""
     X, asked = table(), {"mu": None, "epsilon": 2.0, "delta": 0.0025, "norm_bound": 1.0}
     exact = with_budget(kind, **asked).fit(X)
     classical = with_budget(kind, **asked, calibration="classical", noise="upper").fit(
@@ -237,7 +226,8 @@ def test_are_post_processing_of_the_release():
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_rows_are_clipped_one_by_one(kind):
-    "A row at a billion counts as much as one at the bound in its direction, and no other row notices."
+    """A row at a billion counts as much as one at the bound in its direction, and no
+    other row notices."""
     X = table()
     X[0] = [2.0, 0.0, 0.0]
     far = X.copy()
@@ -245,17 +235,6 @@ def test_rows_are_clipped_one_by_one(kind):
     np.testing.assert_array_equal(
         with_budget(kind).fit(X).precision_, with_budget(kind).fit(far).precision_
     )
-
-
-def test_largest_norm_moves_everybody():
-    X = np.ones((100, 1))
-    other = X.copy()
-    other[0] = 10
-    assert np.linalg.norm(
-        rescaled_moments(X) - rescaled_moments(other)
-    ) == pytest.approx(0.9801)
-    with pytest.raises(InputError, match="zero"):
-        rescaled_moments(np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -281,31 +260,27 @@ def test_shapes_and_containers(kind):
 
 
 @pytest.mark.parametrize("kind", BOTH)
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"norm_bound": None}, "norm_bound=None.*secret"),
+def test_bad_arguments(kind):
+    unasked = {"mu": None, "calibration": "classical"}
+    for changes, name in (
+        ({"norm_bound": None}, "norm_bound"),
         ({"norm_bound": -1.0}, "norm_bound"),
         ({"mu": None}, "mu"),
         ({"epsilon": 1.0, "delta": 1e-5}, "mu"),
         ({"mu": None, "epsilon": -1.0, "delta": 1e-5}, "epsilon"),
         ({"mu": None, "epsilon": 1.0, "delta": 2.0}, "delta"),
-        ({"calibration": "classical"}, "mu=2.0.*epsilon and delta"),
-        ({"mu": None, "calibration": "classical"}, "epsilon"),
-        (
-            {"mu": None, "calibration": "classical", "epsilon": 9.0, "delta": 0.01},
-            "6.772",
-        ),
+        ({"calibration": "classical"}, "mu"),
+        (unasked, "epsilon"),
+        (unasked | {"epsilon": 9.0, "delta": 0.01}, "epsilon"),
         ({"calibration": "exakt"}, "calibration"),
         ({"noise": "diagonal"}, "noise"),
         ({"alpha": 0.0}, "alpha"),
         ({"alpha": np.nan}, "alpha"),
         ({"center": [0.0, 0.0]}, "center"),
-    ],
-)
-def test_bad_arguments(kind, changes, message):
-    with pytest.raises(InputError, match=message):
-        with_budget(kind, **changes).fit(table())
+    ):
+        with pytest.raises(InputError, match=name) as caught:
+            with_budget(kind, **changes).fit(table())
+        assert name in caught.value.argument
 
 
 @pytest.mark.parametrize("kind", BOTH)
@@ -318,7 +293,8 @@ def test_bad_tables(kind):
 
 
 def test_lasso_says_why_there_is_no_answer():
-    "A penalty too small for the noise, and a variance lost in it; the release is kept, for its budget is spent."
+    """A penalty too small for the noise, and a variance lost in it; the release is
+    kept, for its budget is spent."""
     model = with_budget(
         DPGraphicalLasso, alpha=1e-3, mu=0.05, norm_bound=1.0, random_state=3
     )
@@ -327,16 +303,4 @@ def test_lasso_says_why_there_is_no_answer():
     assert model.release_.n == 60
     with_budget(DPRidgePrecision, alpha=1e-3, mu=0.05, norm_bound=1.0).fit(
         table(60, 12)
-    )
-
-
-def test_risk_input():
-    with pytest.raises(InputError, match="noise"):
-        ridge_risk(0.0, 1.0)
-    rng = np.random.default_rng(0)
-    draws = [
-        ridge_precision([[1 + 0.5 * z]], 0.1)[0, 0] for z in rng.standard_normal(4000)
-    ]
-    assert ridge_risk(0.5, 0.1) == pytest.approx(
-        np.abs(np.array(draws) - 1).mean(), rel=0.1
     )

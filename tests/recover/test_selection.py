@@ -1,6 +1,6 @@
-"""Rules that choose a graph: scikit-learn's conventions, released covariances, peers' formulas, and every bad input."""
+"""Rules that choose a graph: scikit-learn's conventions, released covariances, peers'
+formulas, and every bad input."""
 
-import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import check_estimator
 
 from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.noise_correction import correlation_scale, sample_covariance
@@ -19,11 +19,10 @@ from privglasso.recover.estimators import PrivateGraphicalLasso
 from privglasso.base.graphs import support
 from privglasso.recover.metrics import confusion
 from privglasso.publish.table import GaussianMechanism
-from privglasso.experiments.selection_rules import selection_jobs, selection_model
 from privglasso.recover.selection import GraphFitError, PrivateGraphicalLassoEBIC
 from privglasso.recover.selection import PrivateGraphicalLassoSimultaneous
 from privglasso.recover.selection import PrivateGraphicalLassoStable, _half_matrices
-from privglasso.recover.selection import effective_rows, simultaneous_alpha
+from privglasso.recover.selection import simultaneous_alpha
 from privglasso.recover.feasibility import InfeasibleError
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.base.validation import InputError
@@ -50,17 +49,17 @@ def quick(rule, **options):
     )
 
 
-@parametrize_with_checks(
+@pytest.mark.filterwarnings("ignore:Skipping check", "ignore:alpha_=")
+@pytest.mark.parametrize(
+    "estimator",
     [
-        PrivateGraphicalLassoEBIC(alphas=5),
+        PrivateGraphicalLassoEBIC(alphas=4),
         PrivateGraphicalLassoSimultaneous(),
-        PrivateGraphicalLassoStable(halves=4, alphas=4, random_state=0),
-    ]
+        PrivateGraphicalLassoStable(halves=2, alphas=3, random_state=0),
+    ],
 )
-def test_scikit_learn_conventions(estimator, check):
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=UserWarning, message="alpha_=")
-        check(estimator)
+def test_scikit_learn_conventions(estimator):
+    check_estimator(estimator)
 
 
 # what a rule finds
@@ -95,16 +94,8 @@ def test_the_chain_comes_back_from_a_released_covariance(rule):
     )
 
 
-def test_stability_needs_rows():
-    release = CovarianceMechanism((-5, 5), mu=2.0).publish(ROWS, random_state=0)
-    with pytest.raises(
-        InputError, match="CovarianceRelease.*PrivateGraphicalLassoEBIC"
-    ):
-        PrivateGraphicalLassoStable().fit(release)
-
-
 @pytest.mark.parametrize("rule", RULES)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(powers=st.lists(st.integers(-10, 10), min_size=8, max_size=8))
 def test_units_do_not_matter(rule, powers):
     units = 2.0 ** np.array(powers)
@@ -128,10 +119,10 @@ def test_inputs_are_left_alone(rule):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("scale", [True, False])
-def test_one_column_has_an_empty_graph(rule, scale):
-    model = quick(rule, scale=scale).fit(ROWS[:, :1])
-    assert model.graph_.number_of_edges() == 0 and model.precision_.shape == (1, 1)
+def test_one_column_has_an_empty_graph(rule):
+    for scale in (True, False):
+        model = quick(rule, scale=scale).fit(ROWS[:, :1])
+        assert model.graph_.number_of_edges() == 0 and model.precision_.shape == (1, 1)
 
 
 # extended BIC
@@ -162,15 +153,6 @@ def test_a_larger_gamma_never_adds_edges():
         for gamma in (0, 0.5, 1, 5, 1000)
     ]
     assert edges == sorted(edges, reverse=True) and edges[-1] == 0
-
-
-def test_effective_rows_of_independent_columns():
-    "The price of noise on independent columns of variance 1 is (1 + noise) squared."
-    for noise in (0.0, 0.5, 3.0):
-        error = SamplingError((((1 + noise) * np.eye(3), 600),))
-        np.testing.assert_allclose(
-            effective_rows(np.eye(3), np.eye(3), error, 600), 600 / (1 + noise) ** 2
-        )
 
 
 def test_the_densest_graph_is_announced():
@@ -282,7 +264,8 @@ def test_penalties_that_are_all_too_small_are_no_empty_graph():
 
 
 def test_false_edges_keep_the_bound():
-    "Independent columns, where the theorem's assumptions hold: at most 1 false edge on average, over 40 tables."
+    """Independent columns, where the theorem's assumptions hold: at most 1 false edge
+    on average, over 40 tables."""
     false = [
         len(
             PrivateGraphicalLassoStable(
@@ -302,38 +285,42 @@ def test_false_edges_keep_the_bound():
 
 
 @pytest.mark.parametrize(
-    "rule, parameters, message",
+    "rule, bad",
     [
-        (PrivateGraphicalLassoEBIC, {"gamma": -0.1}, "gamma=-0.1"),
-        (PrivateGraphicalLassoEBIC, {"gamma": "1"}, "gamma="),
-        (PrivateGraphicalLassoEBIC, {"alphas": 1}, "alphas=1"),
-        (PrivateGraphicalLassoEBIC, {"alphas": []}, "alphas="),
-        (PrivateGraphicalLassoSimultaneous, {"level": 0}, "level=0"),
-        (PrivateGraphicalLassoSimultaneous, {"level": None}, "level="),
-        (PrivateGraphicalLassoStable, {"false_edges": 0}, "false_edges=0"),
-        (PrivateGraphicalLassoStable, {"threshold": 0.5}, "threshold=0.5"),
-        (PrivateGraphicalLassoStable, {"threshold": 1.0}, "threshold=1"),
-        (PrivateGraphicalLassoStable, {"halves": 1}, "halves=1"),
-        (PrivateGraphicalLassoStable, {"alphas": 0}, "alphas=0"),
-        (PrivateGraphicalLassoStable, {"random_state": "x"}, "random_state="),
-        (PrivateGraphicalLassoEBIC, {"noise_variance": -1.0}, "noise_variance=-1"),
-        (PrivateGraphicalLassoSimultaneous, {"solver": "magic"}, "solver='magic'"),
+        (
+            PrivateGraphicalLassoEBIC,
+            [
+                ("gamma", -0.1),
+                ("gamma", "1"),
+                ("alphas", 1),
+                ("alphas", []),
+                ("alphas", [0.1, -0.1]),
+                ("noise_variance", -1.0),
+            ],
+        ),
         (
             PrivateGraphicalLassoSimultaneous,
-            {"scale": "correlation"},
-            "scale='correlation'",
+            [("level", 0), ("level", None), ("solver", "magic"), ("scale", "units")],
         ),
         (
             PrivateGraphicalLassoStable,
-            {"noise_variance": np.ones(9)},
-            "noise_variance=.*8 columns",
+            [
+                ("false_edges", 0),
+                ("threshold", 0.5),
+                ("threshold", 1.0),
+                ("halves", 1),
+                ("alphas", 0),
+                ("random_state", "x"),
+                ("noise_variance", np.ones(9)),
+            ],
         ),
-        (PrivateGraphicalLassoEBIC, {"alphas": [0.1, -0.1]}, "alphas=-0.1"),
     ],
 )
-def test_bad_parameters(rule, parameters, message):
-    with pytest.raises(InputError, match=message):
-        rule(**parameters).fit(ROWS)
+def test_bad_parameters(rule, bad):
+    for name, value in bad:
+        with pytest.raises(InputError) as caught:
+            rule(**{name: value}).fit(ROWS)
+        assert caught.value.argument == name
 
 
 def test_bad_tables():
@@ -384,21 +371,3 @@ def test_no_graph_on_the_path_can_be_fitted():
     assert (
         len(PrivateGraphicalLassoEBIC().fit(release).edges_) == 0
     )  # the empty graph has a model
-
-
-# the study
-
-
-def test_models_have_unit_variances_and_their_graphs():
-    for name, edges in (("chain", 19), ("tridiagonal", 19), ("star", 19)):
-        precision = selection_model(name, 0)
-        np.testing.assert_allclose(np.diag(np.linalg.inv(precision)), 1)
-        assert np.triu(support(precision), 1).sum() == edges
-    assert (selection_model("random", 0) != selection_model("random", 1)).any()
-
-
-def test_jobs_are_as_many_as_the_settings_say():
-    jobs = selection_jobs("full")
-    assert len(jobs) == 4 * 3 * 3 * 25 and len(
-        {tuple(job.values()) for job in jobs}
-    ) == len(jobs)

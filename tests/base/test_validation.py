@@ -1,0 +1,105 @@
+"""Input: what is wrong is named, what is right is copied."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privglasso.base.validation import InputError, check_generator, check_integer
+from privglasso.base.validation import check_positive, check_probability
+from privglasso.base.validation import check_symmetric, check_table, per_column
+
+
+@pytest.mark.parametrize(
+    "X, named",
+    [
+        ([[1.0, np.nan], [2, 3]], "x1"),
+        ([["a", "b"], ["c", "d"]], "x0"),
+        (np.ones((2, 2), complex), "x0"),
+        (pd.DataFrame({"day": pd.to_datetime(["2020-01-01", "2021-01-01"])}), "day"),
+        (pd.DataFrame({"a": pd.array([1, None], dtype="Int64")}), "a"),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), "a"),
+        ([[1.0, 2.0]], 1),
+        (np.empty((3, 0)), 0),
+        ([1.0, 2.0], "1 dimensions"),
+        ([[1.0, 2.0], [3.0]], "different lengths"),
+    ],
+)
+def test_bad_tables_are_named(X, named):
+    with pytest.raises(InputError) as caught:
+        check_table(X, "table")
+    assert caught.value.argument == "table" and named in caught.value.value
+
+
+def test_good_tables_keep_their_names_and_their_owner_keeps_the_table():
+    frame = pd.DataFrame(
+        {"a": [True, False], "b": pd.array([1, 2], dtype="Int64"), 3: [0.5, 1.5]}
+    )
+    values, columns = check_table(frame)
+    assert (
+        columns == ["a", "b", "3"]
+        and values.dtype == np.float64
+        and values.shape == (2, 3)
+    )
+    array = np.ones((2, 2))
+    values, _ = check_table(array)
+    values[0, 0] = 7
+    assert array[0, 0] == 1
+
+
+@pytest.mark.parametrize(
+    "check, value",
+    [
+        *((check_positive, value) for value in (0, np.nan, np.inf, "1", True)),
+        *((check_probability, value) for value in (0, 1, np.nan)),
+        *((lambda v, n: check_integer(v, n, 1), v) for v in (np.True_, 1.0, "1", 0)),
+        *((lambda v, n: per_column(v, n, 3), v) for v in ([1, 2], "abc")),
+    ],
+)
+def test_bad_numbers_are_named(check, value):
+    with pytest.raises(InputError) as caught:
+        check(value, "argument")
+    assert caught.value.argument == "argument"
+
+
+def test_a_count_is_a_plain_int():
+    assert type(check_integer(np.int16(1), "n", 1)) is int
+
+
+@pytest.mark.parametrize("random_state", [-1, 1.5, "seed"])
+def test_sources_of_randomness(random_state):
+    with pytest.raises(InputError) as caught:
+        check_generator(random_state)
+    assert caught.value.argument == "random_state"
+
+
+@pytest.mark.parametrize(
+    "S",
+    [
+        [[1, 2], [3, 1]],
+        np.ones((2, 3)),
+        [[np.nan]],
+        np.empty((0, 0)),
+        [["a"]],
+        [[1, 2], [2]],
+        None,
+    ],
+)
+def test_what_is_not_a_symmetric_matrix(S):
+    with pytest.raises(InputError) as caught:
+        check_symmetric(S)
+    assert caught.value.argument == "S"
+
+
+@pytest.mark.parametrize("unit", [1e-15, 1.0, 1e15])
+def test_asymmetry_is_measured_by_the_largest_entry(unit):
+    S = unit * np.array([[2.0, 1.0], [1.0, 2.0]])
+    rounded, wrong = S * [[1, 1 + 1e-13], [1, 1]], S * [[1, 1 + 1e-6], [1, 1]]
+    checked = check_symmetric(rounded)
+    assert np.array_equal(checked, checked.T) and checked == pytest.approx(S, rel=1e-12)
+    with pytest.raises(InputError):
+        check_symmetric(wrong)
+
+
+def test_a_checked_matrix_is_not_the_callers():
+    S = np.eye(2)
+    assert not np.shares_memory(check_symmetric(S), S)

@@ -1,0 +1,48 @@
+"""The overview: complete without any download, and no wrong file hidden."""
+
+import numpy as np
+import pytest
+
+from privglasso.data_sets import registry
+from privglasso.data_sets.overview import data_overview
+from privglasso.data_sets.registry import DataError
+
+WEEKS = "Date,B,A,C\n03/01/2005,1,2,3\n10/01/2005,4,5,6\n"
+BORDERS = "name_1,name_2,id_1,id_2\nA,A,0,0\nA,B,0,1\nB,A,1,0\nC,B,2,1\nB,C,1,2\n"
+
+
+def test_overview_without_any_download(tmp_path, monkeypatch):
+    monkeypatch.setenv("PRIVGLASSO_DATA", str(tmp_path))
+    monkeypatch.setattr(registry.pooch, "retrieve", None)
+    table = data_overview()
+    assert len(table) == table.index.nunique() == 11
+    here = table[table["available"] == "with the project"]
+    assert (
+        here.index.tolist()
+        == ["grid11", "grid115"]
+        == table.dropna(subset=["rows"]).index.tolist()
+    )
+    assert (here["rank"] == here["columns"]).all() and (here["condition"] > 1e5).all()
+    assert (
+        table.loc["house", "available"] == "download"
+        and "licence" in table.loc["movielens", "available"]
+    )
+
+
+def test_overview_measures_what_is_there(local):
+    local(chickenpox=WEEKS, chickenpox_edges=BORDERS)
+    row = data_overview().loc["chickenpox"]
+    assert (row["rows"], row["columns"], row["true edges"], row["rank"]) == (
+        2,
+        3,
+        2,
+        1,
+    ) and np.isinf(row["condition"])
+    assert row["available"] == "in the cache" and not row["bounds"]
+
+
+def test_overview_does_not_hide_a_wrong_file(local, tmp_path):
+    local(soil=",7,8\nx,1,3\n")
+    (tmp_path / "soil" / "soil_116.csv").write_text(",7,8\nx,1,4\n")
+    with pytest.raises(DataError, match="not the registered file"):
+        data_overview()

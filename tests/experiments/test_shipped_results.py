@@ -1,0 +1,109 @@
+"""data/results belongs to this code: a few experiments of every study, run again."""
+
+from dataclasses import replace
+from io import StringIO
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privglasso.data_sets.registry import DataError
+from privglasso.experiments.registry import STUDIES
+from privglasso.experiments.study import read_results
+from privglasso.experiments.table2 import PAPER_DATA
+
+# numbers of experiments in the full profile's list, chosen among the quickest; of the
+# studies that use recorded data one is of a grid, which comes with the project
+AGAIN = {
+    "audit": [9, 11, 12],
+    "choosing_lambda": [33, 12],
+    "correction": [75, 224],
+    "frontier": [0],
+    "grid_baselines": [45],
+    "sampler_chi2": [4],
+    "selection": [200, 300, 675],
+    "solver_stress": [7],
+    "structures": [0, 1],
+    "table1a": [4, 29],
+    "table1b": [0],
+    "complexity": [0, 5],
+    "table2": [1, 6],
+    "su_table1": [0, 359],
+    "su_table2": [0],
+    "thresholding": [0, 99],
+}
+# experiments that take long, stopped after the first of their levels
+SHORTER = {"table1b": {"snr_db": [100.0]}, "su_table2": {"epsilons": [0.1]}}
+# processor seconds differ from run to run
+TIMED = {"complexity": ["seconds"]}
+
+BY_NAME = {study.name: study for study in STUDIES}
+CASES = [(name, number) for name, numbers in AGAIN.items() for number in numbers]
+
+
+def again(name, number):
+    "The rows of one experiment as the results file would hold them."
+    study = BY_NAME[name]
+    job = study.jobs("full")[number] | SHORTER.get(name, {})
+    if job.get("dataset") is not None:
+        try:
+            PAPER_DATA[job["dataset"]].load()
+        except DataError as error:
+            pytest.skip(f"{job['dataset']} is not on this machine: {error}")
+    table = replace(study, jobs=lambda profile: [job]).table("full")
+    return pd.read_csv(StringIO(table.to_csv(index=False, float_format="%.6g")))
+
+
+def equal_cells(shipped, column):
+    "Which pairs of a shipped and a new cell agree: to five digits if they are numbers."
+    shipped, column = shipped.to_numpy()[:, None], column.to_numpy()[None]
+    try:
+        numbers = shipped.astype(float), column.astype(float)
+    except (TypeError, ValueError):
+        return shipped.astype(str) == column.astype(str)
+    return np.isclose(*numbers, rtol=1e-5, atol=1e-12, equal_nan=True)
+
+
+def differences(shipped, rows, timed=()):
+    """What the shipped table has instead of `rows`, which should stand in it one after
+    another; nothing where they do."""
+    shipped, rows = shipped.drop(columns=list(timed)), rows.drop(columns=list(timed))
+    if not set(rows) <= set(shipped):
+        return [f"no columns {set(rows) - set(shipped)}"]
+    rows = rows.reindex(columns=shipped.columns)
+    last = len(shipped) - len(rows)
+    agree = np.stack([equal_cells(shipped[name], rows[name]) for name in shipped], 2)
+    blocks = np.stack([agree[k : k + last + 1, k] for k in range(len(rows))], 1)
+    start = blocks.sum(axis=(1, 2)).argmax()
+    return [
+        f"{name}: {shipped[name].iloc[start + k]} shipped, {rows[name].iloc[k]} now"
+        for k, c in np.argwhere(~blocks[start])
+        for name in [shipped.columns[c]]
+    ]
+
+
+@pytest.mark.parametrize("name, number", CASES)
+def test_an_experiment_gives_the_shipped_rows(name, number):
+    found = differences(read_results(name), again(name, number), TIMED.get(name, ()))
+    assert not found, f"raise the version of {name} and reproduce it: {found[:5]}"
+
+
+def test_every_study_is_asked():
+    assert set(AGAIN) == set(BY_NAME)
+
+
+@pytest.mark.parametrize("name", ["structures", "complexity"])
+def test_an_altered_file_is_noticed(name):
+    rows, shipped = again(name, 1), read_results(name)
+    timed = TIMED.get(name, ())
+    assert differences(shipped, rows, timed) == []
+    key = rows.iloc[len(rows) // 2, :3]
+    middle = shipped.index[(shipped.iloc[:, :3] == key).all(axis=1)][0]
+    for column in shipped.columns.drop(list(timed)):
+        altered = shipped.astype({column: object})
+        value = altered.loc[middle, column]
+        altered.loc[middle, column] = (
+            f"{value}?" if isinstance(value, str) else 1.00002 * value + 1e-4
+        )
+        assert differences(altered, rows, timed)
+    assert differences(shipped.drop(index=middle), rows, timed)

@@ -1,0 +1,335 @@
+"""Reading releases, scoring rows and listing edges: what all estimators of graphs
+share, on the simplest of them."""
+
+import inspect
+import pickle
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from privglasso.base.graphs import partial_correlations, support
+from privglasso.base.validation import InputError
+from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.publish.noise_correction import CovarianceError, SamplingError
+from privglasso.publish.noise_correction import noise_corrected_covariance
+from privglasso.publish.noise_correction import sample_covariance
+from privglasso.publish.table import GaussianMechanism
+from privglasso.recover.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
+from privglasso.recover.selection import PrivateGraphicalLassoEBIC
+from privglasso.recover.selection import PrivateGraphicalLassoStable
+
+
+def noisy_table(n=300, p=5, seed=0, ratio=1.0):
+    """A chain in unequal units with noise of `ratio` times each variance; the table and
+    the noise's variances."""
+    truth = chain_precision(p=p, partial_correlation=0.4)
+    noise = ratio * np.diag(np.linalg.inv(truth))
+    data, rng = np.random.SeedSequence(seed).spawn(2)
+    X = sample_gaussian(truth, n, data)
+    X += np.random.default_rng(rng).normal(size=X.shape) * np.sqrt(noise)
+    return pd.DataFrame(X, columns=[f"col{j}" for j in range(p)]), noise
+
+
+def released_covariance(S, n=300, noise=0.0, **more):
+    "What a release without rows shows of itself."
+    S, p = np.asarray(S), len(S)
+    return SimpleNamespace(
+        corrected_covariance=lambda: S,
+        sampling_error=lambda: SamplingError(((S, n),), noise),
+        n=n,
+        columns=[f"col{j}" for j in range(p)],
+        location=np.arange(p) + 0.5,
+        noise_variance=np.zeros(p),
+        **more,
+    )
+
+
+TABLE, NOISE = noisy_table(n=60)
+
+
+# releases
+
+
+def test_a_release_brings_its_own_noise():
+    table, noise = noisy_table()
+    release = SimpleNamespace(table=table, noise_variance=noise)
+    alone = PrivateGraphicalLasso().fit(release)
+    told = PrivateGraphicalLasso(noise_variance=noise).fit(table)
+    np.testing.assert_array_equal(alone.precision_, told.precision_)
+    PrivateGraphicalLasso(noise_variance=noise).fit(release)  # no contradiction
+    for wrong in (1.0, 2 * noise):
+        with pytest.raises(InputError, match="noise_variance"):
+            PrivateGraphicalLasso(noise_variance=wrong).fit(release)
+    assert alone.score(release) == alone.score(table)
+    quiet = SimpleNamespace(table=table, noise_variance=0.0)
+    assert alone.score(quiet) < alone.score(release)  # a release's own noise counts
+
+
+def test_a_release_as_it_is_published():
+    table, _ = noisy_table(n=2000, ratio=0.0)
+    spread = table.std().to_numpy()  # a test may look at the data: nothing is kept
+    mechanism = GaussianMechanism((-5 * spread, 5 * spread), sigma=spread.tolist())
+    published = mechanism.publish(table, random_state=1)
+    for estimator in (PrivateGraphicalLasso, PrivateGraphicalLassoCV):
+        model = estimator().fit(published)
+        np.testing.assert_array_equal(model.noise_variance_, published.noise_variance)
+        np.testing.assert_allclose(
+            model.corrected_covariance_, published.corrected_covariance(), rtol=1e-12
+        )
+        assert list(model.graph_.nodes) == table.columns.tolist()
+        found = set(zip(model.edges_.source, model.edges_.target, strict=True))
+        assert {("col0", "col1"), ("col3", "col4")} <= found
+
+
+def test_a_covariance_without_rows():
+    table, noise = noisy_table(n=1000, ratio=0.3)
+    S = noise_corrected_covariance(table, noise)
+    release = released_covariance(S, noise=0.01)
+    model = PrivateGraphicalLasso().fit(release)
+    same = PrivateGraphicalLasso(noise_variance=noise).fit(table)
+    np.testing.assert_array_equal(model.precision_, same.precision_)
+    pd.testing.assert_frame_equal(model.edges_, same.edges_)
+    np.testing.assert_array_equal(model.location_, release.location)
+    assert np.isfinite(model.score(table))
+    with pytest.raises(InputError, match="^X="):
+        model.score(release)
+    for needs_rows in (PrivateGraphicalLassoCV, PrivateGraphicalLassoStable):
+        with pytest.raises(InputError, match="^X="):
+            needs_rows().fit(release)
+    with pytest.raises(InputError, match="noise_variance"):
+        PrivateGraphicalLasso(noise_variance=1.0).fit(release)
+    with pytest.raises(CovarianceError, match="col0"):
+        PrivateGraphicalLasso().fit(released_covariance(S - np.eye(5) * S[0, 0]))
+    twice = SimpleNamespace(**vars(release) | {"columns": ["a"] * 5})
+    with pytest.raises(InputError, match="distinct"):
+        PrivateGraphicalLasso().fit(twice)
+
+
+@pytest.mark.parametrize("parts, noise", [(2, 0.0), (1, 0.01)])
+def test_rows_that_share_an_error_are_not_held_out(parts, noise):
+    """The covariance and its error are the release's own; its rows are not a sample of
+    the population."""
+    table, _ = noisy_table(n=200, ratio=0.0)
+    S = np.diag(np.diag(sample_covariance(table)))
+    error = SamplingError(((S, 200),) * parts, noise)
+    release = released_covariance(S, table=table)
+    release.sampling_error = lambda: error
+    model = PrivateGraphicalLasso(0.01).fit(release)
+    assert len(model.edges_) == 0 < len(PrivateGraphicalLasso(0.01).fit(table).edges_)
+    np.testing.assert_allclose(model.location_, table.mean())
+    with pytest.raises(InputError, match="^X="):
+        PrivateGraphicalLassoCV().fit(release)
+    release.sampling_error = lambda: SamplingError(((S, 200),))
+    PrivateGraphicalLassoCV(cv=3).fit(release)
+
+
+def test_variances_by_name_are_read_in_the_order_of_the_columns():
+    for named in (pd.Series(NOISE, TABLE.columns), pd.Series(NOISE)):
+        model = PrivateGraphicalLasso(noise_variance=named).fit(TABLE)
+        np.testing.assert_array_equal(model.noise_variance_, NOISE)
+    with pytest.raises(InputError, match="noise_variance"):
+        PrivateGraphicalLasso(noise_variance=pd.Series(NOISE, TABLE.columns)[::-1]).fit(
+            TABLE
+        )
+
+
+# units and order
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000), st.lists(st.integers(-15, 15), min_size=5, max_size=5))
+def test_units_do_not_matter_with_scale(seed, powers):
+    table, noise = noisy_table(seed=seed, n=1000)
+    units = 2.0 ** np.array(powers)
+    here = PrivateGraphicalLasso(0.2, noise_variance=noise).fit(table)
+    there = PrivateGraphicalLasso(0.2, noise_variance=noise * units**2)
+    there.fit(table * units)
+    np.testing.assert_allclose(
+        partial_correlations(here.precision_),
+        partial_correlations(there.precision_),
+        atol=1e-6,
+    )
+    np.testing.assert_allclose(here.location_ * units, there.location_)
+    shift = here.score(table[:20]) - there.score(table[:20] * units)
+    np.testing.assert_allclose(shift, np.log(units).sum(), atol=1e-5)
+
+
+def test_units_matter_without_scale():
+    table, noise = noisy_table(n=2000)
+    found = []
+    for units in (np.ones(5), np.array([1, 1, 1, 1, 1e-3])):
+        model = PrivateGraphicalLasso(
+            0.5, noise_variance=noise * units**2, scale=False
+        ).fit(table * units)
+        found.append("col4" in model.edges_.target.tolist())
+    assert found == [True, False]
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.permutations(range(5)))
+def test_order_of_columns_does_not_matter(order):
+    table, noise = noisy_table(n=1000)
+    model = PrivateGraphicalLasso(0.2, noise_variance=noise, tol=1e-9).fit(table)
+    other = PrivateGraphicalLasso(0.2, noise_variance=noise[order], tol=1e-9).fit(
+        table.iloc[:, order]
+    )
+    np.testing.assert_allclose(
+        model.precision_[np.ix_(order, order)],
+        other.precision_,
+        atol=1e-4 * model.precision_.max(),
+    )
+
+
+# score, edges, graph
+
+
+def test_score_takes_out_the_noise():
+    truth = chain_precision(p=5, partial_correlation=0.4)
+    table, noise = noisy_table(n=200_000)
+    model = PrivateGraphicalLasso(alpha=0.05, noise_variance=noise).fit(table)
+    fit = np.linalg.slogdet(model.precision_)[1]
+    fit -= np.vdot(np.linalg.inv(truth), model.precision_)
+    fresh, _ = noisy_table(n=200_000, seed=1)
+    # five standard errors: a row's quadratic form has a standard deviation of about 8
+    error = abs(model.score(fresh) - (fit - 5 * np.log(2 * np.pi)) / 2)
+    assert error < 5 * 8 / np.sqrt(200_000)
+    assert np.isfinite(model.score(fresh.iloc[:1]))  # one row is enough to score
+
+
+def test_score_of_other_columns_is_refused():
+    model = PrivateGraphicalLasso().fit(TABLE)
+    with pytest.raises(InputError, match="col2"):
+        model.score(TABLE.assign(col2="text"))
+    with pytest.raises(ValueError, match="feature names"):
+        model.score(TABLE.rename(columns={"col0": "other"}))
+    with pytest.raises(ValueError, match="features"):
+        PrivateGraphicalLasso().fit(TABLE.to_numpy()).score(TABLE.to_numpy()[:, :3])
+
+
+def test_graph_and_edges():
+    table, noise = noisy_table(n=2000)
+    model = PrivateGraphicalLasso(alpha=0.2, noise_variance=noise).fit(table)
+    edges, graph = model.edges_, model.graph_
+    partial = partial_correlations(model.precision_)
+    assert list(edges) == ["source", "target", "partial_correlation", "precision"]
+    assert edges.partial_correlation.abs().is_monotonic_decreasing
+    assert list(graph.nodes) == table.columns.tolist()
+    np.testing.assert_allclose(
+        nx.to_numpy_array(graph),
+        np.where(support(model.precision_), partial, 0),
+        rtol=1e-14,
+    )
+    for row in edges.itertuples():
+        i, j = table.columns.get_loc(row.source), table.columns.get_loc(row.target)
+        assert row.partial_correlation == partial[i, j]
+        assert row.precision == model.precision_[i, j]
+    assert pickle.loads(pickle.dumps(model)).edges_.equals(edges)
+
+
+def test_empty_graph_and_single_column():
+    table, noise = noisy_table()
+    model = PrivateGraphicalLasso(alpha=5, noise_variance=noise).fit(table)
+    assert len(model.edges_) == 0 and model.graph_.number_of_nodes() == 5
+    one = PrivateGraphicalLasso(alpha=0.5, noise_variance=noise[0]).fit(table[["col0"]])
+    np.testing.assert_allclose(
+        one.precision_, 1 / (1.5 * one.corrected_covariance_), rtol=1e-6
+    )
+    assert one.graph_.number_of_edges() == 0 and len(one.edges_) == 0
+    chosen = PrivateGraphicalLassoCV(noise_variance=noise[0]).fit(table[["col0"]])
+    assert chosen.alpha_ < 1 and chosen.graph_.number_of_nodes() == 1
+
+
+def test_columns_without_names():
+    numbered = pd.DataFrame(np.eye(3), columns=[0, 1, 2])
+    for X in (np.arange(12.0).reshape(6, 2) ** 2 % 7, numbered):
+        model = PrivateGraphicalLasso().fit(X)
+        assert list(model.graph_.nodes) == [f"x{j}" for j in range(X.shape[1])]
+
+
+def test_a_failed_fit_is_not_a_fit():
+    model = PrivateGraphicalLasso(-1.0)
+    with pytest.raises(InputError):
+        model.fit(TABLE)
+    for question in (lambda: model.edges_, lambda: model.graph_):
+        with pytest.raises(NotFittedError):
+            question()
+    with pytest.raises(NotFittedError):
+        model.score(TABLE)
+
+
+# bad input
+
+
+@pytest.mark.parametrize(
+    "parameters, X, error, named",
+    [
+        ({}, TABLE.assign(col1=np.nan), InputError, "col1"),
+        ({}, TABLE.assign(col2="text"), InputError, "col2"),
+        ({}, TABLE.to_numpy() * np.nan, ValueError, "NaN"),
+        ({}, TABLE.iloc[:1], InputError, "rows"),
+        ({}, TABLE.to_numpy()[:1], ValueError, "sample"),
+        ({}, TABLE.to_numpy()[0], ValueError, "2D"),
+        ({}, TABLE.iloc[:, :0], ValueError, "column"),
+        ({}, TABLE.assign(col3=1.0), CovarianceError, "col3"),
+        ({}, TABLE.set_axis(list("abcda"), axis=1), InputError, "distinct"),
+        ({}, None, InputError, "^X="),
+        ({}, "rows.csv", InputError, "^X="),
+        ({}, PrivateGraphicalLasso(), InputError, "^X="),
+        ({"noise_variance": -1.0}, TABLE, InputError, "^noise_variance="),
+        ({"noise_variance": [1.0, 2.0]}, TABLE, InputError, "^noise_variance="),
+        ({"noise_variance": np.nan}, TABLE, InputError, "^noise_variance="),
+        ({"noise_variance": "1"}, TABLE, InputError, "^noise_variance="),
+        ({"noise_variance": None}, TABLE, InputError, "^noise_variance="),
+        ({"noise_variance": [0, 0, 1e4, 0, 0]}, TABLE, CovarianceError, "col2"),
+        ({"scale": "yes"}, TABLE, InputError, "^scale="),
+        ({"penalize_diagonal": None}, TABLE, InputError, "^penalize_diagonal="),
+        ({"solver": "newton"}, TABLE, InputError, "^solver="),
+        ({"tol": 0}, TABLE, InputError, "^tol="),
+        ({"max_iter": 0}, TABLE, InputError, "^max_iter="),
+    ],
+)
+def test_bad_input(parameters, X, error, named):
+    for estimator in (PrivateGraphicalLasso, PrivateGraphicalLassoCV):
+        with pytest.raises(error, match=named):
+            estimator(**parameters).fit(X)
+
+
+# what users see
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [PrivateGraphicalLasso, PrivateGraphicalLassoCV, PrivateGraphicalLassoEBIC],
+)
+def test_the_help_describes_every_parameter_and_what_is_fitted(estimator):
+    said, fitted = inspect.getdoc(estimator), estimator().fit(TABLE)
+    entry = r"^(\w+, )*{}(, \w+)*( :.*)?$"
+    names = [*estimator().get_params(), *(k for k in vars(fitted) if k.endswith("_"))]
+    for name in names:
+        described = len(re.findall(entry.format(name), said, re.MULTILINE))
+        assert described == 1 or name in {"n_features_in_", "feature_names_in_"}, name
+    order = [said.index(f"{s}\n") for s in ("Parameters", "Attributes", "Notes")]
+    assert order == sorted(order)
+    assert clone(fitted).get_params() == estimator().get_params()
+
+
+def test_estimators_do_not_load_what_only_pictures_need():
+    program = (
+        "import sys, privglasso as pg; pg.PrivateGraphicalLassoCV, pg.SCIO,"
+        " pg.PrivateGraphicalLassoEBIC, pg.DPGraphicalLasso, pg.DPThresholding;"
+        "print({'matplotlib', 'seaborn', 'networkx'} & set(sys.modules))"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    assert run.stdout.strip() == "set()", run.stdout + run.stderr

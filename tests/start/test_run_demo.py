@@ -1,0 +1,79 @@
+"""The demonstration from publication to figure, as `privglasso demo` runs it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from privglasso.base.validation import InputError
+from privglasso.data_sets.registry import DataError
+from privglasso.privacy.guarantee import NoGuarantee
+from privglasso.recover.planning import MECHANISMS
+from privglasso.start.demonstration import analyse, demo_mechanisms, demo_releases
+from privglasso.start.demonstration import demo_table, run_demo
+
+
+def test_the_demonstration_publishes_files_that_say_what_they_promise(tmp_path):
+    data = demo_table("grid")
+    releases = dict(demo_releases(data, tmp_path))
+    assert len(list(tmp_path.glob("*.parquet"))) == len(releases) == 9
+    for label, release in releases.items():
+        assert isinstance(release.guarantee, NoGuarantee) == label.endswith("dB")
+        assert release.n == len(data.table) and not release.secure
+    for epsilon in (1, 8):
+        for name in MECHANISMS:
+            guarantee = releases[f"ε = {epsilon} a record, {name}"].guarantee
+            assert guarantee.neighbors == "record"
+            assert guarantee.epsilon(len(data.table) ** -2.0) == pytest.approx(
+                epsilon, rel=1e-6
+            )
+    assert releases["20 dB"].guarantee.epsilon(1e-5) == np.inf
+
+
+def test_honest_promises_do_not_depend_on_the_table():
+    data = demo_table("grid")
+    other = type(data)(
+        data.name, data.table * 0, data.bounds, data.truth, data.reference
+    )
+    for one, two in zip(
+        demo_mechanisms(data).values(), demo_mechanisms(other).values(), strict=True
+    ):
+        assert one.guarantee(*data.table.shape) == two.guarantee(*data.table.shape)
+
+
+def test_the_demonstration_writes_its_table_and_figure(tmp_path):
+    lines = []
+    run_demo("grid", tmp_path / "out", echo=lines.append)
+    table = pd.read_csv(tmp_path / "out" / "grid.csv")
+    assert len(table) == 12 and (tmp_path / "out" / "grid.svg").stat().st_size > 1000
+    text = "\n".join(lines)
+    assert (
+        "none: σ read from the data" in text
+        and "if fixed beforehand" in text
+        and "AUC path" in text
+    )
+
+
+def test_an_analyst_of_nothing_gets_dashes_and_a_reason():
+    data = demo_table("grid")
+    release = MECHANISMS["table"](data.bounds, mu=1e-3).publish(
+        data.table, random_state=0
+    )
+    scores, graph, remark = analyse(release, data)
+    assert (
+        np.isnan(list(scores.values())).all() and not graph.any() and "noise" in remark
+    )
+
+
+def test_unknown_demonstrations_are_refused():
+    with pytest.raises(InputError) as caught:
+        demo_table("weather")
+    assert caught.value.argument == "data"
+
+
+def test_the_real_cells(tmp_path):
+    try:
+        data = demo_table("sachs")
+    except DataError as error:
+        pytest.skip(f"the cell signalling data are not here: {error}")
+    assert data.table.shape == (7466, 11) and data.truth.sum() == 36
+    assert data.table.to_numpy().min() >= 0 and data.table.to_numpy().max() <= 4
