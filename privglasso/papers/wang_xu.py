@@ -7,6 +7,8 @@ __all__ = ['CLAIMS', 'moment_change', 'true_epsilon', 'paper_covariance', 'print
            'equivalent_rows']
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #a4c76e25
+from functools import cache, partial
+
 import numpy as np
 from scipy.special import ndtr
 
@@ -14,6 +16,7 @@ from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, check_probability
 from ..base.validation import check_symmetric
 from .claim import Check, Claim
+from ..privacy.audit import audit_draws
 from ..privacy.gdp import delta_gdp, epsilon_gdp
 from ..privacy.guarantee import classical_mu
 from ..publish.local import LocalMechanism
@@ -96,10 +99,21 @@ def true_epsilon(epsilon, delta, times=2**0.5):
     )
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #ff492f5c
-def _replaced_row(quantity="ε at δ = 1e-6, one row replaced", delta=1e-6, epsilon=1.0):
-    "ε of the printed noise for two unit rows, orthogonal to each other."
-    e1, e2 = np.eye(2)
-    true = true_epsilon(epsilon, delta, float(moment_change(e1, e2, 1.0)))
+def _upper_triangle(trials, rng, row, sigma):
+    """Releases of one row's outer product with noise on the upper triangle, looked at
+    along e₁e₁' − e₂e₂': (trials,)."""
+    noise = sigma * rng.standard_normal((trials, 3))  # entries 11, 12, 22
+    released = np.array([row[0] ** 2, row[0] * row[1], row[1] ** 2]) + noise
+    return released[:, 0] - released[:, 2]
+
+
+def _replaced_row(quantity="ε at δ = 1e-6, from 400 000 runs", delta=1e-6, epsilon=1.0):
+    """The printed noise on e₁ and on e₂: the ε that a test of the runs implies, with
+    99 % confidence."""
+    sigma = 1 / classical_mu(epsilon, delta)
+    draws = [partial(_upper_triangle, row=row, sigma=sigma) for row in np.eye(2)]
+    run = {"trials": 400_000, "batch": 50_000, "confidence": 0.99, "random_state": 0}
+    true = float(epsilon_gdp(delta, audit_draws(*draws, **run).mu_lower))
     return Check(quantity, epsilon, true, true > epsilon)
 
 
@@ -112,7 +126,7 @@ CLAIMS.append(
         " every ε, δ up to 1.",
         "FALSE",
         "x = e₁ replaced by e₂: the triangle moves by √2/n. At ε = 1, δ = 1e-6 the true"
-        " ε is 1.138.",
+        " ε is 1.138, and a test of 400 000 runs shows that it is above 1.",
         "True if a neighbour has a row set to zero. For a replaced row σ₁ is right off"
         " the diagonal if the diagonal's noise has twice the variance.",
         _replaced_row,
@@ -341,18 +355,17 @@ def _first_power(T=1.0):
     )
 
 
-def _uncovered_case():
-    """Largest error over its bound, for the sizes of an entry (T to 2T) that no printed
-    case of Lemma 3 covers."""
-    sigma = np.linspace(1, 2, 1001)
+def _uncovered_case(strength=1.0):
+    """Largest error over its bound, for entries up to 3T, those from T to 2T included,
+    which no printed case of Lemma 3 covers."""
+    sigma = np.linspace(0.001, 3, 3000)
     found = [
         np.abs(np.where(np.abs(sigma + e) > 1, sigma + e, 0) - sigma)
+        / np.minimum(sigma, 1)
         for e in np.linspace(-0.75, 0.75, 61)
     ]
-    largest = float(np.max(found) / 4)
-    return Check(
-        "error over (11), |σ| from T to 2T, largest", 1.0, largest, largest > 1
-    )
+    largest, most = float(np.max(found)), 4 / strength
+    return Check("error over min(|σ|, T), largest", most, largest, largest > most)
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #b207bf13
 CLAIMS.append(
@@ -381,6 +394,8 @@ CLAIMS.append(
         " treated.",
         "It holds whenever |σ̃ − σ| ≤ ¾T, in two lines; with ½T it is min(|σ|, 1.5 T).",
         _uncovered_case,
+        fails_at=1.4,
+        slack="for |σ̃ − σ| ≤ ¾T the constant is 3, just above |σ| = T/4",
     )
 )
 
@@ -462,7 +477,7 @@ CLAIMS.append(
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #9f6bd63d
 def _local_report():
     "ε of one printed local report, between the users e₁ and e₂."
-    return _replaced_row("ε of one local report at δ = 1e-5", delta=1e-5)
+    return _replaced_row("ε of a report at δ = 1e-5, from 400 000 runs", delta=1e-5)
 
 
 CLAIMS.append(
@@ -482,7 +497,7 @@ CLAIMS.append(
 )
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #d42e5375
-def _largest_of_normals():
+def _largest_of_normals(strength=1.0):
     """E max |x_i| over its bound, by quadrature of the tail, for n = 1 to 1e6: the
     largest ratio."""
     t = np.linspace(0, 12, 20_001)
@@ -491,15 +506,11 @@ def _largest_of_normals():
         / np.sqrt(2 * np.log(2 * n))
         for n in (1, 2, 10, 10**3, 10**6)
     ]
-    return Check(
-        "E max |x| over σ√(2 log 2n), largest",
-        1.0,
-        float(max(ratios)),
-        bool(max(ratios) > 1),
-    )
+    largest, most = float(max(ratios)), 1 / strength
+    return Check("E max |x| over σ√(2 log 2n), largest", most, largest, largest > most)
 
 
-def _zeroed_row():
+def _zeroed_row(strength=1.0):
     """δ of the printed noise for a zeroed row over the promised one: the largest, over
     ε and δ up to 1."""
     epsilons, deltas = np.linspace(0.01, 1, 50), 10.0 ** -np.linspace(0.01, 12, 50)
@@ -507,22 +518,21 @@ def _zeroed_row():
         float((delta_gdp(epsilons, [classical_mu(e, d) for e in epsilons]) / d).max())
         for d in deltas
     )
+    most = 1 / strength
     return Check(
-        "true δ over promised δ, one row zeroed, largest", 1.0, share, share > 1
+        "true δ over promised δ, one row zeroed, largest", most, share, share > most
     )
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #4a2bec6b
-def _noise_norm(sizes=(10, 40, 160), draws=20):
-    "Spectral norm of the noise over σ√p: the largest in some draws of several sizes."
+def _noise_norm(sizes=(10, 40, 160), draws=40, strength=1.0):
+    "Mean largest eigenvalue of the noise over σ√p: the largest of several sizes."
     rng, norms = np.random.default_rng(0), []
     for p in np.repeat(sizes, draws):
         upper = np.triu(rng.standard_normal((p, p)))
-        norms.append(
-            np.abs(np.linalg.eigvalsh(upper + np.triu(upper, 1).T)).max() / np.sqrt(p)
-        )
-    return Check(
-        "‖N‖₂ over σ₁√p, largest", 3.0, float(max(norms)), bool(max(norms) > 3)
-    )
+        norms.append(np.linalg.eigvalsh(upper + np.triu(upper, 1).T)[-1] / np.sqrt(p))
+    largest = float(np.reshape(norms, (-1, draws)).mean(axis=1).max())
+    most = 2 / strength
+    return Check("E max eigenvalue over σ₁√p", most, largest, largest > most)
 
 
 CLAIMS.append(
@@ -550,6 +560,8 @@ CLAIMS.append(
         " below the promised one.",
         "As printed, with the neighbours named.",
         _zeroed_row,
+        fails_at=4.0,
+        slack="the classical noise is larger than needed; exact noise attains δ",
     )
 )
 
@@ -561,27 +573,34 @@ CLAIMS.append(
         "Section 4.1, before Eq. (8)",
         "‖N‖₂ = O(√p σ₁).",
         "TRUE",
-        "The largest of 60 norms, p = 10 to 160, is below 3 σ₁√p.",
-        "As printed; the constant is near 2.",
+        "The mean largest eigenvalue is below 2 σ₁√p, and near it for p = 160; so is"
+        " that of −N, whose law is the same.",
+        "As printed, with constant 2 for the mean.",
         _noise_norm,
     )
 )
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #c275d83d
-def _entries_of_noise():
+def _entries_of_noise(strength=1.0):
     """Bound on the probability that any entry exceeds 4σ₁√log p, over 2p⁻⁶: the
-    largest, for p = 2 to 10 000."""
+    largest, for p = 2 to 10 000. A larger exponent than 6 would not do."""
     p = np.arange(2.0, 10_001)
-    share = float((p**2 * 2 * ndtr(-4 * np.sqrt(np.log(p))) / (2 * p**-6)).max())
+    share = float(
+        (p**2 * 2 * ndtr(-4 * np.sqrt(np.log(p))) / (2 * p ** (-6 * strength))).max()
+    )
     return Check("P(an entry > 4σ₁√log p) over 2p⁻⁶, largest", 1.0, share, share > 1)
 
 
-def _noise_over_rate():
-    """The noise's part of (9) over √(log p/(nε²)) at δ = 1/n: the largest, for n = 2 to
-    a million."""
-    n = np.arange(2.0, 10**6)
-    largest = float((4 * np.sqrt(2 * np.log(1.25 * n) / n)).max())
-    return Check("noise in (9) over √(log p/(nε²)), δ = 1/n", 4.0, largest, largest > 4)
+def _noise_over_rate(p=30, draws=50, strength=1.0):
+    """Largest entries of the noise at δ = 1/n, in units of √(log p/(nε²)): from a
+    thousand rows to a hundred thousand they must not grow."""
+    rng, mean = np.random.default_rng(0), []
+    for n in (1000, 100_000):
+        noise = rng.standard_normal((draws, p * (p + 1) // 2))
+        largest = np.abs(noise).max(axis=1) / (n * classical_mu(1.0, 1 / n))
+        mean.append(largest.mean() / np.sqrt(np.log(p) / n))
+    growth, most = float(mean[1] / mean[0]), 1 / strength
+    return Check("noise over √(log p/(nε²)), growth", most, growth, growth > most)
 
 
 CLAIMS.append(
@@ -598,14 +617,15 @@ CLAIMS.append(
 )
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #f709a2eb
-def _local_threshold(n=400, p=100, draws=4000):
+def _local_threshold(n=400, p=100, draws=4000, strength=1.0):
     """Threshold (34) without γ over 4√log p standard deviations of an average of n
     reports' noise."""
     noise = np.random.default_rng(0).standard_normal((draws, n)).mean(
         axis=1
     ) / classical_mu(1.0, 1e-5)
     ratio = float(
-        printed_threshold(n, p, 1.0, 1e-5, 0.0, local=True)
+        strength
+        * printed_threshold(n, p, 1.0, 1e-5, 0.0, local=True)
         / (4 * np.sqrt(np.log(p)) * noise.std())
     )
     return Check(
@@ -620,11 +640,13 @@ CLAIMS.append(
         "Eq. (9), the equality",
         "The error is O(γ√(log p/(nε²))).",
         "TRUE with fix",
-        "At δ = 1/n the noise is below 4√(log p/(nε²)); for other δ the constant grows"
-        " like √log(1/δ).",
+        "At δ = 1/n, from 1000 rows to 100 000, the largest of 465 entries of the noise"
+        " falls eightfold against √(log p/(nε²)); in δ it grows like √log(1/δ).",
         "γ√(log p/n) + O(√(log p log(1/δ))/(nε)): the noise vanishes before the error"
         " of sampling.",
         _noise_over_rate,
+        fails_at=10.0,
+        slack="the noise falls like 1/n, not 1/√n: ten times faster here but for logs",
     )
 )
 
@@ -671,19 +693,19 @@ def _worst_cases(cases=500):
     return np.max([_thresholding_case(rng) for _ in range(cases)], axis=0)
 
 
-def _projected():
+def _projected(strength=1.0):
     """Spectral error after the projection over the error before it: the largest of 500
     random cases."""
-    ratio = float(2 * _worst_cases()[-1])
-    return Check("‖Σ⁺ − Σ‖₂ over ‖Σ̂ − Σ‖₂, largest", 2.0, ratio, ratio > 2)
+    ratio, most = float(2 * _worst_cases()[-1]), 2 / strength
+    return Check("‖Σ⁺ − Σ‖₂ over ‖Σ̂ − Σ‖₂, largest", most, ratio, ratio > most)
 
 
-def _every_norm():
+def _every_norm(strength=1.0):
     """Error over its bound with the diagonal spared, in the norms 1, 2 and ∞: the
     largest of 500 random cases."""
-    ratio = float(_worst_cases()[:-1].max())
+    ratio, most = float(_worst_cases()[:-1].max()), 1 / strength
     return Check(
-        "error over its bound, w = 1, 2, ∞, largest", 1.0, ratio, ratio > 1 + 1e-12
+        "error over its bound, w = 1, 2, ∞, largest", most, ratio, ratio > most + 1e-12
     )
 
 
@@ -697,20 +719,26 @@ CLAIMS.append(
         "Weyl: no negative eigenvalue is larger than the error. 500 random cases.",
         "As printed, for w = 2 only.",
         _projected,
+        fails_at=2.0,
+        slack="two errors of one size are added; the random cases attain half of that",
     )
 )
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #a9b0e55e
-def _local_rate():
-    "Squared noise of a hundred times as many users, over that of the few."
-    mechanism = LocalMechanism(1.0, epsilon=1.0, delta=1e-5)
-    many, few = (mechanism.noise_std(n, 10)[0, 1] ** 2 for n in (100_000, 1000))
-    return Check(
-        "squared noise, 1e5 users over 1e3",
-        0.01,
-        float(many / few),
-        bool(abs(100 * many / few - 1) > 0.01),
-    )
+@cache
+def _local_noise(users, p=8, releases=40):
+    "Mean square of what comes back off the diagonal when all users hold zeros."
+    mechanism, X = LocalMechanism(1.0, epsilon=1.0, delta=1e-5), np.zeros((users, p))
+    upper = np.triu_indices(p, 1)
+    published = [mechanism.publish(X, seed).matrix for seed in range(releases)]
+    return float(np.mean([np.asarray(matrix)[upper] ** 2 for matrix in published]))
+
+
+def _local_rate(strength=1.0):
+    "Squared noise in releases of sixteen times as many users, over that of the few."
+    shown, promised = _local_noise(160) / _local_noise(10), strength / 16
+    wrong = abs(shown / promised - 1) > 0.09  # two standard errors of 1120 squares
+    return Check("squared noise, 160 users over 10", promised, shown, wrong)
 
 
 CLAIMS.append(
@@ -735,10 +763,12 @@ CLAIMS.append(
         "Theorem 3, Eq. (35)",
         "In the local model the squared error is O(s² log p log(1/δ)/(nε²)).",
         "TRUE with fix",
-        "The squared noise of an entry falls like 1/n: a hundred times as many users, a"
-        " hundredth.",
+        "The squared noise of an entry falls like 1/n: releases of 160 users have a"
+        " sixteenth of that of 10.",
         "With the noise that keeps the promise, the diagonal spared and counted: (1 +"
         " s)².",
         _local_rate,
+        fails_at=1.25,
+        slack="the noise is measured, to within 9 %",
     )
 )
