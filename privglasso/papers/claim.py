@@ -36,7 +36,7 @@ class Check(NamedTuple):
 # %% ../../nbs/5_papers/01_claim.ipynb #c6da5c6f
 VERDICTS = ("TRUE", "TRUE with fix", "FALSE")
 
-
+# %% ../../nbs/5_papers/01_claim.ipynb #dd6f14b1
 @dataclass(frozen=True)
 class Claim:
     """A statement of a paper, with its verdict and an example that decides it.

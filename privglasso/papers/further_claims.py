@@ -142,7 +142,7 @@ def _integer_covariance():
     true = implied_mu(*integer_covariance_attack(sigma, n))
     return Check("μ of the covariance, integer noise", promised, true, true > promised)
 
-
+# %% ../../nbs/5_papers/07_further_claims.ipynb #cb399244
 _file(
     "Guo et al.",
     "Theorem 4.4 (covariance only)",
@@ -192,7 +192,7 @@ def _unbiased(strength=1.0):
     ]
     return _mean_of(1.0, found)
 
-
+# %% ../../nbs/5_papers/07_further_claims.ipynb #4d719e4b
 def _noisy_means(strength=1.0):
     "The same of eight rows, the releases' own means being the centre."
     X, releases = _published(8, 1500)
@@ -411,7 +411,7 @@ def _variance_subtracted(n=40_000, strength=1.0):
     error = float(squares.std() / np.sqrt(n))
     return Check("variance of zeros, corrected", 0.0, true, abs(true) > 4 * error)
 
-
+# %% ../../nbs/5_papers/07_further_claims.ipynb #43761445
 _file(
     "Guo et al.",
     "Lemma 4 (on the lattice)",
@@ -570,6 +570,8 @@ _file(
     fails_at=40.0,
     slack="it promises no rate, and the error falls like 1/n or faster",
 )
+
+# %% ../../nbs/5_papers/07_further_claims.ipynb #489a4261
 _file(
     "Su et al.",
     "Lemma 4.5",

@@ -106,7 +106,7 @@ def look_at_one_cell(mechanism, X, cell=-1.0, column=0, trials=1000):
     first = partial(_cell, column=column)
     return audit(mechanism, X, other, first, trials=trials, random_state=0).mu_lower
 
-
+# %% ../../nbs/5_papers/02_guo.ipynb #60a5cae6
 def _cell(release, column):
     "The first cell of a column of a published table."
     return release.table.iat[0, column]
@@ -183,7 +183,7 @@ def _along_agreement(release):
     S = values.T @ values / len(values)
     return S[0, 0] + S[1, 1] - 2 * S[0, 1]
 
-
+# %% ../../nbs/5_papers/02_guo.ipynb #af4eb007
 CLAIMS.append(
     Claim(
         "Guo et al.",

@@ -215,7 +215,7 @@ def _promise_kept(n=20, strength=1.0):
     shown = found.mu_lower
     return Check("μ at δ = 1/n, from 6000 runs", promised, shown, shown > promised)
 
-
+# %% ../../nbs/5_papers/03_su.ipynb #c91a411a
 CLAIMS.append(
     Claim(
         "Su et al.",
