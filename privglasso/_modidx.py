@@ -97,6 +97,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'privglasso.cli._make': ('9_workshop/cli.html#_make', 'privglasso/cli.py'),
                                 'privglasso.cli._noise_table': ('9_workshop/cli.html#_noise_table', 'privglasso/cli.py'),
                                 'privglasso.cli._plan_table': ('9_workshop/cli.html#_plan_table', 'privglasso/cli.py'),
+                                'privglasso.cli._press_again': ('9_workshop/cli.html#_press_again', 'privglasso/cli.py'),
                                 'privglasso.cli._read_bounds': ('9_workshop/cli.html#_read_bounds', 'privglasso/cli.py'),
                                 'privglasso.cli._read_csv': ('9_workshop/cli.html#_read_csv', 'privglasso/cli.py'),
                                 'privglasso.cli._read_release': ('9_workshop/cli.html#_read_release', 'privglasso/cli.py'),

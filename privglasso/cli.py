@@ -92,16 +92,24 @@ def _sentence(error):
     return f"{kind}: a fault of the program; details could quote the data", 1
 
 # %% ../nbs/9_workshop/07_cli.ipynb #357fbc5a
+def _press_again():
+    "Ctrl-C once more, a moment later."
+    import _thread
+    import time
+
+    time.sleep(0.05)
+    if hasattr(signal, "pthread_kill"):  # wakes a thread that waits, too
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
+
+
 def _stop_between_imports(number, frame):
     """Ctrl-C, but not while a module loads: a library in C++ may abort. It is tried
     again a moment later."""
     while frame is not None:
         if frame.f_globals.get("__name__") == "importlib._bootstrap":
-            import _thread
-            import time
-
-            again = lambda: (time.sleep(0.05), _thread.interrupt_main())
-            _thread.start_new_thread(again, ())
+            threading.Thread(target=_press_again, daemon=True).start()
             return
         frame = frame.f_back
     raise KeyboardInterrupt
