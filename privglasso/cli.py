@@ -8,6 +8,7 @@ __all__ = ['app', 'budget', 'Neighbors', 'Mechanism', 'Profile', 'DemoData', 'Co
            'bench']
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dddb60fe
+import _thread
 import os
 import signal
 import threading
@@ -94,7 +95,6 @@ def _sentence(error):
 # %% ../nbs/9_workshop/07_cli.ipynb #357fbc5a
 def _press_again():
     "Ctrl-C once more, a moment later."
-    import _thread
     import time
 
     time.sleep(0.05)
@@ -109,7 +109,7 @@ def _stop_between_imports(number, frame):
     again a moment later."""
     while frame is not None:
         if frame.f_globals.get("__name__") == "importlib._bootstrap":
-            threading.Thread(target=_press_again, daemon=True).start()
+            _thread.start_new_thread(_press_again, ())  # takes no lock
             return
         frame = frame.f_back
     raise KeyboardInterrupt

@@ -586,7 +586,7 @@ ODD_HEADERS = [
 
 
 @pytest.mark.parametrize("header", ODD_HEADERS)
-def test_a_header_that_may_be_a_record_is_refused_and_not_shown(tmp_path, header):
+def test_a_header_like_a_record_is_refused_and_not_shown(tmp_path, header):
     table, release = tmp_path / "t.csv", tmp_path / "r.parquet"
     table.write_text(f"{header}\n40,6\n50,7\n60,8\n", encoding="utf-8")
     code, output = call("publish", table, release, *WITHIN, "--mu", 1)
@@ -624,7 +624,7 @@ def test_numbers_are_names_in_parquet_only_if_confirmed(tmp_path):
     ],
 )
 def test_of_a_table_that_is_not_whole_nothing_is_shown(tmp_path, text):
-    "No name becomes an index, and neither cells, bytes nor the columns in question show."
+    "No name becomes an index; neither cells, bytes nor columns in question show."
     table, release = tmp_path / "t.csv", tmp_path / "r.parquet"
     table.write_bytes(text.encode("utf-8", "surrogateescape"))
     code, output = call("publish", table, release, *WITHIN, "--mu", 1)
