@@ -35,7 +35,7 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.core
 
 demo: $(VENV)/.core  ## publish, recover and compare; DATA=sachs for the real cell signalling data
-	$(BIN)/privglasso demo $(if $(DATA),--data $(DATA))
+	$(BIN)/privglasso demo --force $(if $(DATA),--data $(DATA))
 
 test: $(VENV)/.dev  ## run every chapter's proofs and every test
 	$(ONE_THREAD) $(BIN)/nbdev-test --n-workers $(WORKERS) --timing

@@ -1,12 +1,17 @@
 """The command line, as a stranger would use it."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from privglasso.cli import app
+from privglasso.base.validation import InputError
+from privglasso.cli import app, budget, friendly
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.papers import registry
 from privglasso.privacy.budget import Budget
@@ -92,7 +97,8 @@ def test_bounds_for_each_column_come_from_a_file(secret, tmp_path):
         np.abs(lattice.low * lattice.step - [-6, -7, -8, -9, -10]) <= lattice.step
     )
     stated.iloc[1:].to_csv(bounds, index=False)
-    code, output = call("publish", secret, release, "--bounds", bounds, "--mu", 1)
+    other = tmp_path / "other.parquet"
+    code, output = call("publish", secret, other, "--bounds", bounds, "--mu", 1)
     assert code == 2 and "missing: ['e']" in output
 
 
@@ -127,12 +133,8 @@ def test_columns_may_be_numbered(secret, tmp_path):
     bounds, numbered = tmp_path / "bounds.csv", tmp_path / "numbered.csv"
     pd.read_csv(secret).set_axis(range(5), axis=1).to_csv(numbered, index=False)
     pd.DataFrame({"column": range(5), "low": -6, "high": 6}).to_csv(bounds, index=False)
-    assert (
-        call(
-            "publish", numbered, tmp_path / "r.parquet", "--bounds", bounds, "--mu", 1
-        )[0]
-        == 0
-    )
+    words = ("publish", numbered, tmp_path / "r.parquet", "--bounds", bounds)
+    assert call(*words, "--mu", 1, "--numbered-columns")[0] == 0
     assert read_release(tmp_path / "r.parquet").columns == list("01234")
 
 
@@ -178,7 +180,7 @@ def test_every_mechanism_from_the_shell(secret, tmp_path, kind):
         and all(f" {name} " in f" {output} " for name in "abcde")
     )
     for rule in ("ebic", "simultaneous"):
-        assert call("recover", release, edges, "--rule", rule)[0] == 0
+        assert call("recover", release, edges, "--rule", rule, "--force")[0] == 0
         strongest = {
             frozenset(pair)
             for pair in (
@@ -477,3 +479,321 @@ def test_a_verdict_that_its_example_does_not_bear_out_ends_with_one(
         found, output = call("claims", *words)
         assert found == code and "Theorem 1" in output
         assert ("disagree" in output) == (code == 1)
+
+
+def _raised(error):
+    "A command that stops with an error while a private row is in a local variable."
+    probe = typer.Typer(pretty_exceptions_enable=False)
+
+    @probe.command()
+    @friendly
+    def probed():
+        private = [PRIVATE, "row"]
+        raise error if private else None
+
+    return CliRunner().invoke(probe, [])
+
+
+PRIVATE = 71234.625
+
+
+@pytest.mark.parametrize(
+    "error, code",
+    [
+        (ZeroDivisionError(PRIVATE), 1),
+        (MemoryError(PRIVATE), 1),
+        (KeyError(PRIVATE), 1),
+        (ValueError(f"could not convert {PRIVATE}"), 1),
+        (RuntimeError(PRIVATE), 1),
+        (SystemExit(f"cell {PRIVATE}"), 1),
+        (UnicodeDecodeError("utf-8", b"71234.625\xe9", 9, 10, "invalid"), 1),
+        (ExceptionGroup("71234.625", [OSError(PRIVATE)]), 1),
+        (OSError(f"cell {PRIVATE}"), 1),
+        (OSError(28, f"cell {PRIVATE}", "/a/b.csv"), 2),
+        (InputError("X", PRIVATE, "mend it"), 2),
+        (KeyboardInterrupt(PRIVATE), 130),
+    ],
+)
+def test_every_exception_ends_in_one_sentence_without_values(error, code):
+    result = _raised(error)
+    assert result.exit_code == code
+    assert result.output.startswith("privglasso: ") and result.output.count("\n") == 1
+    assert "71234" not in result.output and "xe9" not in result.output
+    reached = result.exception
+    while reached is not None:  # no frame of the command is carried on
+        assert reached is not error
+        reached = reached.__context__
+
+
+def test_every_command_is_guarded():
+    for command in app.registered_commands + budget.registered_commands:
+        assert hasattr(command.callback, "__wrapped__"), command
+    assert app.pretty_exceptions_enable is False
+
+
+def program(folder, *words, prelude="", **options):
+    "The command line in a process of its own."
+    text = f"import sys\n{prelude}\nfrom privglasso.cli import app\nsys.exit(app())"
+    return subprocess.run(
+        [sys.executable, "-c", text, *map(str, words)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    "prelude, words",
+    [
+        ("", ("--epsilon", "1e-200", "--delta", "1e-200")),
+        (
+            "import privglasso.publish.table as t\n"
+            "def stop(self, values, *rest): raise MemoryError(values)\n"
+            "t.GaussianMechanism._release = stop",
+            ("--mu", 1),
+        ),
+    ],
+)
+def test_no_traceback_of_a_process_shows_a_row(tmp_path, prelude, words):
+    (tmp_path / "t.csv").write_text(f"a,b\n{PRIVATE},2\n3,4\n")
+    words = ("publish", "t.csv", "r.parquet", "--low", 0, "--high", 1e5, *words)
+    done = program(tmp_path, *words, prelude=prelude)
+    assert done.returncode in (1, 2) and done.stderr.count("\n") == 1
+    assert "71234" not in done.stdout + done.stderr
+    assert not (tmp_path / "r.parquet").exists()
+
+
+ODD_HEADERS = [
+    "30,5",
+    "age,5",
+    "a,-.5e3",
+    'a," 30"',
+    '"1,5",b',
+    "a,",
+    ",b",
+    "a,NA",
+    "NaN,b",
+    "inf,b",
+    "True,b",
+    "a,38.5C",
+    "a,2020-01-02",
+    "a,$30",
+    "a,(30)",
+    "a,٣٠",
+    "30,30",
+]
+
+
+@pytest.mark.parametrize("header", ODD_HEADERS)
+def test_a_header_like_a_record_is_refused_and_not_shown(tmp_path, header):
+    table, release = tmp_path / "t.csv", tmp_path / "r.parquet"
+    table.write_text(f"{header}\n40,6\n50,7\n60,8\n", encoding="utf-8")
+    code, output = call("publish", table, release, *WITHIN, "--mu", 1)
+    assert code == 2 and "--numbered-columns" in output and not release.exists()
+    assert "30" not in output and "38.5" not in output and "2020" not in output
+
+
+def test_numbers_are_names_in_parquet_only_if_confirmed(tmp_path):
+    table, release = tmp_path / "t.parquet", tmp_path / "r.parquet"
+    pd.DataFrame({"30": [1, 2], "b": [3, 4]}).to_parquet(table)
+    words = ("publish", table, release, *WITHIN, "--mu", 1)
+    assert call(*words)[0] == 2 and not release.exists()
+    code, output = call(*words, "--numbered-columns")
+    assert code == 0 and "names: 30, b" in output
+    assert read_release(release).columns == ["30", "b"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a,b\n71234,1,2\n3,4,5\n",
+        "a,b\n71234,1,\n3,4,\n",
+        "a,b,c\n71234,1\n3,4\n",
+        "a,b\n71234,1\n3,4,5\n",
+        "a\n71234,1\n3,4\n",
+        "a,b\n",
+        "",
+        "\n\n",
+        "a,a\n71234,1\n3,4\n",
+        "a,b\n71234,\n3,4\n",
+        "a,b\n71234,x\n3,4\n",
+        "a,b\n71234,inf\n3,4\n",
+        "a,b\n71234,\udce9\n3,4\n",
+        'a,b\n71234,"1\n3,4\n',
+    ],
+)
+def test_of_a_table_that_is_not_whole_nothing_is_shown(tmp_path, text):
+    "No name becomes an index; neither cells, bytes nor columns in question show."
+    table, release = tmp_path / "t.csv", tmp_path / "r.parquet"
+    table.write_bytes(text.encode("utf-8", "surrogateescape"))
+    code, output = call("publish", table, release, *WITHIN, "--mu", 1)
+    assert code == 2 and not release.exists() and "t.csv" in output
+    assert "71234" not in output and "xe9" not in output and "['" not in output
+
+
+def test_fractional_cells_are_not_located_and_cost_nothing(tmp_path):
+    table, file = tmp_path / "t.csv", tmp_path / "budget.json"
+    table.write_text("a,secretly\n1,2.5\n3,4\n")
+    call("budget", "new", file, "--mu", 1)
+    words = (*WITHIN, "--mu", 1, "--integers", "--budget", file)
+    code, output = call("publish", table, tmp_path / "r.parquet", *words)
+    assert code == 2 and "whole numbers" in output
+    assert "secretly" not in output and "2.5" not in output
+    assert Budget(file).spent().mu == 0
+
+
+def test_names_are_shown_and_cannot_speak_to_the_terminal(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("weight,\x1b[Kage\n1,2\n3,4\n")
+    code, output = call("publish", table, tmp_path / "r.parquet", *WITHIN, "--mu", 1)
+    assert code == 0 and "names: weight, '\\x1b[Kage'" in output
+    assert "\x1b" not in output
+
+
+def test_bounds_are_not_shifted_by_a_short_header(secret, tmp_path):
+    stated, release = tmp_path / "bounds.csv", tmp_path / "r.parquet"
+    stated.write_text("column,low,high\n" + "".join(f"{c},x,-6,6\n" for c in "abcde"))
+    code, output = call("publish", secret, release, "--bounds", stated, "--mu", 1)
+    assert code == 2 and "3 names for 4 columns" in output and not release.exists()
+
+
+def _outputs(folder):
+    "Everything that is no place for an output, and whether --force makes it one."
+    (folder / "file").write_text("mine")
+    (folder / "folder").mkdir()
+    os.mkfifo(folder / "pipe")
+    (folder / "link").symlink_to(folder / "file")
+    (folder / "nowhere").symlink_to(folder / "absent")
+    os.link(folder / "t.csv", folder / "twin")
+    return {
+        "t.csv": False,
+        "twin": False,
+        "r.parquet": False,
+        "folder": False,
+        "pipe": False,
+        "link": False,
+        "nowhere": False,
+        "absent/x": False,
+        "/dev/null": False,
+        "file": True,
+    }
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes, links and devices")
+def test_outputs_replace_nothing_unless_forced_and_no_input_ever(secret, tmp_path):
+    table = secret.rename(tmp_path / "t.csv")
+    before, release = table.read_bytes(), tmp_path / "r.parquet"
+    words = ("publish", table)
+    call(*words, release, *WITHIN, "--mu", 30)
+    written = release.read_bytes()
+    for name, forced in _outputs(tmp_path).items():
+        path = tmp_path / name
+        if name != "r.parquet":
+            assert call(*words, path, *WITHIN, "--mu", 1)[0] == 2, name
+            if not forced:
+                assert call(*words, path, *WITHIN, "--mu", 1, "--force")[0] == 2, name
+        if name not in ("t.csv", "twin"):
+            assert call("recover", release, path)[0] == 2, name
+            if not forced:
+                assert call("recover", release, path, "--force")[0] == 2, name
+        assert table.read_bytes() == before and release.read_bytes() == written
+    assert (tmp_path / "file").read_text() == "mine"
+    assert call("recover", release, tmp_path / "file", "--force")[0] == 0
+    assert "source" in (tmp_path / "file").read_text()
+    forced = (*words, tmp_path / "file", *WITHIN, "--mu", 30, "--force")
+    assert call(*forced)[0] == 0 and read_release(tmp_path / "file").n == 5000
+
+
+def test_what_a_budget_pays_for_replaces_nothing(secret, tmp_path):
+    file, release = tmp_path / "budget.json", tmp_path / "r.parquet"
+    call("budget", "new", file, "--mu", 1)
+    words = ("publish", secret, release, *WITHIN, "--mu", 0.3, "--budget", file)
+    assert call(*words)[0] == 0
+    before = file.read_bytes(), release.read_bytes()
+    assert call(*words, "--force")[0] == 2
+    assert call("publish", secret, file, *WITHIN, "--mu", 0.3, "--force", *words[-2:])
+    assert (file.read_bytes(), release.read_bytes()) == before
+
+
+def test_the_demonstration_fills_no_folder_that_is_in_use(tmp_path):
+    (tmp_path / "grid.csv").write_text("mine")
+    assert call("demo", "--data", "grid", "--folder", tmp_path)[0] == 2
+    assert (tmp_path / "grid.csv").read_text() == "mine"
+
+
+STOPS = [(KeyboardInterrupt(), 130), (OSError(28, "full"), 2), (MemoryError(), 1)]
+
+
+@pytest.mark.parametrize("error, code", STOPS)
+@pytest.mark.parametrize("moment", ["before", "charged", "written"])
+def test_a_stopped_publication_says_what_it_cost(
+    secret, tmp_path, monkeypatch, error, code, moment
+):
+    file, release = tmp_path / "budget.json", tmp_path / "r.parquet"
+    call("budget", "new", file, "--mu", 1)
+    whole = Budget.publish
+
+    def stopped(self, mechanism, X, path, *, label):
+        if moment == "charged":
+            self.spend(mechanism.guarantee(*X.shape), label=label)
+        if moment == "written":
+            whole(self, mechanism, X, path, label=label)
+        raise error
+
+    monkeypatch.setattr(Budget, "publish", stopped)
+    words = ("publish", secret, release, *WITHIN, "--mu", 0.3, "--budget", file)
+    found, output = call(*words)
+    assert found == code and "Traceback" not in output
+    charged, written = Budget(file).spent().mu > 0, release.exists()
+    assert (charged, written) == (moment != "before", moment == "written")
+    assert ("μ was charged to budget.json" in output) == charged
+    assert ("μ was not charged to budget.json" in output) == (not charged)
+    assert ("r.parquet is whole" in output) == written
+    assert ("no release was written" in output) == (not written)
+
+
+@pytest.mark.parametrize("error, code", STOPS)
+@pytest.mark.parametrize("call_of", ["os.fsync", "os.replace"])
+def test_wherever_a_publication_stops_it_tells_the_truth(
+    secret, tmp_path, monkeypatch, error, code, call_of
+):
+    "The first, second and third time that something is written."
+    for k in range(3):
+        file, release = tmp_path / f"b{k}.json", tmp_path / f"r{k}.parquet"
+        call("budget", "new", file, "--mu", 1)
+        left, real = [k], getattr(os, call_of[3:])
+
+        def fails(*args, left=left, real=real):
+            left[0] -= 1
+            if left[0] < 0:
+                raise error
+            return real(*args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(call_of, fails)
+            words = (*WITHIN, "--mu", 0.3, "--budget", file)
+            found, output = call("publish", secret, release, *words)
+        charged, written = Budget(file).spent().mu > 0, release.exists()
+        assert found == (0 if left[0] >= 0 else code)
+        if found:
+            assert ("μ was charged" in output) == charged
+            assert ("is whole" in output) == written
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_ctrl_c_waits_for_a_library_that_is_loading(tmp_path):
+    "A module that interrupts itself while it loads, as a person might."
+    (tmp_path / "slow.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n"
+        "time.sleep(.01)\nprint('loaded')\n"
+    )
+    prelude = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "sys.path.insert(0, '.')\nfrom privglasso.privacy import budget\n"
+        "def load(*words):\n    import slow, time; time.sleep(60)\n"
+        "budget.Budget.create = load"
+    )
+    done = program(tmp_path, *"budget new b.json --mu 1".split(), prelude=prelude)
+    assert done.returncode == 130 and done.stdout == "loaded\n"
+    assert done.stderr == "privglasso: stopped by Ctrl-C\n"
