@@ -371,13 +371,13 @@ def plan(
     cases."""
     from privglasso.base.validation import check_integer
 
-    delta = check_integer(n, "n", 2) ** -2.0 if delta is None else delta
-    table, kinds = _plan_table(n, p, epsilon, delta, spread, neighbors.value)
+    chosen = check_integer(n, "n", 2) ** -2.0 if delta is None else delta
+    table, kinds = _plan_table(n, p, epsilon, chosen, spread, neighbors.value)
     shown = table[list(_SHOWN)].rename(columns=_SHOWN)
     if find is not None:
         shown = shown.assign(**_answers(kinds, n, p, find, epsilon, spread, delta))
     heading = f"{n} records, {p} columns, one {neighbors.value} hidden"
-    typer.echo(f"{heading}, ε = {epsilon:g} at δ = {delta:.2g}\n")
+    typer.echo(f"{heading}, ε = {epsilon:g} at δ = {chosen:.2g}\n")
     typer.echo(shown.T.to_string(float_format="{:.3g}".format))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #7425c531

@@ -797,3 +797,10 @@ def test_ctrl_c_waits_for_a_library_that_is_loading(tmp_path):
     done = program(tmp_path, *"budget new b.json --mu 1".split(), prelude=prelude)
     assert done.returncode == 130 and done.stdout == "loaded\n"
     assert done.stderr == "privglasso: stopped by Ctrl-C\n"
+
+
+def test_a_plan_without_delta_asks_each_number_of_records_at_its_own():
+    "1/n² of the records that are found, not of those that were asked about."
+    words = ("plan", 20_000, 6, "--epsilon", 1, "--find", 0.35)
+    own, fixed = call(*words)[1], call(*words, "--delta", 2.5e-9)[1]
+    assert "1.33e+11" in own and "1.33e+11" not in fixed
