@@ -303,7 +303,8 @@ class DiscreteGaussianMechanism(GaussianMechanism):
     def _with_mu(self, low, high, mu):
         return integer_lattice(low, high, lambda shift: sigma_steps(shift, mu))
 
-    def _noisy(self, values, columns, lattice, bits):
+    def check(self, X):
+        values, columns = super().check(X)
         fractional = [
             column
             for column, cells in zip(columns, values.T, strict=True)
@@ -315,6 +316,9 @@ class DiscreteGaussianMechanism(GaussianMechanism):
                 fractional,
                 "these columns are not whole numbers: use GaussianMechanism",
             )
+        return values, columns
+
+    def _noisy(self, values, columns, lattice, bits):
         return _add_noise(values, lattice, bits).astype(np.int64)
 
 # %% ../../nbs/2_publish/01_table.ipynb #9990a8cf

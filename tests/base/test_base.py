@@ -1,12 +1,16 @@
 """Settings, checked input and whole files: what every chapter stands on."""
 
 import os
+import signal
+import subprocess
+import sys
+import threading
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso.base.io import write_whole
+from privglasso.base.io import claimed, write_whole
 from privglasso.base.settings import SettingsError, resource, setting
 from privglasso.base.validation import InputError, check_positive, check_probability
 from privglasso.base.validation import check_symmetric, check_table
@@ -164,3 +168,43 @@ def test_symmetric(S, complaint):
 def test_rounding_is_not_asymmetry():
     S = np.array([[1.0, 0.1 + 1e-17], [0.1, 1.0]])
     assert np.array_equal(check_symmetric(S), check_symmetric(S).T)
+
+
+KILLED = """
+import os, signal, sys
+from privglasso.base.io import claimed, write_whole
+def write(file):
+    file.write(b"all of it")
+    os.fsync = lambda descriptor: os.kill(os.getpid(), signal.SIGKILL)
+with claimed(sys.argv[1]):
+    write_whole(sys.argv[1], write)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "O_TMPFILE"), reason="files without a name")
+def test_a_killed_writer_leaves_nothing_to_read_and_the_place_is_free(tmp_path):
+    path = tmp_path / "r.parquet"
+    done = subprocess.run([sys.executable, "-c", KILLED, path], check=False)
+    assert done.returncode == -signal.SIGKILL
+    (claim,) = tmp_path.iterdir()
+    assert claim.suffix == ".claim" and claim.read_bytes() == b""
+    with claimed(path):
+        write_whole(path, lambda file: file.write(b"again"))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("nameless", [True, False])
+def test_writers_of_one_path_do_not_meet(tmp_path, monkeypatch, nameless):
+    "Each is whole and one of them is there, with and without files that have no name."
+    if not nameless:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    path, texts = tmp_path / ("n" * 255), [bytes([65 + k]) * 10_000 for k in range(8)]
+    threads = [
+        threading.Thread(target=write_whole, args=(path, lambda f, t=t: f.write(t)))
+        for t in texts
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_bytes() in texts and list(tmp_path.iterdir()) == [path]
