@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 # module → the names it offers at the top level, in the order in which a user meets them
 _PUBLIC = {
     "privacy.guarantee": ["Guarantee"],
-    "privacy.budget": ["Budget", "BudgetError"],
+    "privacy.budget": ["Budget", "BudgetError", "ChargedError"],
     "privacy.audit": ["audit"],
     "publish.table": ["DiscreteGaussianMechanism", "GaussianMechanism", "TableRelease"],
     "publish.covariance": ["CovarianceMechanism", "CovarianceRelease"],

@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, check_symmetric, per_column
-from ..privacy.audit import check_different
+from ..privacy.audit import EntryStatistic, check_different
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
@@ -589,19 +589,23 @@ class CovarianceMechanism(Mechanism):
         return "norm_bound" if self.bounds is None else "bounds", "neighbors", "noise"
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #2ba2b719
-class _MomentStatistic:
+class _MomentStatistic(EntryStatistic):
     """A weighted sum of the noisy moments in a covariance release, or of a single
     report."""
 
     def __init__(self, second, total):
-        self.second, self.total = second, total
+        super().__init__(second)
+        self.total = total
 
-    def __call__(self, release):
+    def matrix(self, release):
         # synthetic rows carry theirs
         release = getattr(release, "covariance_release", release)
-        value = (self.second * getattr(release, "second_moment", release)).sum()
-        total = getattr(release, "total", None)
-        return float(value if total is None else value + self.total @ total)
+        return getattr(release, "second_moment", release)
+
+    def __call__(self, release):
+        total = getattr(getattr(release, "covariance_release", release), "total", None)
+        value = super().__call__(release)
+        return value if total is None else float(value + self.total @ total)
 
 
 def clipped_moments(lattice, X):
@@ -638,7 +642,8 @@ def _likelihood_statistic(lattice, X, X_neighbor):
             strict=True,
         )
     )
-    check_different(np.append(second, total))
     off_diagonal, diagonal, mean = lattice.sigma**2
     weights = np.triu(second, 1) / off_diagonal + np.diag(np.diag(second)) / diagonal
-    return _MomentStatistic(weights, total / mean if mean else np.zeros_like(total))
+    shift = total / mean if mean else np.zeros_like(total)
+    check_different(np.append(weights, shift))  # of what is released
+    return _MomentStatistic(weights, shift)

@@ -272,6 +272,11 @@ class Mechanism(ABC):
             Number of rows.
         """
 
+    def check(self, X) -> tuple:
+        """The values (n, p) and column names of a table that can be published, or
+        `InputError`: what is refused is refused before anything is paid for."""
+        return check_table(X)
+
     def publish(self, X, random_state=None) -> Release:
         """Release `X`, or what this mechanism makes of it.
 
@@ -291,7 +296,7 @@ class Mechanism(ABC):
             cells.
 
         """
-        values, columns = check_table(X)
+        values, columns = self.check(X)
         return self._release(
             values, columns, self._lattice(*values.shape), bit_source(random_state)
         )

@@ -15,7 +15,7 @@ from scipy.stats import binom, binomtest
 from privglasso.privacy.audit import AuditResult, audit, audit_draws, clopper_pearson
 from privglasso.privacy.audit import direction_statistic, float_statistic
 from privglasso.privacy.audit import likelihood_statistic, reachable
-from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.covariance import CovarianceMechanism, clipped_moments
 from privglasso.privacy.discrete_gaussian import pmf
 from privglasso.privacy.gdp import epsilon_gdp
 from privglasso.publish.local import LocalMechanism
@@ -75,7 +75,15 @@ def test_a_true_claim_of_a_mechanism_of_ours_is_not_refuted():
     1e-6 at the stated rate."""
     assert binom.sf(28, 100, 0.1) < 1e-6
     refuted = sum(
-        audit(CELL, ZERO, ONE, trials=600, confidence=0.9, random_state=seed).refuted
+        audit(
+            CELL,
+            ZERO,
+            ONE,
+            trials=600,
+            confidence=0.9,
+            random_state=seed,
+            tiled=True,
+        ).refuted
         for seed in range(100)
     )
     assert refuted <= 28
@@ -136,15 +144,15 @@ def test_extreme_counts_give_finite_bounds():
 
 
 def test_the_answer_depends_on_the_seed_and_on_nothing_else():
-    arguments = dict(trials=1200, random_state=5)
+    arguments = dict(trials=300, random_state=5)
     one = audit(CELL, ZERO, ONE, **arguments)
     assert one == audit(CELL, ZERO, ONE, workers=2, **arguments)
     assert one == audit(CELL, ZERO.tolist(), ONE.tolist(), **arguments)
-    assert one != audit(CELL, ZERO, ONE, trials=1200, random_state=6)
+    assert one != audit(CELL, ZERO, ONE, trials=300, random_state=6)
     assert one == audit(
-        CELL, ZERO, ONE, trials=1200, random_state=np.random.default_rng(5)
+        CELL, ZERO, ONE, trials=300, random_state=np.random.default_rng(5)
     )
-    assert audit(CELL, ZERO, ONE, trials=1200) != audit(CELL, ZERO, ONE, trials=1200)
+    assert audit(CELL, ZERO, ONE, trials=300) != audit(CELL, ZERO, ONE, trials=300)
 
 
 def test_the_tables_are_left_alone_and_may_be_of_any_kind():
@@ -248,7 +256,7 @@ def test_our_promises_are_met_and_not_wasted(mechanism, low, high):
     X = np.full((3, 2), low)
     other = X.copy()
     other[2, : 1 if mechanism.neighbors == "cell" else 2] = high
-    result = audit(mechanism, X, other, random_state=1)
+    result = audit(mechanism, X, other, random_state=1, tiled=True)
     claim = mechanism.guarantee(3, 2).mu
     assert result.claimed == claim and not result.refuted
     assert result.mu_lower > 0.95 * claim - 0.04
@@ -404,6 +412,94 @@ def test_a_covariance_with_half_the_noise_is_found():
     other[0] = 1.0
     half = CovarianceMechanism((-1, 1), mu=2.0, mean_share=0)
     assert audit(half, X, other, claimed=1.0, trials=1000, random_state=0).refuted
+
+
+class FirstRowRaw(GaussianMechanism):
+    "The first row of whatever it gets goes out as it is."
+
+    independent_cells = True
+
+    def publish(self, X, random_state=None):
+        release = super().publish(X, random_state)
+        release.table.iloc[0] = np.asarray(X)[0]
+        return release
+
+
+def test_a_first_row_without_noise_is_found_release_by_release():
+    mechanism = FirstRowRaw((0, 1), neighbors="cell", mu=1.0)
+    run = dict(trials=1000, random_state=0)
+    assert audit(mechanism, ZERO, ONE, **run).refuted
+    assert not audit(mechanism, ZERO, ONE, tiled=True, **run).refuted
+    inherits = type("Inherits", (FirstRowRaw,), {})((0, 1), neighbors="cell", mu=1.0)
+    for refused in (
+        lambda: audit(inherits, ZERO, ONE, tiled=True, **run),
+        lambda: audit(CELL, ZERO, ONE, first_cell, tiled=True, **run),
+    ):
+        with pytest.raises(InputError, match="tiled"):
+            refused()
+
+
+class QuietBelow(CovarianceMechanism):
+    "The lower triangle has no noise."
+
+    def publish(self, X, random_state=None):
+        release = super().publish(X, random_state)
+        exact = clipped_moments(release.lattice, X)[0]
+        release.second_moment[np.tril_indices(2, -1)] = exact[1, 0]
+        return release
+
+
+class OwnNoiseBelow(CovarianceMechanism):
+    "Each triangle is a release of its own: together they tell more than one."
+
+    def publish(self, X, random_state=None):
+        rng = np.random.default_rng(random_state)
+        one, two = (super(OwnNoiseBelow, self).publish(X, rng) for _ in range(2))
+        one.second_moment[1, 0] = two.second_moment[1, 0]
+        return one
+
+
+def test_the_other_triangle_is_looked_at():
+    X, other = np.zeros((4, 2)), np.zeros((4, 2))
+    X[0], other[0] = (1.0, 1.0), (1.0, -1.0)
+    for kind, trials in ((QuietBelow, 400), (OwnNoiseBelow, 2000)):
+        mechanism = kind((-1, 1), neighbors="cell", mu=3.0, mean_share=0)
+        result = audit(mechanism, X, other, trials=trials, random_state=0)
+        assert result.refuted and result.looked_at in (1, 2, 3)
+
+
+class LeakingBit(DiscreteGaussianMechanism):
+    "The lowest bit of each count is the table's own."
+
+    def publish(self, X, random_state=None):
+        release = super().publish(X, random_state)
+        odd = (release.table + np.asarray(X)) % 2
+        release.table[:] = release.table + odd.astype(int)
+        return release
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_the_lowest_bits_are_looked_at(where):
+    X, other = np.zeros((2, 2)), np.zeros((2, 2))
+    other[where] = 1, 3
+    mechanism = LeakingBit((0, 3), mu=0.5)
+    result = audit(mechanism, X, other, trials=300, random_state=0)
+    assert result.refuted and result.looked_at > 0
+
+
+def test_an_audit_in_which_nothing_that_is_released_differs_is_refused():
+    one, minus = np.ones((2, 1)), np.array([[1.0], [-1.0]])
+    for refused in (
+        lambda: audit(CovarianceMechanism((-1, 1), mu=1.0, mean_share=0), one, minus),
+        lambda: audit(LocalMechanism(1.0, mu=1.0), one, minus),
+        lambda: audit(
+            SyntheticDataMechanism((-1, 1), mu=1.0, mean_share=0), one, minus
+        ),
+        lambda: audit(lambda X, rng: X, one, one.tolist(), first_cell, trials=10),
+    ):
+        with pytest.raises(InputError) as caught:
+            refused()
+        assert caught.value.argument == "X_neighbor"
 
 
 def test_synthetic_rows_are_attacked_by_the_covariance_they_carry():

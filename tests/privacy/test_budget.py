@@ -22,10 +22,11 @@ from hypothesis import strategies as st
 
 from privglasso.privacy import budget as budgets
 from privglasso.privacy.budget import Budget, BudgetBook, BudgetError, BudgetFileError
+from privglasso.privacy.budget import ChargedError
 from privglasso.publish.files import read_release
 from privglasso.recover.thresholding import ZeroOutGuarantee
 from privglasso.privacy.guarantee import Guarantee, NoGuarantee
-from privglasso.publish.table import GaussianMechanism
+from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from privglasso.base.validation import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -259,7 +260,7 @@ class Failing(GaussianMechanism):
 
 
 def test_a_mechanism_that_fails_has_spent(budget, tmp_path):
-    with pytest.raises(RuntimeError, match="power cut"):
+    with pytest.raises(ChargedError, match="WAS CHARGED for 'wave'"):
         budget.publish(
             Failing((0, 10), mu=0.5), TABLE, tmp_path / "r.parquet", label="wave"
         )
@@ -276,9 +277,99 @@ def test_a_release_that_cannot_be_written_has_spent(budget, tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(release, "write_whole", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(ChargedError, match="No space"):
         budget.publish(MECHANISM, TABLE, tmp_path / "r.parquet", label="wave")
     assert len(budget.table()) == 1 and not (tmp_path / "r.parquet").exists()
+
+
+def test_an_interrupt_says_that_the_budget_was_charged(budget, tmp_path, monkeypatch):
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GaussianMechanism, "_release", stop)
+    with pytest.raises(KeyboardInterrupt, match="WAS CHARGED"):
+        budget.publish(MECHANISM, TABLE, tmp_path / "r.parquet", label="wave")
+    assert len(budget.table()) == 1 and list(tmp_path.glob(".*.claim")) == []
+
+
+def test_a_failure_after_the_entry_is_on_the_disk_says_so(budget, monkeypatch):
+    def fail(descriptor):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(budgets, "write_whole", write_to)
+    monkeypatch.setattr(budgets.os, "fsync", fail)
+    with pytest.raises(ChargedError, match="Input/output error"):
+        budget.spend(record(0.5), label="x")
+    monkeypatch.undo()
+    assert len(budget.table()) == 1
+
+
+def write_to(path, write, part):
+    "Writes without asking the disk to keep it."
+    with path.open("wb") as file:
+        write(file)
+
+
+def test_what_cannot_be_written_or_published_costs_nothing(budget, tmp_path):
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    for name in ("n" * 256, "é" * 130 + ".parquet", "a\0b", "dangling", "no/r.parquet"):
+        with pytest.raises(InputError, match="path"):
+            budget.publish(MECHANISM, TABLE, tmp_path / name, label="x")
+    whole = DiscreteGaussianMechanism((0, 10), mu=0.5)
+    with pytest.raises(InputError, match="X="):
+        budget.publish(whole, TABLE, tmp_path / "r.parquet", label="x")
+    assert budget.table().empty and list(tmp_path.glob("*.parquet")) == []
+    budget.publish(MECHANISM, TABLE, tmp_path / ("n" * 255), label="the longest name")
+    with pytest.raises(InputError, match="shorter name"):
+        Budget.create(tmp_path / ("b" * 252), record(1.0))
+
+
+def test_of_two_threads_that_want_one_path_one_wins(tmp_path):
+    budgets_ = [Budget.create(tmp_path / f"{k}.json", record(1.0)) for k in range(6)]
+    barrier, ends = threading.Barrier(6), []
+
+    def publish(budget):
+        barrier.wait()
+        try:
+            budget.publish(MECHANISM, TABLE, tmp_path / "r.parquet", label="x")
+            ends.append("won")
+        except InputError as error:
+            ends.append(error.argument)
+
+    threads = [threading.Thread(target=publish, args=(b,)) for b in budgets_]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(ends) == ["path"] * 5 + ["won"]
+    assert sum(len(b.table()) for b in budgets_) == 1
+    assert read_release(tmp_path / "r.parquet").n == len(TABLE)
+
+
+def test_several_releases_are_composed_and_a_tuple_is_one(tmp_path):
+    both = Budget.create(tmp_path / "b.json", record(3.0), cell(3.0))
+    both.spend(record(0.9), record(0.3), label="two releases")
+    assert both.spent("record").mu == pytest.approx(math.hypot(0.9, 0.3))
+    assert not both.allows(record(2.5), record(2.5))
+    before = both.spent("record").mu
+    both.spend((record(0.5), cell(0.4)), record(0.1), columns=3, label="one, and one")
+    assert both.spent("record").mu == pytest.approx(math.hypot(before, 0.5, 0.1))
+    assert both.spent("cell").mu == pytest.approx(math.hypot(before, 0.4, 0.1))
+    for nothing in ((), ((),)):
+        with pytest.raises(InputError, match="promises"):
+            both.allows(*nothing)
+
+
+def test_numbers_of_any_size_are_compared(tmp_path):
+    tiny = Budget.create(tmp_path / "t.json", record(1e-200))
+    assert not tiny.allows(record(1e-180)) and tiny.allows(record(1e-200))
+    large = Budget.create(tmp_path / "l.json", record(1e100))
+    large.spend(record(1e100), label="all")
+    assert not large.allows(record(1e95)) and large.left().mu == 0
+    assert not large.allows(cell(1e90), columns=10**400)
+    large.path.write_text(with_changes(spent=[ENTRY | {"mu": {"record": 1e200}}]))
+    with pytest.raises(BudgetFileError, match="spending 1 is damaged"):
+        large.left()
 
 
 # ------------------------------------------------------------------------------- files
@@ -529,8 +620,10 @@ def test_a_kill_while_writing_leaves_the_old_file_and_no_lock(budget):
     victim.communicate(timeout=60)
     assert victim.returncode == -signal.SIGKILL
     assert budget.table().empty and len(list(budget.path.parent.glob(".*.part"))) == 1
+    (other := budget.path.parent / ".budget.json.99.part").touch()  # somebody else's
     budget.spend(record(0.5), label="the lock is free")
-    assert len(budget.table()) == 1 and list(budget.path.parent.glob(".*.part")) == []
+    assert len(budget.table()) == 1
+    assert list(budget.path.parent.glob(".*.part")) == [other]
 
 
 def test_a_full_disk_leaves_the_old_file_and_publishes_nothing(budget, tmp_path):
