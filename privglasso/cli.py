@@ -80,7 +80,9 @@ def _sentence(error):
     if isinstance(error, CommandError):
         return str(error), error.code
     if type(error).__module__.partition(".")[0] == "privglasso":
-        return str(error), 2
+        cause = error.__cause__  # of a failure after a budget was charged
+        fault = isinstance(error, RuntimeError) and cause is not None
+        return str(error), _sentence(cause)[1] if fault else 2
     if isinstance(error, OSError) and isinstance(error.errno, int):
         named = isinstance(error.filename, str | bytes | os.PathLike)
         where = f"{Path(os.fsdecode(error.filename)).name}: " if named else ""

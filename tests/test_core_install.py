@@ -57,7 +57,7 @@ def python(program, *words):
 def test_the_demonstration_runs_on_the_declared_dependencies(tmp_path):
     run = python(PROGRAM, str(tmp_path))
     assert run.returncode == 0, run.stderr[-2000:]
-    assert (tmp_path / "grid.svg").exists() and "if fixed beforehand" in run.stdout
+    assert (tmp_path / "grid.svg").exists() and "but no promise" in run.stdout
 
 
 PICTURES = "[m for m in ('matplotlib', 'seaborn', 'networkx') if m in sys.modules]"

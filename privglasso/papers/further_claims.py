@@ -353,6 +353,12 @@ for parts in (
         "Nearly so for σ ≥ 1: the distance falls like exp(−π²σ²).",
         _sum_of_two,
     ),
+):
+    name, source, statement, *rest = parts
+    _file("Guo et al.", name, source, statement, "FALSE", *rest)
+
+# %% ../../nbs/5_papers/07_further_claims.ipynb #5123e06a
+for parts in (
     (
         "Proposition 3",
         "Proposition 3, Eq. (46)",
@@ -503,6 +509,12 @@ for parts in (
         "It is the minimizing one.",
         _maximizing,
     ),
+):
+    name, source, statement, *rest = parts
+    _file("Su et al.", name, source, statement, "FALSE", *rest)
+
+# %% ../../nbs/5_papers/07_further_claims.ipynb #1dde3c61
+for parts in (
     (
         "Equation (4.22) (sign)",
         "After Equation (4.22)",

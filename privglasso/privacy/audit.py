@@ -432,33 +432,24 @@ def audit(
     random_state=None,
     tiled: bool = False,
 ) -> AuditResult:
-    """Bound a mechanism's μ from below by running it on two neighbouring tables.
+    """Bound a mechanism's μ from below by running it on two neighbouring tables. Not
+    seen: other pairs of tables, higher bits, time, files, and a run without a seed.
 
     Parameters
     ----------
-    mechanism
-        Has publish(X, random_state), or is a function (X, Generator) -> release.
-    X, X_neighbor
-        Neighbouring tables of shape (n, p), or whatever the function takes.
-    statistic : Callable | None
-        Release -> float; when None the likelihood ratio of what the promise is about,
-        the other triangle of a matrix, or the lowest bits: whichever tells most.
-    claimed : float | None
-        The μ that is promised; the mechanism's own guarantee when None.
-    trials, confidence
-        Runs of each table, of which half are counted, and how sure the bounds shall be.
-    workers, random_state
-        Processes, which do not change the answer, and a seed, which repeats it.
+    mechanism : object with publish(X, random_state), or function (X, rng) -> release
+    X, X_neighbor : neighbouring tables of shape (n, p)
+    statistic : callable, release -> float; by default the likelihood ratio, the other
+        triangle of a matrix, or the lowest bits: whichever tells most
+    claimed : float, the promised μ; by default the mechanism's own
+    trials, confidence : runs of each table (half are counted), and how sure to be
+    workers, random_state : processes, which change nothing, and a seed, which repeats
     tiled : bool
-        Many copies of a table in one release, instead of release by release: much
-        faster, and blind to a mechanism that treats one row unlike another.
-
-    Notes
-    -----
-    Not seen: other pairs of tables, higher bits, time, files, and a run without a seed.
+        Many tables in one release: faster, blind to a row treated unlike another.
 
     Examples
     --------
+    >>> from privglasso.publish.table import GaussianMechanism
     >>> mechanism = GaussianMechanism((0, 1), neighbors="cell", mu=1.0)
     >>> X, X_neighbor = np.zeros((2, 1)), np.array([[1.0], [0.0]])
     >>> audit(mechanism, X, X_neighbor, trials=2000, random_state=0).refuted
@@ -628,6 +619,7 @@ def likelihood_statistic(mechanism, X, X_neighbor) -> Callable:
 
     Examples
     --------
+    >>> from privglasso.publish.table import GaussianMechanism
     >>> mechanism = GaussianMechanism((0, 1), neighbors="cell", sigma=1.0)
     >>> statistic = likelihood_statistic(mechanism, [[0.0], [0.0]], [[1.0], [0.0]])
     >>> statistic(np.array([[2.5], [7.0]]))

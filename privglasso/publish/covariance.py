@@ -607,7 +607,7 @@ class _MomentStatistic(EntryStatistic):
         value = super().__call__(release)
         return value if total is None else float(value + self.total @ total)
 
-
+# %% ../../nbs/2_publish/03_covariance.ipynb #9b919096
 def clipped_moments(lattice, X):
     """Sums of outer products and of rows, clipped as the mechanism does it.
 
