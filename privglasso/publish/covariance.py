@@ -438,7 +438,7 @@ def _check_share(mean_share):
         raise InputError("mean_share", share, "give a number of at least 0 and below 1")
     return share
 
-# %% ../../nbs/2_publish/03_covariance.ipynb #6ac1daf8
+
 def check_norm_bound(norm_bound):
     "`norm_bound` as it is, or `InputError` if it is None."
     if norm_bound is None:
