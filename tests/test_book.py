@@ -288,14 +288,18 @@ def test_relative_links_lead_somewhere(path):
 
 
 def test_faults_are_noticed():
+    long = "#| export\n" + "x = 1\n" * 41 + "y" * 89
+    told = nbformat.v4.new_output("stream", text="in /home/me/file.py")
     cells = [
-        nbformat.v4.new_markdown_cell("# Title\n> Subtitle"),
-        nbformat.v4.new_code_cell("#| export\n" + "x = 1\n" * 41 + "y" * 89),
-        nbformat.v4.new_code_cell(
-            outputs=[nbformat.v4.new_output("stream", text="in /home/me/file.py")]
-        ),
+        cell
+        for _ in range(21)
+        for cell in (
+            nbformat.v4.new_markdown_cell("# Title\n> Subtitle"),
+            nbformat.v4.new_code_cell(long),
+            nbformat.v4.new_code_cell(outputs=[told]),
+        )
     ]
-    notebook = nbformat.v4.new_notebook(cells=cells * 21)
+    notebook = nbformat.v4.new_notebook(cells=cells)
     assert len(list(shape_faults(notebook))) == 1 + 2 * 21
     assert len(list(output_faults(notebook))) == 21
     assert len(list(theory_faults(notebook))) == 5
