@@ -788,7 +788,7 @@ def demo(
 
     if not force and folder.exists() and any(folder.iterdir()):
         raise CommandError(f"{folder.name}: this folder is not empty: --force?")
-    names = ["grid", "synthetic"] if data is DemoData.all else [data.value]
+    names = ["synthetic", "grid"] if data is DemoData.all else [data.value]
     for name in names:
         run_demo(name, folder, echo=typer.echo)
 
