@@ -19,6 +19,7 @@ from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
+from .lattice import symmetric_noise
 from .noise_correction import SamplingError
 from .release import Mechanism, Release, check_bounds
 
@@ -365,16 +366,6 @@ class LocalRelease(CovarianceRelease):
     def _contents(self):
         return "local", *super()._contents()[1:]
 
-# %% ../../nbs/2_publish/03_covariance.ipynb #c722ea2a
-def _symmetric_noise(p, sigma, bits):
-    "Independent integer noise on and above the diagonal, mirrored below it."
-    noise = np.zeros((p, p), dtype=np.int64)
-    above = np.triu_indices(p, 1)
-    noise[above] = sampler(sigma[0]).draw(len(above[0]), bits)
-    noise += noise.T
-    noise[np.diag_indices(p)] = sampler(sigma[1]).draw(p, bits)
-    return noise
-
 # %% ../../nbs/2_publish/03_covariance.ipynb #6318a9f7
 def _check_clipping(bounds, norm_bound, center):
     "Exactly one kind of clipping, with a centre for the ball."
@@ -578,7 +569,7 @@ class CovarianceMechanism(Mechanism):
         """Sums of outer products (p, p) and, unless the lattice has no noise for them,
         of rows (p,): noisy, in steps."""
         second, total = _moments(values, lattice)
-        second += _symmetric_noise(len(total), lattice.sigma, bits)
+        second += symmetric_noise(len(total), lattice.sigma, bits)
         return second, (
             total + sampler(lattice.sigma[2]).draw(len(total), bits)
             if lattice.sigma[2]
