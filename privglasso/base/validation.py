@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
-           'column_names', 'check_table', 'is_plain', 'unmasked', 'check_symmetric', 'per_column']
+           'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'unmasked', 'check_symmetric',
+           'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
@@ -107,20 +108,58 @@ def check_table(X, name="X", min_rows=2):
     -------
     float64 array of shape (n, p), and the p column names
     """
+    values, columns = _table(X, name, min_rows)
+    _refuse_cells(
+        ~np.isfinite(values),
+        name,
+        columns,
+        "these columns hold NaN or infinity: remove or impute those cells first",
+    )
+    return values, columns
+
+# %% ../../nbs/9_workshop/01_validation.ipynb #5a7e0c13
+def check_incomplete_table(X, name="X", min_rows=2):
+    """Check a data table in which cells may be missing.
+
+    Parameters
+    ----------
+    X : array or DataFrame of shape (n, p)
+        Finite numbers; a missing cell is NaN or masked.
+    name : str
+        What to call it in a message.
+    min_rows : int
+        Fewest rows that make sense.
+
+    Returns
+    -------
+    float64 array of shape (n, p), NaN where a cell is missing, and the p column names
+
+    Examples
+    --------
+    >>> check_incomplete_table([[1.0, float("nan")], [2.0, 3.0]])[0].tolist()
+    [[1.0, nan], [2.0, 3.0]]
+    """
+    values, columns = _table(X, name, min_rows)
+    _refuse_cells(np.isinf(values), name, columns, "these columns hold infinity")
+    return values, columns
+
+
+def _table(X, name, min_rows):
+    "Values, whatever they are, and distinct column names of a table of that size."
     X = unmasked(X)
     columns = _distinct_columns(X, name)
     values = _as_float(X, name, columns)
     n, p = values.shape
     if n < min_rows or p < 1:
         raise InputError(name, (n, p), f"give at least {min_rows} rows and 1 column")
-    bad = ~np.isfinite(values).all(axis=0)
-    if bad.any():
-        raise InputError(
-            name,
-            [columns[j] for j in np.flatnonzero(bad)],
-            "these columns hold NaN or infinity: remove or impute those cells first",
-        )
     return values, columns
+
+
+def _refuse_cells(bad, name, columns, reason):
+    "`InputError` that names the columns in which a cell is bad."
+    if bad.any():
+        found = [columns[j] for j in np.flatnonzero(bad.any(axis=0))]
+        raise InputError(name, found, reason)
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #adb57845
 _TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..base.validation import InputError, check_integer, check_number
-from ..base.validation import check_positive, check_symmetric, per_column
+from ..base.validation import InputError, check_incomplete_table, check_integer
+from ..base.validation import check_number, check_positive, check_probability
+from ..base.validation import check_symmetric, check_table, per_column
 from ..privacy.audit import EntryStatistic, check_different
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
 from ..privacy.gdp import compose_gdp
@@ -22,6 +23,10 @@ from ..privacy.sampler import sampler
 from .lattice import symmetric_noise
 from .noise_correction import SamplingError
 from .release import Mechanism, Release, check_bounds
+from .shape import ShapeLattice, ShapeStatistic, expected_error
+from .shape import joint_constant, publish_shape, rows_noise
+from .sphere import Ball, Sphere, row_lattice
+from .units import plan_units
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #c749ec3a
 def _diagonal_ratio(p, ball, noise):
@@ -367,16 +372,21 @@ class LocalRelease(CovarianceRelease):
         return "local", *super()._contents()[1:]
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #6318a9f7
-def _check_clipping(bounds, norm_bound, center):
-    "Exactly one kind of clipping, with a centre for the ball."
-    if (bounds is None) == (norm_bound is None):
+def _check_clipping(bounds, clipping, norm_bound, center):
+    "At most one kind of clipping, with a centre for the plain ball."
+    given = {"bounds": bounds, "clipping": clipping, "norm_bound": norm_bound}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1:
         raise InputError(
-            "bounds, norm_bound",
-            (bounds, norm_bound),
-            "give exactly one, chosen without looking at the data: (low, high) for"
-            " every column, or the largest distance of a row from the centre",
+            "bounds, clipping, norm_bound",
+            named,
+            "give at most one, chosen without looking at the data",
         )
-    if bounds is None:
+    if clipping is not None and not isinstance(clipping, (Ball, Sphere)):
+        raise InputError(
+            "clipping", clipping, "give a Sphere or a Ball; a box is stated by bounds"
+        )
+    if norm_bound is not None:
         norm_bound = _check_size(
             check_positive(norm_bound, "norm_bound"), "norm_bound", norm_bound
         )
@@ -385,8 +395,10 @@ def _check_clipping(bounds, norm_bound, center):
         raise InputError(
             "center",
             center,
-            "belongs to norm_bound: bounds are centred at their midpoint",
+            "belongs to norm_bound: bounds have their midpoint, a Sphere its own",
         )
+    if bounds is None:
+        return None, None, None
     low, high = check_bounds(bounds)
     _check_size(high / 2 - low / 2, "bounds", bounds)
     return (low, high), None, None
@@ -441,9 +453,24 @@ def check_norm_bound(norm_bound):
         )
     return norm_bound
 
+
+def _check_missing(missing, clips_cells):
+    "A known rule for missing cells that suits the clipping."
+    if missing not in ("refuse", "center"):
+        raise InputError("missing", missing, 'give "refuse" or "center"')
+    if missing == "center" and clips_cells:
+        raise InputError(
+            "missing", missing, "bounds and norm bounds have no rule for missing cells"
+        )
+    return missing
+
 # %% ../../nbs/2_publish/03_covariance.ipynb #10bebf64
 class CovarianceMechanism(Mechanism):
     """Publish a covariance matrix and a mean with Gaussian noise, exactly: in integers.
+
+    Without `bounds`, `clipping` and `norm_bound` nothing need be known of the columns:
+    their centres and units are found privately, at a part of the budget, and rows are
+    put on a sphere in these units.
 
     Parameters
     ----------
@@ -451,37 +478,54 @@ class CovarianceMechanism(Mechanism):
         Each a scalar or one value per column, in data units, *chosen without looking at
         the data*. Cells outside are clipped. The midpoint is the centre, half-ranges
         the units: changing units changes nothing.
+    clipping : Sphere or Ball, optional
+        Instead of bounds: rows on a sphere or in a ball, in public units per column.
+        About a sixteenth of the noise of bounds at four deviations.
     norm_bound : float, optional
-        Instead of bounds: rows farther than this from `center` are shortened to it
-        (Euclidean norm, one unit for all columns), chosen without looking at the data.
-        Less noise if the columns are of one scale.
+        The neighbouring papers' clipping: rows farther than this from `center` are
+        shortened to it (Euclidean norm, one unit for all columns), chosen without
+        looking at the data.
     center : float or sequence of p floats
-        Public centre of the ball.
+        Public centre that belongs to `norm_bound`.
     neighbors : {"record", "cell"}
-        Hide one replaced row, or one changed entry (with a norm bound that costs as
-        much).
+        Hide one replaced row, or one changed entry (which costs as much, but for
+        bounds).
     mu, epsilon, delta : float, optional
         Target of Gaussian differential privacy, or of (ε, δ)-differential privacy,
         calibrated exactly.
     mean_share : float, optional
         Part of μ² that is spent on the mean; at 0 none is released, and all is about
-        the public centre. When None, 1/(1 + √2p): best if the means are a quarter of
-        the half-range from the centre.
+        the public centre. When None, what suits the clipping: with bounds 1/(1 + √2p),
+        best if the means are a quarter of the half-range from the centre; on a sphere
+        what a constant of one unit costs, about 2/p.
     noise : {"symmetric", "upper"}
         Symmetric noise with the diagonal that suits the clipping, or the neighbouring
-        papers' independent upper triangle of one variance, for comparison: it is never
-        better.
+        papers' independent upper triangle of one variance (bounds and norm bound only),
+        for comparison: it is never better.
+    failure : float
+        Probability that a privately found unit is wrong, at most, for a column of
+        Gaussian numbers.
+    missing : {"refuse", "center"}
+        Whether a table with missing cells is refused, or these cells count as their
+        column's centre (not with bounds or a norm bound): a rule fixed beforehand, so
+        the promise is what it was. Correlations shrink by about the share of cells that
+        are there.
 
     Notes
     -----
     Su et al., Algorithm 1, and Wang & Xu, section 4.1, with half their noise variance
-    off the diagonal.
+    off the diagonal; and without bounds the sphere, whose noise is near the least
+    possible.
 
     Examples
     --------
     >>> mechanism = CovarianceMechanism(norm_bound=1.0, mu=1.0, mean_share=0)
     >>> float(mechanism.noise_std(n=1000, p=3)[0, 1].round(6))
     0.001
+    >>> table = np.random.default_rng(0).normal(170, 8, (5000, 3))
+    >>> release = CovarianceMechanism(epsilon=1.0, delta=1e-6).publish(table, 0)
+    >>> release.columns, bool(abs(release.location - 170).max() < 1)
+    (['x0', 'x1', 'x2'], True)
     """
 
     _kind = CovarianceRelease
@@ -490,6 +534,7 @@ class CovarianceMechanism(Mechanism):
         self,
         bounds=None,
         *,
+        clipping=None,
         norm_bound=None,
         center=0.0,
         neighbors="record",
@@ -497,17 +542,32 @@ class CovarianceMechanism(Mechanism):
         epsilon=None,
         delta=None,
         mean_share=None,
-        noise="symmetric"
+        noise="symmetric",
+        failure=1e-4,
+        missing="refuse"
     ):
         self.bounds, self.norm_bound, self.center = _check_clipping(
-            bounds, norm_bound, center
+            bounds, clipping, norm_bound, center
         )
+        self.clipping = clipping
         super().__init__(neighbors, mu, epsilon, delta)
         self.mean_share, self.noise = _check_share(mean_share), _check_noise(noise)
+        self.failure = check_probability(failure, "failure")
+        self.missing = _check_missing(missing, self._clips_cells)
+        if noise == "upper" and not self._clips_cells:
+            raise InputError("noise", noise, "rows on a sphere have symmetric noise")
 
-    def lattice(self, n: int, p: int) -> MomentLattice:
-        "How `n` rows of `p` columns become integers, and with what noise."
+    @property
+    def _clips_cells(self):
+        "Whether clipping is one of the older kinds, with a mean of its own."
+        return self.bounds is not None or self.norm_bound is not None
+
+    def lattice(self, n: int, p: int):
+        """How `n` rows of `p` columns become integers, and with what noise: a
+        `MomentLattice`, or a `ShapeLattice` of rows on a sphere."""
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
+        if not self._clips_cells:
+            return self._shape_lattice(n, p)
         center, half_range = _clipping_set(self.bounds, self.norm_bound, self.center, p)
         ball, share = self.bounds is None, (
             _default_share(p) if self.mean_share is None else self.mean_share
@@ -523,13 +583,39 @@ class CovarianceMechanism(Mechanism):
             share,
         )
 
+    def _shape_lattice(self, n, p):
+        "The lattice of rows on a sphere or in a ball, after units if none are public."
+        mu, clipping = self.budget["mu"], self.clipping or Sphere()
+        mean = joint_constant(self.mean_share, clipping.squared_radius(p))
+        if self.clipping is not None:
+            return ShapeLattice(row_lattice(n, p, mu, clipping, mean), None, mean)
+        units = plan_units(n, p, mu, self.failure)
+        # rounding must not push mu above its target
+        left = math.sqrt(mu**2 - units.squared_mu) * (1 - 1e-14)
+        return ShapeLattice(row_lattice(n, p, left, clipping, mean), units, mean)
+
     def _lattice(self, n, p):
         return self.lattice(n, p)
 
+    def check(self, X) -> tuple:
+        """The values (n, p) and column names of a table that can be published, or
+        `InputError`: what is refused is refused before anything is paid for."""
+        values, columns = (
+            check_table(X) if self.missing == "refuse" else check_incomplete_table(X)
+        )
+        self._lattice(*values.shape)
+        return values, columns
+
     def noise_std(self, n: int, p: int) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry, in squared units, were
-        the `n` rows' mean at the centre."""
-        return np.sqrt(_matrix_noise_variance(self.lattice(n, p), np.zeros(p)))
+        the `n` rows' mean at the centre and, on a sphere, all columns independent with
+        deviations of one unit."""
+        lattice = self.lattice(n, p)
+        if isinstance(lattice, MomentLattice):
+            return np.sqrt(_matrix_noise_variance(lattice, np.zeros(p)))
+        scale = lattice.rows.scale
+        noise = rows_noise(lattice.rows, np.eye(p), np.zeros(p))
+        return np.sqrt(noise) * np.outer(scale, scale)
 
     def sampling_error(self, covariance, n: int, location=None) -> SamplingError:
         """How well a (p, p) `covariance` will be known from a release of `n` rows,
@@ -539,10 +625,12 @@ class CovarianceMechanism(Mechanism):
         ----------
         location : float or array of shape (p,), optional
             Where the mean might be; the public centre when None. The farther from it,
-            the more the mean's noise tells.
+            the more the mean's noise tells. Private units find the centre.
         """
         covariance = check_symmetric(covariance, "covariance")
         lattice = self.lattice(n, len(covariance))
+        if isinstance(lattice, ShapeLattice):
+            return expected_error(lattice, covariance, location)
         location = (
             lattice.center
             if location is None
@@ -556,14 +644,17 @@ class CovarianceMechanism(Mechanism):
         )
 
     def _likelihood(self, lattice, X, X_neighbor):
-        return _likelihood_statistic(lattice, X, X_neighbor)
+        if isinstance(lattice, MomentLattice):
+            return _likelihood_statistic(lattice, X, X_neighbor)
+        return ShapeStatistic(lattice, X, X_neighbor)
 
     def _release(self, values, columns, lattice, bits):
+        name = type(self).__name__
+        if isinstance(lattice, ShapeLattice):
+            return publish_shape(values, columns, lattice, self.neighbors, bits, name)
         second, total = self._noisy_moments(values, lattice, bits)
         guarantee = lattice.guarantee(self.neighbors)
-        return self._kind(
-            second, total, columns, lattice, guarantee, bits.secure, type(self).__name__
-        )
+        return self._kind(second, total, columns, lattice, guarantee, bits.secure, name)
 
     def _noisy_moments(self, values, lattice, bits):
         """Sums of outer products (p, p) and, unless the lattice has no noise for them,
@@ -577,7 +668,9 @@ class CovarianceMechanism(Mechanism):
         )
 
     def _stated(self):
-        return "norm_bound" if self.bounds is None else "bounds", "neighbors", "noise"
+        kinds = ("bounds", "clipping", "norm_bound")
+        given = [name for name in kinds if getattr(self, name) is not None]
+        return *given, "neighbors", "noise"
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #2ba2b719
 class _MomentStatistic(EntryStatistic):
