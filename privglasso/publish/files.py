@@ -8,18 +8,22 @@ __all__ = ['read_release']
 # %% ../../nbs/2_publish/09_files.ipynb #f33175b9
 import math
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ..base.validation import check_integer, is_plain
+from ..base.validation import check_integer, check_positive, is_plain
 from .covariance import CovarianceRelease, LocalRelease, MomentLattice
 from .lattice import LATTICE_FIELDS, Lattice
 from .parquet import COMMON_FIELDS, MECHANISMS, ReleaseError
 from .parquet import stored_release
+from .shape import TOO_EXTREME, ShapeRelease, with_units
+from .sphere import RowLattice
 from .synthetic import SyntheticRelease
 from .table import TableRelease
+from .units import REASONS, UnitsPlan
 
 # %% ../../nbs/2_publish/09_files.ipynb #089d5441
 class _Contradiction(Exception):
@@ -231,6 +235,117 @@ def _check_moments(second, total, lattice, reach):
         f"the total is larger than {lattice.n} rows can make it",
     )
 
+# %% ../../nbs/2_publish/09_files.ipynb #5a7e0d02
+def _shape_release(metadata, table):
+    "The `ShapeRelease` that a file holds."
+    lattice, units = _row_lattice(metadata), metadata["units"]
+    units = None if units is None else UnitsPlan.from_settings(units)
+    second, total = table.to_numpy(), metadata["total"]
+    total = None if total is None else _numbers(total, np.int64)
+    _check_set_aside(metadata, units)
+    _check_row_lattice(lattice, len(table.columns), total)
+    _check_row_sums(second, total, lattice)
+    return ShapeRelease(
+        second,
+        total,
+        metadata["all_columns"],
+        lattice,
+        units,
+        metadata["set_aside"],
+        with_units(lattice.guarantee(metadata["neighbors"]), units),
+        _flag(metadata["secure"]),
+        metadata["mechanism"],
+    )
+
+
+def _row_lattice(metadata):
+    "How rows became integers, as a file says."
+    settings = metadata["lattice"]
+    return RowLattice(
+        n=check_integer(metadata["n"], "n", 2),
+        center=_numbers(settings["center"]),
+        scale=_numbers(settings["scale"]),
+        radius=check_positive(settings["radius"], "radius"),
+        normalised=_flag(settings["normalised"]),
+        steps=check_integer(settings["steps"], "steps", 1),
+        constant=check_integer(settings["constant"], "constant", 0),
+        sigma=_numbers(settings["sigma"]),
+    )
+
+# %% ../../nbs/2_publish/09_files.ipynb #5a7e0d03
+def _check_set_aside(metadata, units):
+    "`_Contradiction` if columns and what was set aside do not fit each other."
+    names, aside = metadata["all_columns"], metadata["set_aside"]
+    _require(
+        len(set(names)) == len(names) and all(map(is_plain, names)),
+        "its columns are not distinct names",
+    )
+    _require(
+        [name for name in names if name not in aside] == metadata["columns"]
+        and len(aside) + len(metadata["columns"]) == len(names),
+        "its columns are not those that were not set aside",
+    )
+    _require(
+        set(aside.values()) <= {*REASONS, TOO_EXTREME}, "columns were set aside without a reason"
+    )
+    _require(units is not None or not aside, "columns set aside without private units")
+    _require(
+        units is None or (units.n, units.p) == (metadata["n"], len(names)),
+        "its units are those of another table",
+    )
+
+
+def _check_row_lattice(lattice, p, total):
+    "`_Contradiction` if the lattice of rows on a sphere does not fit itself."
+    _require(
+        lattice.center.shape == lattice.scale.shape == (p,)
+        and lattice.sigma.shape == (2,),
+        f"the lattice is not that of {p} columns",
+    )
+    _require(
+        np.isfinite(lattice.center).all()
+        and np.isfinite(lattice.scale).all()
+        and (lattice.scale > 0).all()
+        and lattice.length > 0,
+        "the lattice has no units",
+    )
+    _require(
+        not lattice.normalised or math.isclose(lattice.radius, math.sqrt(p)),
+        "the sphere has another radius than √p",
+    )
+    _require(
+        lattice.constant <= lattice.steps
+        and lattice.n * lattice.sensitivity <= 2**52
+        and (total is None) == (lattice.constant == 0),
+        f"the lattice is too fine for {lattice.n} rows, or its mean does not fit",
+    )
+    _check_moment_noise(*lattice.sigma, 0.0, 2.0, None)
+
+
+def _check_row_sums(second, total, lattice):
+    "`_Contradiction` if integers cannot be noisy sums over rows on their lattice."
+    p, n = len(lattice.center), lattice.n
+    reach = _NOISE_REACH * lattice.sigma
+    _require(
+        second.shape == (p, p)
+        and second.dtype == np.int64
+        and (second == second.T).all(),
+        "the matrix is not a symmetric one of integers",
+    )
+    _require(
+        np.abs(second.astype(float)).max() <= n * lattice.steps**2 + reach[1],
+        f"the matrix is larger than {n} rows can make it",
+    )
+    _require(
+        total is None or total.shape == (p,), f"the total is not that of {p} columns"
+    )
+    _require(
+        total is None
+        or np.abs(total.astype(float)).max()
+        <= n * lattice.steps * lattice.constant + reach[0],
+        f"the total is larger than {n} rows can make it",
+    )
+
 # %% ../../nbs/2_publish/09_files.ipynb #e22436d2
 _IMPROBABLE = 50  # an honest file is refused with probability 2 e^-50
 
@@ -239,9 +354,8 @@ def _synthetic_release(metadata, table):
     "The `SyntheticRelease` that a file holds."
     moments = metadata["moments"]
     second = _numbers(moments["second_moment"], np.int64)
-    private = _covariance_release(
-        metadata | moments, pd.DataFrame(second, columns=table.columns)
-    )
+    kind = _shape_release if "units" in moments else _covariance_release
+    private = kind(metadata | moments, pd.DataFrame(second, columns=table.columns))
     release = SyntheticRelease(table, private, metadata["mechanism"])
     _require(
         _drawn_with(table, private.location, release.drawn_covariance),
@@ -270,6 +384,7 @@ def _drawn_with(table, location, covariance):
 _KINDS = {
     "table": _table_release,
     "covariance": _covariance_release,
+    "shape": _shape_release,
     "local": _local_release,
     "synthetic": _synthetic_release,
 }
@@ -279,11 +394,17 @@ _KINDS = {
 _FIELDS = {
     "table": {"lattice"},
     "covariance": {"lattice", "total"},
+    "shape": {"lattice", "total", "units", "all_columns", "set_aside"},
     "local": {"lattice", "total"},
     "synthetic": {"moments"},
 }
-_MOMENT_FIELDS = {"n", "second_moment", "lattice", "total"}
-_MOMENT_LATTICE_FIELDS = {"center", "half_range", "sigma", "ball", "noise", "radius"}
+_MOMENT_FIELDS = {"n", "second_moment"}  # and those of the moments' own kind
+_LATTICE_FIELDS = {
+    "table": set(LATTICE_FIELDS),
+    "covariance": {"center", "half_range", "sigma", "ball", "noise", "radius"},
+    "local": {"center", "half_range", "sigma", "ball", "noise", "radius"},
+    "shape": {field.name for field in fields(RowLattice)} - {"n"},
+}
 
 # %% ../../nbs/2_publish/09_files.ipynb #ba9278c9
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*((a|b|rc|\.post|\.dev)[0-9]+)*")
@@ -298,11 +419,12 @@ def _check_words(metadata):
     _require(kind in tuple(_KINDS), "its kind is unknown")
     _require(metadata.keys() == COMMON_FIELDS | _FIELDS[kind], "fields of no release")
     moments = metadata.get("moments", metadata)
-    _require(
-        moments is metadata or moments.keys() == _MOMENT_FIELDS, "fields of no moments"
-    )
-    described = LATTICE_FIELDS if kind == "table" else _MOMENT_LATTICE_FIELDS
-    _require(moments["lattice"].keys() == set(described), "fields of no lattice")
+    if moments is not metadata:
+        kind = "shape" if "units" in moments else "covariance"
+        wanted = _MOMENT_FIELDS | _FIELDS[kind]
+        _require(moments.keys() == wanted, "fields of no moments")
+    _require(moments["lattice"].keys() == _LATTICE_FIELDS[kind], "fields of no lattice")
+    kind = metadata["kind"]
     _require(metadata["mechanism"] in MECHANISMS[kind], "its mechanism is unknown")
     _require(_VERSION.fullmatch(metadata["version"]), "its version is not one")
     _require(metadata["neighbors"] in ("cell", "record"), "its neighbors are unknown")
@@ -321,7 +443,7 @@ def read_release(path):
 
     Returns
     -------
-    TableRelease, CovarianceRelease, LocalRelease or SyntheticRelease
+    TableRelease, CovarianceRelease, ShapeRelease, LocalRelease or SyntheticRelease
 
     Raises
     ------

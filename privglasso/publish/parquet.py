@@ -32,6 +32,7 @@ FORMAT = 3  # 1: tables only, and no word about the kind; 2: no checksum
 MECHANISMS = {
     "table": ("GaussianMechanism", "DiscreteGaussianMechanism"),
     "covariance": ("CovarianceMechanism",),
+    "shape": ("CovarianceMechanism",),
     "local": ("LocalMechanism",),
     "synthetic": ("SyntheticDataMechanism",),
 }
@@ -90,7 +91,7 @@ def write_release(path, kind: str, release, table, **settings) -> None:
     Parameters
     ----------
     path : str or Path
-    kind : {"table", "covariance", "local", "synthetic"}
+    kind : {"table", "covariance", "shape", "local", "synthetic"}
     release : Release
         Whose promise and shape are written.
     table : DataFrame of shape (rows, p)

@@ -20,7 +20,7 @@ CLIPPING = [{"bounds": (-1, 1)}, {"norm_bound": 1.0}]
 def integers(mechanism, rows, monkeypatch):
     "The integer moments that `publish` would add noise to."
     monkeypatch.setattr(
-        "privglasso.publish.covariance._symmetric_noise", lambda p, sigma, bits: 0
+        "privglasso.publish.covariance.symmetric_noise", lambda p, sigma, bits: 0
     )
     monkeypatch.setattr(
         "privglasso.publish.covariance.sampler",
@@ -341,8 +341,7 @@ def test_planned_stated_and_true_errors_agree(arguments):
 
 def test_bad_mechanisms():
     for arguments, named in [
-        ({}, "bounds, norm_bound="),
-        ({"bounds": (0, 1), "norm_bound": 1}, "bounds, norm_bound="),
+        ({"bounds": (0, 1), "norm_bound": 1}, "bounds, clipping, norm_bound="),
         *(({"norm_bound": r}, "norm_bound=") for r in (0, math.inf, "1", 1e80, 1e-80)),
         *(({"norm_bound": 1, "center": c}, "center=") for c in (math.nan, "a")),
         ({"bounds": (0, 1), "center": 1.0}, "center="),
