@@ -16,6 +16,8 @@ _PUBLIC = {
     "privacy.audit": ["audit"],
     "publish.table": ["DiscreteGaussianMechanism", "GaussianMechanism", "TableRelease"],
     "publish.covariance": ["CovarianceMechanism", "CovarianceRelease"],
+    "publish.sphere": ["Ball", "Sphere"],
+    "publish.shape": ["ShapeRelease"],
     "publish.synthetic": ["SyntheticDataMechanism", "SyntheticRelease"],
     "publish.local": ["LocalMechanism"],
     "publish.files": ["read_release"],

@@ -298,6 +298,10 @@ _Mechanism = Annotated[
     Mechanism,
     typer.Option(help="noisy cells, a noisy covariance, or rows drawn from one"),
 ]
+_Chosen = Annotated[
+    Mechanism | None,
+    typer.Option(help="a noisy covariance unless --sigma or --integers is given"),
+]
 _Epsilon = Annotated[float | None, typer.Option(help="budget ε, together with --delta")]
 _Delta = Annotated[
     float | None, typer.Option(help="probability δ, together with --epsilon")
@@ -319,10 +323,14 @@ def _plan_table(n, p, epsilon, delta, spread, neighbors):
 
     from privglasso.recover.planning import MECHANISMS, plan
 
-    kinds = {
-        name: partial(kind, (0, 1), neighbors=neighbors)
+    bounded = {
+        f"{name}, bounds": partial(kind, (0, 1), neighbors=neighbors)
         for name, kind in MECHANISMS.items()
     }
+    kinds = {
+        name: partial(MECHANISMS[name], neighbors=neighbors)
+        for name in ("covariance", "synthetic")
+    } | bounded
     made = {name: make(epsilon=epsilon, delta=delta) for name, make in kinds.items()}
     return plan(made, n, p, spread=spread, delta=delta).set_index("mechanism"), kinds
 
@@ -344,9 +352,23 @@ def _answers(kinds, n, p, find, epsilon, spread, delta):
     }
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dbafaf29
+def _recommended(smallest):
+    "One sentence, from public numbers alone."
+    best = smallest.idxmin()
+    if not smallest[best] < 1:
+        return (
+            "\nNo mechanism finds an edge of any size here: more records, fewer columns"
+            " or a larger ε."
+        )
+    rows = " (or synthetic, if rows are wanted)" if best == "covariance" else ""
+    return (
+        f"\nRecommended: {best}{rows}. It finds partial correlations from"
+        f" {smallest[best]:.2g} on. Without bounds, units are found privately."
+    )
+
+
 _SHOWN = {
     "mu": "μ",
-    "noise_std": "noise sd / range",
     "correlation_error": "error of a correlation",
     "effective_n": "worth raw records",
     "smallest_partial_correlation": "finds partial correlations from",
@@ -381,6 +403,7 @@ def plan(
     heading = f"{n} records, {p} columns, one {neighbors.value} hidden"
     typer.echo(f"{heading}, ε = {epsilon:g} at δ = {chosen:.2g}\n")
     typer.echo(shown.T.to_string(float_format="{:.3g}".format))
+    typer.echo(_recommended(table.smallest_partial_correlation))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #7425c531
 _Table = Annotated[
@@ -427,6 +450,11 @@ def _make(kind, integers, bounds, budget):
         raise CommandError(
             f"--mechanism {kind.value}: --integers and --sigma are for --mechanism"
             " table; state --mu, or --epsilon with --delta"
+        )
+    if kind is Mechanism.table and bounds is None:
+        raise CommandError(
+            "--mechanism table: noise on cells needs bounds: --low with --high, or"
+            " --bounds"
         )
     make = pg.DiscreteGaussianMechanism if integers else MECHANISMS[kind.value]
     return make(bounds, **budget)
@@ -495,7 +523,7 @@ def _accounted(release, budget):
 def publish(
     table: _Table,
     release: _Release,
-    mechanism: _Mechanism = Mechanism.table,
+    mechanism: _Chosen = None,
     low: _Low = None,
     high: _High = None,
     bounds: _Bounds = None,
@@ -510,17 +538,22 @@ def publish(
     force: _Force = False,
     seed: _Seed = None,
 ):
-    """Release a table with noise on every cell, its covariance, or synthetic rows.
+    """Release a table's covariance, synthetic rows, or noise on every cell.
 
-    State the bounds and the budget without looking at the data: --low and --high for
-    all columns or --bounds for each; exactly one of --mu, --epsilon with --delta,
-    --sigma. A release that a budget pays for replaces no file."""
+    Without --mechanism it is the covariance, or noisy cells with --sigma or --integers.
+    Nothing need be known of the columns: their units are found privately. Where bounds
+    are stated, they and the budget are chosen without looking at the data: --low and
+    --high for all columns or --bounds for each; exactly one of --mu, --epsilon with
+    --delta, --sigma. A release that a budget pays for replaces no file."""
+    cells = integers or sigma is not None
+    mechanism = mechanism or (Mechanism.table if cells else Mechanism.covariance)
     # what is paid for replaces nothing
     _check_output(release, (table, bounds, budget), force and budget is None)
     data = _read_table(
         table, numbered_columns, integers and mechanism is Mechanism.table
     )
-    stated = _read_bounds(bounds, list(data.columns)) if bounds else (low, high)
+    stated = None if low is None and high is None else (low, high)
+    stated = _read_bounds(bounds, list(data.columns)) if bounds else stated
     given = {"mu": mu, "epsilon": epsilon, "delta": delta, "sigma": sigma}
     words = {"neighbors": neighbors.value} | {
         name: value for name, value in given.items() if value is not None

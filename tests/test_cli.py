@@ -15,6 +15,7 @@ from privglasso.cli import app, budget, friendly
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.papers import registry
 from privglasso.privacy.budget import Budget
+from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.recover.planning import MECHANISMS, plan
 
@@ -81,6 +82,8 @@ def test_bounds_for_each_column_come_from_a_file(secret, tmp_path):
             "publish",
             secret,
             release,
+            "--mechanism",
+            "table",
             "--bounds",
             bounds,
             "--epsilon",
@@ -337,15 +340,19 @@ def test_the_plan_of_the_shell_is_that_of_python():
     code, output = call("plan", 20_000, 6, "--epsilon", 2, "--find", 0.2)
     offers = plan(
         {
-            name: kind((0, 1), epsilon=2, delta=20_000**-2.0)
+            f"{name}, bounds": kind((0, 1), epsilon=2, delta=20_000**-2.0)
             for name, kind in MECHANISMS.items()
         },
         20_000,
         6,
     )
     assert code == 0 and "one record hidden" in output and "ε to find 0.2" in output
-    found = offers.set_index("mechanism").smallest_partial_correlation["covariance"]
+    found = offers.set_index("mechanism").smallest_partial_correlation["covariance, bounds"]
     assert f"{found:.3g}" in output and "inf" in output
+    own = plan(CovarianceMechanism(epsilon=2, delta=20_000**-2.0), 20_000, 6)
+    smallest = own.smallest_partial_correlation[0]
+    assert "Recommended: covariance (or synthetic, if rows are wanted). It" in output
+    assert f"partial correlations from {smallest:.2g} on" in output
 
 
 @pytest.mark.parametrize(
@@ -410,7 +417,8 @@ def test_integers_from_the_shell(tmp_path):
     "words, remedy",
     [
         (("--low", 1, "--high", 0, "--mu", 1), "below its high bound"),
-        (("--mu", 1), "bounds"),
+        (("--mechanism", "table", "--mu", 1), "bounds"),
+        (("--mu", 0.001), "too little to find"),
         (("--low", 0, "--high", 1, "--epsilon", 1, "--delta", 2), "delta=2"),
     ],
 )

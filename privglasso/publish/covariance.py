@@ -254,6 +254,17 @@ class _NoisyMoments:
         )
 
     @property
+    def scale(self) -> np.ndarray:
+        "(p,) data units that the noise is measured in: the half-ranges."
+        return self.lattice.half_range
+
+    @property
+    def floor(self) -> float:
+        "Variance below which a direction cannot be told from noise, in squared units."
+        noise = self.lattice.second_moment_noise() / np.outer(*2 * [self.scale]) ** 2
+        return float(np.sqrt(noise.min()))
+
+    @property
     def matrix(self) -> np.ndarray:
         """(p, p) unbiased covariance about the mean (about `location`, if that is the
         public centre); may be indefinite."""

@@ -315,7 +315,7 @@ def _check_row_lattice(lattice, p, total):
     )
     _require(
         lattice.constant <= lattice.steps
-        and lattice.n * lattice.sensitivity <= 2**52
+        and lattice.n * lattice.sensitivity <= 2**53
         and (total is None) == (lattice.constant == 0),
         f"the lattice is too fine for {lattice.n} rows, or its mean does not fit",
     )

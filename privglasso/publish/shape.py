@@ -224,6 +224,16 @@ class _RowMoments:
         return self.lattice.center + self.lattice.scale * self._mean() / pull
 
     @property
+    def scale(self) -> np.ndarray:
+        "(p,) data units that the noise is measured in."
+        return self.lattice.scale
+
+    @property
+    def floor(self) -> float:
+        "Variance below which a direction cannot be told from noise, in squared units."
+        return math.sqrt(self.lattice.product_noise())
+
+    @property
     def matrix(self) -> np.ndarray:
         """(p, p) covariance about the location, its size that of the units; may be
         indefinite."""

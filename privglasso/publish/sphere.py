@@ -136,9 +136,9 @@ class Sphere:
         "Squared length of a row of `p` columns, in units."
         return float(p)
 
-# %% ../../nbs/2_publish/10_sphere.ipynb #04d3fdc2
+# %% ../../nbs/2_publish/10_sphere.ipynb #a5a46233
 _FEWEST_STEPS, _MOST_STEPS = 2**6, 2**20
-_LARGEST_SUM = 2.0**52
+_LARGEST_SUM = 2.0**53  # doubles hold all integers up to here
 _SMALLEST_T = 0.5  # sigma² - 1/6, where the bound on mu is proved
 
 
@@ -331,7 +331,7 @@ def integer_sums(values, lattice):
             lattice.length,
             counts,
         )
-        # whole numbers below 2^52 throughout: exact in any order
+        # whole numbers up to 2^53 throughout: exact in any order
         second += counts.T @ counts
         total += counts.sum(axis=0)
     return second.astype(np.int64), total.astype(np.int64) * lattice.constant

@@ -15,45 +15,32 @@ from ..base.validation import check_integer
 from .covariance import CovarianceMechanism, CovarianceRelease
 from .noise_correction import SamplingError, sample_covariance
 from .release import Release
+from .shape import ShapeRelease
 
 # %% ../../nbs/2_publish/05_synthetic.ipynb #f61b1b48
-def _floor(lattice):
-    """The variance below which a direction cannot be told from noise, in squared
-    half-ranges."""
-    return float(
-        np.sqrt(
-            (
-                lattice.second_moment_noise()
-                / np.outer(lattice.half_range, lattice.half_range) ** 2
-            ).min()
-        )
-    )
-
-
 def _directions(release):
-    "Eigenvalues and eigenvectors of the private covariance, in half-ranges."
-    half_range = release.lattice.half_range
-    return np.linalg.eigh(release.matrix / np.outer(half_range, half_range))
+    "Eigenvalues and eigenvectors of the private covariance, in the release's units."
+    return np.linalg.eigh(release.matrix / np.outer(release.scale, release.scale))
 
 
 def _projection(release):
     """(p, p) what is added to the private covariance so that no eigenvalue is below the
     floor, in squared data units."""
     variances, directions = _directions(release)
-    scaled = release.lattice.half_range[:, None] * directions
-    return scaled * np.maximum(_floor(release.lattice) - variances, 0.0) @ scaled.T
+    scaled = release.scale[:, None] * directions
+    return scaled * np.maximum(release.floor - variances, 0.0) @ scaled.T
 
 # %% ../../nbs/2_publish/05_synthetic.ipynb #488826e6
 def _projection_text(release):
     "How strong the projection to positive definite was, from the private matrix alone."
     private = release.covariance_release
-    lifted = int((_directions(private)[0] < _floor(private.lattice)).sum())
+    lifted = int((_directions(private)[0] < private.floor).sum())
     if not lifted:
         return (
             "The private covariance is positive definite, and the rows were drawn with"
             " it as it is."
         )
-    units = private.lattice.half_range**2
+    units = private.scale**2
     share = min(
         (np.diag(release.projection) / units).sum()
         / (np.diag(release.drawn_covariance) / units).sum(),
@@ -112,7 +99,7 @@ class SyntheticRelease(_DrawnRows, Release):
     ----------
     table : DataFrame of shape (rows, p)
         The synthetic rows. They are not clipped to the bounds, and not rounded.
-    covariance_release : CovarianceRelease
+    covariance_release : CovarianceRelease or ShapeRelease
         The private moments that they were drawn from: as public as the rows are.
     mechanism : str
         Name of the mechanism that ran.
@@ -123,7 +110,7 @@ class SyntheticRelease(_DrawnRows, Release):
     definite, as the chapter proves; variances after Isserlis (1918)."""
 
     table: pd.DataFrame
-    covariance_release: CovarianceRelease
+    covariance_release: CovarianceRelease | ShapeRelease
     mechanism: str
 
     def corrected_covariance(self) -> np.ndarray:
@@ -170,9 +157,9 @@ def _draw(private, rows, generator):
     data units."""
     variances, directions = _directions(private)
     root = (
-        private.lattice.half_range[:, None]
+        private.scale[:, None]
         * directions
-        * np.sqrt(np.maximum(variances, _floor(private.lattice)))
+        * np.sqrt(np.maximum(variances, private.floor))
     )
     return generator.standard_normal((rows, len(variances))) @ root.T + private.location
 
@@ -186,12 +173,12 @@ class SyntheticDataMechanism(CovarianceMechanism):
     bounds : (low, high), optional
         Each a scalar or one value per column, in data units, *chosen without looking at
         the data*. Cells outside are clipped before the moments are taken. The synthetic
-        rows are not clipped.
+        rows are not clipped. Without bounds, units are found privately.
     rows : int, optional
         How many rows to draw; as many as the table has when None. More of them cost
         nothing and tell nothing new.
-    norm_bound, center, neighbors, mu, epsilon, delta, mean_share, noise
-        As `CovarianceMechanism`.
+    clipping, norm_bound, center, neighbors, mu, epsilon, delta, mean_share, noise
+        As `CovarianceMechanism`; so are `failure` and `missing`.
 
     Notes
     -----
@@ -211,6 +198,7 @@ class SyntheticDataMechanism(CovarianceMechanism):
         bounds=None,
         *,
         rows=None,
+        clipping=None,
         norm_bound=None,
         center=0.0,
         neighbors="record",
@@ -218,10 +206,13 @@ class SyntheticDataMechanism(CovarianceMechanism):
         epsilon=None,
         delta=None,
         mean_share=None,
-        noise="symmetric"
+        noise="symmetric",
+        failure=1e-4,
+        missing="refuse"
     ):
         super().__init__(
             bounds,
+            clipping=clipping,
             norm_bound=norm_bound,
             center=center,
             neighbors=neighbors,
@@ -230,6 +221,8 @@ class SyntheticDataMechanism(CovarianceMechanism):
             delta=delta,
             mean_share=mean_share,
             noise=noise,
+            failure=failure,
+            missing=missing,
         )
         self.rows = None if rows is None else check_integer(rows, "rows", 2)
 
@@ -241,7 +234,7 @@ class SyntheticDataMechanism(CovarianceMechanism):
         behind the rows; `location` (p,) is where their mean might be, the public centre
         when None."""
         people = super().sampling_error(covariance, n, location)
-        ((drawn, _),) = people.parts
+        drawn = people.parts[0][0]
         return SamplingError((*people.parts, (drawn, self.rows or n)), people.noise)
 
     def _release(self, values, columns, lattice, bits):
@@ -250,5 +243,5 @@ class SyntheticDataMechanism(CovarianceMechanism):
             private, self.rows or private.n, np.random.default_rng(bits.bits(128))
         )
         return SyntheticRelease(
-            pd.DataFrame(rows, columns=columns), private, type(self).__name__
+            pd.DataFrame(rows, columns=private.columns), private, type(self).__name__
         )

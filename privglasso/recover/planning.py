@@ -16,7 +16,8 @@ from scipy.special import ndtri
 
 from ..base.plots import COLORS
 from ..base.validation import InputError, check_integer, check_positive
-from ..base.validation import check_probability, check_symmetric
+from ..base.validation import check_probability, check_symmetric, per_column
+from ..privacy.guarantee import Guarantee
 from ..publish.covariance import CovarianceMechanism
 from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.table import GaussianMechanism
@@ -110,7 +111,8 @@ def assumed_covariance(mechanism, p, spread=0.125):
     ----------
     mechanism : object
         With `bounds`, or with a `norm_bound` B, which stands for the cube inside that
-        ball: ranges 2B/√p.
+        ball: ranges 2B/√p. Columns of a mechanism with units, public or private, have
+        deviations of one unit.
     p : int
         Number of columns.
     spread : float
@@ -122,8 +124,11 @@ def assumed_covariance(mechanism, p, spread=0.125):
 
     """
     spread, p = check_positive(spread, "spread"), check_integer(p, "p", 1)
-    if mechanism.bounds is None:
+    if getattr(mechanism, "norm_bound", None) is not None:
         return (spread * 2 * mechanism.norm_bound) ** 2 / p * np.eye(p)
+    if mechanism.bounds is None:  # in the mechanism's own units
+        scale = 1.0 if mechanism.clipping is None else mechanism.clipping.scale
+        return np.diag(per_column(scale, "scale", p) ** 2)
     low, high = (np.asarray(half, dtype=float) for half in mechanism.bounds)
     if low.shape not in ((), (p,)):
         raise InputError(
@@ -167,6 +172,34 @@ def _found(mechanism, n, p, covariance, spread, **test):
         covariance = assumed_covariance(mechanism, p, spread)
     return resolution(mechanism.sampling_error(covariance, n), covariance, **test)
 
+
+def _nothing_found(mechanism, delta):
+    "The same for a budget with which such a mechanism cannot run."
+    guarantee = Guarantee(mechanism.budget["mu"], mechanism.neighbors)
+    return {
+        "neighbors": mechanism.neighbors,
+        "mu": guarantee.mu,
+        "epsilon": guarantee.epsilon(delta),
+        "delta": delta,
+        "noise_std": math.inf,
+        "covariance_error": math.inf,
+        "correlation_error": math.inf,
+        "effective_n": 0.0,
+        "smallest_partial_correlation": math.inf,
+    }
+
+
+def _planned(mechanism, n, p, delta, covariance, spread, **test):
+    "Promise and resolution of one mechanism."
+    try:
+        promised = _promise(mechanism, n, p, delta)
+    except InputError as error:
+        # too little budget for so few rows, or more rows than sums can hold
+        if error.argument not in ("mu", "n"):
+            raise
+        return _nothing_found(mechanism, delta)
+    return promised | _found(mechanism, n, p, covariance, spread, **test)
+
 # %% ../../nbs/3_recover/14_planning.ipynb #215b14f0
 def plan(
     mechanisms,
@@ -198,14 +231,17 @@ def plan(
     -------
     DataFrame of shape (mechanisms, 11)
         mechanism, neighbors, mu, epsilon, delta, noise_std (the largest), `resolution`.
+        A budget too small for a mechanism to run finds nothing: an infinite
+        `smallest_partial_correlation`.
     """
     named, n, p = _named(mechanisms), check_integer(n, "n", 2), check_integer(p, "p", 1)
     covariance = None if covariance is None else _check_covariance(covariance, p)
     delta = n**-2.0 if delta is None else check_probability(delta, "delta")
     return pd.DataFrame(
         {"mechanism": name}
-        | _promise(mechanism, n, p, delta)
-        | _found(mechanism, n, p, covariance, spread, level=level, power=power)
+        | _planned(
+            mechanism, n, p, delta, covariance, spread, level=level, power=power
+        )
         for name, mechanism in named.items()
     )
 
