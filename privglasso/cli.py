@@ -265,6 +265,18 @@ def _read_bounds(path, columns):
     return halves.low.tolist(), halves.high.tolist()
 
 # %% ../nbs/9_workshop/07_cli.ipynb #e9bb466a
+def _stated_bounds(low, high, path, columns):
+    "Bounds of a file or of two options; None if none are stated."
+    if path is not None:
+        return _read_bounds(path, columns)
+    return None if low is None and high is None else (low, high)
+
+
+def _given(**words):
+    "Options that were given a value."
+    return {name: value for name, value in words.items() if value is not None}
+
+
 _Force = Annotated[
     bool, typer.Option("--force", help="replace the file to write if there is one")
 ]
@@ -374,7 +386,7 @@ _SHOWN = {
     "smallest_partial_correlation": "finds partial correlations from",
 }
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #0d214c5b
 @app.command()
 @friendly
 def plan(
@@ -540,24 +552,20 @@ def publish(
 ):
     """Release a table's covariance, synthetic rows, or noise on every cell.
 
-    Without --mechanism it is the covariance, or noisy cells with --sigma or --integers.
-    Nothing need be known of the columns: their units are found privately. Where bounds
-    are stated, they and the budget are chosen without looking at the data: --low and
-    --high for all columns or --bounds for each; exactly one of --mu, --epsilon with
-    --delta, --sigma. A release that a budget pays for replaces no file."""
+    Without --mechanism: the covariance, or noisy cells with --sigma or --integers.
+    Units are found privately; bounds, where stated, are chosen without looking at the
+    data: --low and --high, or --bounds for each column. Give exactly one of --mu,
+    --epsilon with --delta, --sigma."""
     cells = integers or sigma is not None
     mechanism = mechanism or (Mechanism.table if cells else Mechanism.covariance)
     # what is paid for replaces nothing
     _check_output(release, (table, bounds, budget), force and budget is None)
-    data = _read_table(
-        table, numbered_columns, integers and mechanism is Mechanism.table
+    whole = integers and mechanism is Mechanism.table
+    data = _read_table(table, numbered_columns, whole)
+    stated = _stated_bounds(low, high, bounds, list(data.columns))
+    words = _given(
+        neighbors=neighbors.value, mu=mu, epsilon=epsilon, delta=delta, sigma=sigma
     )
-    stated = None if low is None and high is None else (low, high)
-    stated = _read_bounds(bounds, list(data.columns)) if bounds else stated
-    given = {"mu": mu, "epsilon": epsilon, "delta": delta, "sigma": sigma}
-    words = {"neighbors": neighbors.value} | {
-        name: value for name, value in given.items() if value is not None
-    }
     made = _make(mechanism, integers, stated, words)
     typer.echo(f"columns, by these names: {_shown(map(str, data.columns))}")
     with _accounted(release, budget):
@@ -758,10 +766,7 @@ def audit(
     "Run a mechanism on two neighbouring tables and bound its μ from below."
     from privglasso.privacy.audit import audit as run_audit
 
-    given = {"mu": mu, "epsilon": epsilon, "delta": delta}
-    words = {"neighbors": neighbors.value} | {
-        name: value for name, value in given.items() if value is not None
-    }
+    words = _given(neighbors=neighbors.value, mu=mu, epsilon=epsilon, delta=delta)
     made = _make(mechanism, False, (-1, 1), words)
     pair = _worst_pair(mechanism, neighbors, p)
     result = run_audit(

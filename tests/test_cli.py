@@ -559,7 +559,7 @@ def program(folder, *words, prelude="", **options):
             "import privglasso.publish.table as t\n"
             "def stop(self, values, *rest): raise MemoryError(values)\n"
             "t.GaussianMechanism._release = stop",
-            ("--mu", 1),
+            ("--mechanism", "table", "--mu", 1),
         ),
     ],
 )

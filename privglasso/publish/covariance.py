@@ -422,7 +422,7 @@ def _clipping_set(bounds, norm_bound, center, p):
     low, high = (per_column(half, "bounds", p) for half in bounds)
     return low + (high / 2 - low / 2), high / 2 - low / 2
 
-
+# %% ../../nbs/2_publish/03_covariance.ipynb #fd1ca359
 def _check_size(half_range, name, given):
     "Half-ranges whose fourth powers are floating-point numbers, or `InputError`."
     if np.min(half_range) < 1e-60 or np.max(half_range) > 1e60:
@@ -464,7 +464,7 @@ def check_norm_bound(norm_bound):
         )
     return norm_bound
 
-
+# %% ../../nbs/2_publish/03_covariance.ipynb #2dea62d3
 def _check_missing(missing, clips_cells):
     "A known rule for missing cells that suits the clipping."
     if missing not in ("refuse", "center"):
@@ -555,7 +555,7 @@ class CovarianceMechanism(Mechanism):
         mean_share=None,
         noise="symmetric",
         failure=1e-4,
-        missing="refuse"
+        missing="refuse",
     ):
         self.bounds, self.norm_bound, self.center = _check_clipping(
             bounds, clipping, norm_bound, center

@@ -286,7 +286,8 @@ def _check_set_aside(metadata, units):
         "its columns are not those that were not set aside",
     )
     _require(
-        set(aside.values()) <= {*REASONS, TOO_EXTREME}, "columns were set aside without a reason"
+        set(aside.values()) <= {*REASONS, TOO_EXTREME},
+        "columns were set aside without a reason",
     )
     _require(units is not None or not aside, "columns set aside without private units")
     _require(
@@ -294,7 +295,7 @@ def _check_set_aside(metadata, units):
         "its units are those of another table",
     )
 
-
+# %% ../../nbs/2_publish/09_files.ipynb #f966f7fe
 def _check_row_lattice(lattice, p, total):
     "`_Contradiction` if the lattice of rows on a sphere does not fit itself."
     _require(
@@ -321,7 +322,7 @@ def _check_row_lattice(lattice, p, total):
     )
     _check_moment_noise(*lattice.sigma, 0.0, 2.0, None)
 
-
+# %% ../../nbs/2_publish/09_files.ipynb #19bd4022
 def _check_row_sums(second, total, lattice):
     "`_Contradiction` if integers cannot be noisy sums over rows on their lattice."
     p, n = len(lattice.center), lattice.n

@@ -49,7 +49,7 @@ def _slope(values, t, weights, p):
     above = np.maximum(values, 0)[:, None]
     return p * (weights / (1 + 2 * above * t) ** 2).sum(axis=1)
 
-
+# %% ../../nbs/2_publish/14_shape.ipynb #bd657b59
 def sphere_spectrum(spectrum):
     """Eigenvalues of the average outer product of directions of length √p.
 
@@ -74,7 +74,8 @@ def sphere_spectrum(spectrum):
 
 # %% ../../nbs/2_publish/14_shape.ipynb #40b2dbdc
 def _undone(delta, t, weights):
-    "λ for eigenvalues δ, the kernel held fixed: Newton's method, monotone from the left."
+    """λ for eigenvalues δ, the kernel held fixed: Newton's method, monotone from the
+    left."""
     p = len(delta)
     values = delta / _slope(np.zeros(1), t, weights, p)
     for _ in range(100):
@@ -93,7 +94,7 @@ def _positive_spectrum(values):
     above = np.maximum(values, values.max() / _LARGEST_RATIO)
     return above * len(above) / above.sum()
 
-
+# %% ../../nbs/2_publish/14_shape.ipynb #7a8fffcc
 @dataclass(frozen=True, eq=False)
 class Shape:
     """A shape matrix found behind an average of directions, and how noise reaches it.
@@ -119,8 +120,8 @@ class Shape:
         return (self.vectors * self.values) @ self.vectors.T
 
     def noise_variance(self, variance: float) -> np.ndarray:
-        """(p, p) variance of the entries of `matrix` if noise of this variance is on the
-        average's entries, twice as much on its diagonal."""
+        """(p, p) variance of the entries of `matrix` if noise of this variance is on
+        the average's entries, twice as much on its diagonal."""
         squares = self._gains() ** 2
         # few terms carry a smooth function of two eigenvalues
         weights, modes = np.linalg.eigh(squares)
@@ -183,7 +184,7 @@ def _pull(p):
     "κ: average direction over a small offset, for rows with equal variances."
     return math.sqrt(2 / p) * math.exp(gammaln((p + 1) / 2) - gammaln(p / 2))
 
-
+# %% ../../nbs/2_publish/14_shape.ipynb #3a490e9b
 class _RowMoments:
     "What follows from noisy sums over rows on a sphere or a ball."
 
@@ -250,7 +251,7 @@ class _RowMoments:
         units = np.outer(self.lattice.scale, self.lattice.scale)
         return rows_noise(self.lattice, average, offset) * units**2
 
-
+# %% ../../nbs/2_publish/14_shape.ipynb #d0b76846
 def rows_noise(lattice, average, squared_mean):
     """Variance of the noise on the shape, or on the average product in a ball.
 
@@ -286,7 +287,8 @@ class ShapeRelease(_RowMoments, Release):
     second_moment : ndarray of int64, shape (p, p)
         Noisy sum of the rows' outer products, in lattice steps.
     total : ndarray of int64, shape (p,), or None
-        Noisy sum of the rows times the lattice's constant; None if no mean was released.
+        Noisy sum of the rows times the lattice's constant; None if no mean was
+        released.
     all_columns : list of str
         Names of the table's columns.
     lattice : RowLattice
@@ -439,7 +441,7 @@ def joint_constant(mean_share, squared_radius):
         )
     return math.sqrt(ratio * squared_radius)
 
-
+# %% ../../nbs/2_publish/14_shape.ipynb #d63c17c1
 def expected_error(lattice, covariance, location=None) -> SamplingError:
     """How well a covariance will be known from such a release, before there are data.
 
@@ -519,7 +521,7 @@ class ShapeLattice:
         mean = min(self.mean, math.sqrt(p))
         return row_lattice(self.rows.n, p, mu, sphere, mean)
 
-
+# %% ../../nbs/2_publish/14_shape.ipynb #8acf1893
 class UnitsError(ValueError):
     "No column has a unit, so there is nothing to release; the budget is spent."
 

@@ -205,7 +205,8 @@ class RowLattice:
         return variance(self.sigma[0]) * (self.step**2 / self.n) ** 2
 
     def mean_noise(self) -> float:
-        "Variance of the noise on the mean of a column, in units; 0 if none is released."
+        """Variance of the noise on the mean of a column, in units; 0 if none is
+        released."""
         if not self.constant:
             return 0.0
         return variance(self.sigma[0]) * (self.step / self.n / self.constant) ** 2
@@ -225,7 +226,7 @@ def _most_steps(n, p, excess, mu):
         )
     return 2 ** math.floor(math.log2(min(_MOST_STEPS, by_sums, by_noise)))
 
-
+# %% ../../nbs/2_publish/10_sphere.ipynb #127a5de7
 def row_lattice(n, p, mu, clipping, mean=1.0):
     """The lattice on which sums over rows of a clipping set are `mu`-GDP.
 
@@ -236,10 +237,8 @@ def row_lattice(n, p, mu, clipping, mean=1.0):
     mu : float
         Target.
     clipping : Ball or Sphere
-        Where the rows are put.
     mean : float
-        The constant a that is appended to every row, in units of the columns; 0 if no
-        mean is wanted.
+        The constant a of every row, in units of the columns; 0 if no mean is wanted.
 
     Returns
     -------
@@ -259,17 +258,15 @@ def row_lattice(n, p, mu, clipping, mean=1.0):
     constant = round(mean / radius * (steps - _room(p)))
     t = ((steps**2 + constant**2) / mu) ** 2
     if t < _SMALLEST_T:
-        works = (steps**2 + constant**2) / math.sqrt(_SMALLEST_T)
-        raise InputError(
-            "mu", mu, f"hardly any noise: use mu <= {works * 0.994:.3g}"
-        )
+        works = (steps**2 + constant**2) / math.sqrt(_SMALLEST_T) * 0.994
+        raise InputError("mu", mu, f"hardly any noise: use mu <= {works:.3g}")
     # rounding must not push mu above its target
     sigma = np.sqrt([t + 1 / 6, 2 * t + 1 / 6]) * (1 + 2e-15)
-    center, scale = (
-        per_column(value, name, p)
-        for value, name in ((clipping.center, "center"), (clipping.scale, "scale"))
+    center = per_column(clipping.center, "center", p)
+    scale = per_column(clipping.scale, "scale", p)
+    return RowLattice(
+        n, center, scale, radius, clipping.normalised, steps, constant, sigma
     )
-    return RowLattice(n, center, scale, radius, clipping.normalised, steps, constant, sigma)
 
 # %% ../../nbs/2_publish/10_sphere.ipynb #4ae8eb88
 @kernel

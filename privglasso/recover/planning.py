@@ -172,7 +172,7 @@ def _found(mechanism, n, p, covariance, spread, **test):
         covariance = assumed_covariance(mechanism, p, spread)
     return resolution(mechanism.sampling_error(covariance, n), covariance, **test)
 
-
+# %% ../../nbs/3_recover/14_planning.ipynb #0deda32f
 def _nothing_found(mechanism, delta):
     "The same for a budget with which such a mechanism cannot run."
     guarantee = Guarantee(mechanism.budget["mu"], mechanism.neighbors)
@@ -230,18 +230,15 @@ def plan(
     Returns
     -------
     DataFrame of shape (mechanisms, 11)
-        mechanism, neighbors, mu, epsilon, delta, noise_std (the largest), `resolution`.
-        A budget too small for a mechanism to run finds nothing: an infinite
-        `smallest_partial_correlation`.
+        mechanism, neighbors, mu, epsilon, delta, noise_std (the largest), `resolution`
+        (infinite where a budget is too small for the mechanism to run).
     """
     named, n, p = _named(mechanisms), check_integer(n, "n", 2), check_integer(p, "p", 1)
     covariance = None if covariance is None else _check_covariance(covariance, p)
     delta = n**-2.0 if delta is None else check_probability(delta, "delta")
     return pd.DataFrame(
         {"mechanism": name}
-        | _planned(
-            mechanism, n, p, delta, covariance, spread, level=level, power=power
-        )
+        | _planned(mechanism, n, p, delta, covariance, spread, level=level, power=power)
         for name, mechanism in named.items()
     )
 
