@@ -127,6 +127,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'privglasso.cli._standing': ('9_workshop/cli.html#_standing', 'privglasso/cli.py'),
                                 'privglasso.cli._stated_bounds': ('9_workshop/cli.html#_stated_bounds', 'privglasso/cli.py'),
                                 'privglasso.cli._stop_between_imports': ('9_workshop/cli.html#_stop_between_imports', 'privglasso/cli.py'),
+                                'privglasso.cli._suitable': ('9_workshop/cli.html#_suitable', 'privglasso/cli.py'),
                                 'privglasso.cli._whole': ('9_workshop/cli.html#_whole', 'privglasso/cli.py'),
                                 'privglasso.cli._worst_pair': ('9_workshop/cli.html#_worst_pair', 'privglasso/cli.py'),
                                 'privglasso.cli.audit': ('9_workshop/cli.html#audit', 'privglasso/cli.py'),

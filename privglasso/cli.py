@@ -472,6 +472,11 @@ def _make(kind, integers, bounds, budget):
     return make(bounds, **budget)
 
 
+def _suitable(cells):
+    "What is published where no mechanism is named."
+    return Mechanism.table if cells else Mechanism.covariance
+
+
 def _release(mechanism, data, path, budget, seed):
     "Publish to a file, from a budget if one is given."
     from privglasso.privacy.budget import Budget
@@ -556,8 +561,7 @@ def publish(
     Units are found privately; bounds, where stated, are chosen without looking at the
     data: --low and --high, or --bounds for each column. Give exactly one of --mu,
     --epsilon with --delta, --sigma."""
-    cells = integers or sigma is not None
-    mechanism = mechanism or (Mechanism.table if cells else Mechanism.covariance)
+    mechanism = mechanism or _suitable(integers or sigma is not None)
     # what is paid for replaces nothing
     _check_output(release, (table, bounds, budget), force and budget is None)
     whole = integers and mechanism is Mechanism.table
