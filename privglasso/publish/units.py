@@ -390,6 +390,7 @@ def failure_bound(n: int, p: int, levels: tuple) -> float:
     part = np.array([share - _ENOUGH, 1.0, share * (1 - share), 0.5, 1.0])
     last = np.array([n]) ** 2 / near**2
     wrong += _error(part[:, None, None], last, np.array([n]))[0]
+    # and the limit below which a column is set aside, see _limit
     return p * wrong * _noise_factor([spread, digits, upper, top, near])
 
 # %% ../../nbs/2_publish/11_units.ipynb #68b5f01e
@@ -545,9 +546,8 @@ class Units:
 
 
 _FOUND = "scale and centre found"
-_STEP_FOUND = "mostly one value; the unit is the size of its changes"
-_ONE_VALUE = "mostly one value, and changes too rare to show their size"
-_UNDECIDED = "undecided: too few rows near any centre that was found"
+_SET_ASIDE = "no scale stands out: constant, mostly one value, or mostly missing"
+_UNDECIDED = "undecided: too few rows near the centre that was found"
 
 # %% ../../nbs/2_publish/11_units.ipynb #fec32642
 def _check_values(values, plan):
@@ -608,15 +608,15 @@ def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     exponent = _bin_exponent(first_scale)
     place, offset, scale = _place_and_scale(digits, values, scores, exponent, bits)
     place = _upper_digits((upper, top), values, exponent, place, bits)
-    one_value = scale == _SCALES[0]
-    scale = np.where(one_value, first_scale, scale + _STEPS * exponent)
     with np.errstate(over="ignore"):
         center = np.ldexp(place + offset, exponent)
     center = np.clip(center, -np.finfo(float).max, np.finfo(float).max)
-    scale = np.exp2(scale / _STEPS)
-    close = _noisy(near, _count_near, values, (center, _REACH * scale), bits)[:, 0]
-    sure = _best_match(scores, n, spread.sigma) > _noise_limit(plan)
-    return _judge(center, scale, close > _ENOUGH * n, one_value, sure)
+    scale = np.exp2(scale / _STEPS + exponent)
+    with np.errstate(over="ignore"):
+        reach = _REACH * scale
+    close = _noisy(near, _count_near, values, (center, reach), bits)[:, 0]
+    seen = _best_match(scores, n, spread.sigma) > _limit(plan)
+    return _judge(center, scale, close > _ENOUGH * n, seen)
 
 # %% ../../nbs/2_publish/11_units.ipynb #0f47fd34
 def _place_and_scale(level, values, scores, exponent, bits):
@@ -645,27 +645,49 @@ def _upper_digits(levels, values, exponent, place, bits):
     size = 1 << shift
     return (origin + half + size // 2) % size - size // 2
 
-# %% ../../nbs/2_publish/11_units.ipynb #082a4f21
+# %% ../../nbs/2_publish/11_units.ipynb #cc12b532
 def _best_match(scores, n, sigma):
     "The spread's best score, in deviations of its noise."
+    length = np.linalg.norm(_spread_templates(), axis=1).max()
+    return scores.max(axis=1) * sigma / (n // 2) / length
+
+
+@cache
+def _seen_scale(fraction):
+    "Mean and further moments of a Gaussian column's score at its own scale."
     templates = _spread_templates()
-    return scores.max(axis=1) * sigma / (n // 2) / np.linalg.norm(templates[0])
+    near = templates[[_nearest(np.arange(_STEPS) / _STEPS, fraction)]]
+    length = np.linalg.norm(templates, axis=1).max()
+    return _moments(near / length, _octave_shares(fraction))[:, None]
 
 
-def _noise_limit(plan):
-    "What the best score of noise alone exceeds in a share `failure` of releases."
-    return -float(ndtri(plan.failure / (plan.p * _STEPS * _EXPONENTS)))
+@lru_cache(maxsize=256)
+def _limit_of(n, p, failure, sigma):
+    "Score below which a Gaussian column falls in a share failure/50p of releases."
+    pairs = np.array([n // 2])
+    strength = pairs**2 / sigma**2
 
-
-def _judge(center, scale, close, one_value, sure):
-    "Which units can be used, and why."
-    found = close & (~one_value | sure)
-    reason = tuple(
-        (
-            _UNDECIDED
-            if not near
-            else _FOUND if not spike else _STEP_FOUND if seen else _ONE_VALUE
+    def excess(limit):
+        less = np.array([limit / math.sqrt(strength[0]), 0, 0, 0, 0])[:, None, None]
+        chance = max(
+            _error(_seen_scale(fraction) - less, strength, pairs)[0]
+            for fraction in np.arange(7) / 8
         )
-        for near, spike, seen in zip(close, one_value, sure, strict=True)
+        return math.log(max(chance, 1e-300) * 50 * p / failure)
+
+    noise = -float(ndtri(failure / (p * _STEPS * _EXPONENTS)))
+    return noise if excess(noise) < 0 else brentq(excess, -50.0, noise)
+
+
+def _limit(plan):
+    "The best score that a column must have, and noise alone seldom has."
+    return _limit_of(plan.n, plan.p, plan.failure, plan.levels[0].sigma)
+
+# %% ../../nbs/2_publish/11_units.ipynb #2f672e60
+def _judge(center, scale, close, seen):
+    "Which units can be used, and why."
+    reason = tuple(
+        _SET_ASIDE if not peak else _FOUND if near else _UNDECIDED
+        for near, peak in zip(close, seen, strict=True)
     )
-    return Units(center, scale, found, reason)
+    return Units(center, scale, close & seen, reason)
