@@ -39,7 +39,7 @@ _LAYOUT = (
     ("near", 1, 1),
 )
 
-
+# %% ../../nbs/2_publish/11_units.ipynb #b6fe353d
 @dataclass(frozen=True)
 class Level:
     """One histogram per column, and the noise on its counts.
@@ -70,7 +70,7 @@ class Level:
         "Square of the proved μ of the histograms of `p` columns together."
         return self.change * p / (self.sigma**2 - 1 / 6)
 
-# %% ../../nbs/2_publish/11_units.ipynb #cd016da1
+# %% ../../nbs/2_publish/11_units.ipynb #89f0775e
 @kernel
 def _count_spreads(values, order, window, counts):
     "Add each pair's exponent of |x - y| to a window of bins; equal values have none."
@@ -86,7 +86,7 @@ def _count_spreads(values, order, window, counts):
                 for k in range(window):
                     counts[j, place + k] += 1
 
-# %% ../../nbs/2_publish/11_units.ipynb #89fc919d
+# %% ../../nbs/2_publish/11_units.ipynb #1d4f01cc
 @kernel
 def _digits_of(x, exponent):
     "floor(x / 2^exponent) modulo 2^42; -1 if a cell is missing or has no such digits."
@@ -114,13 +114,13 @@ def _count_digits(values, exponents, origins, shift, window, counts):
 
 
 @kernel
-def _count_near(values, center, reach, counts):
-    "Count the cells that are nearer to the centre than the reach."
+def _count_near(values, center, scale, counts):
+    "Count the cells that are near the centre, in scales."
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
-            counts[j, 0] += abs(values[i, j] - center[j]) < reach[j]
+            counts[j, 0] += abs(values[i, j] - center[j]) < _REACH * scale[j]
 
-# %% ../../nbs/2_publish/11_units.ipynb #4a54bbc6
+# %% ../../nbs/2_publish/11_units.ipynb #03058403
 def _octave_shares(log_scale):
     "Shares of a Gaussian column's pairs in octaves, by log2 of its scale."
     return np.diff(erf(2.0 ** (np.arange(-26, 27) - log_scale) / 2))
@@ -135,7 +135,7 @@ def _windowed(shares, window):
     "Shares in windows of neighbouring bins."
     return np.convolve(shares, np.ones(window))
 
-# %% ../../nbs/2_publish/11_units.ipynb #146ab5c9
+# %% ../../nbs/2_publish/11_units.ipynb #5ed80380
 @lru_cache(maxsize=1)
 def _spread_templates():
     "(_STEPS, length) shares in windows of octaves, one for each scale in an octave."
@@ -156,7 +156,7 @@ def _digit_templates():
     energies = (np.array(found) ** 2).sum(axis=1)
     return np.conj(np.fft.rfft(found)), energies
 
-# %% ../../nbs/2_publish/11_units.ipynb #1f06a00b
+# %% ../../nbs/2_publish/11_units.ipynb #f46fc34d
 def _first_scale():
     "The scale that the first score is about, in quarter octaves."
     return -_STEPS * (1048 + _spread_templates().shape[1])
@@ -178,7 +178,7 @@ def _bin_exponent(scale):
     "log2 of bins of 0.3 to 0.6 deviations."
     return (scale - 3) // _STEPS
 
-# %% ../../nbs/2_publish/11_units.ipynb #c0d0c2ac
+# %% ../../nbs/2_publish/11_units.ipynb #2df3f00b
 def _best_digits(counts, spread_scores, exponent, n, sigma):
     "One column's bin of the centre, place in the bin, and scale over the bin."
     transforms, energies = _digit_templates()
@@ -193,7 +193,7 @@ def _best_digits(counts, spread_scores, exponent, n, sigma):
     part = (below - above) / (2 * bend) if bend < 0 else 0.0
     return place, 0.5 + part, _SCALES[row]
 
-# %% ../../nbs/2_publish/11_units.ipynb #8933dc25
+# %% ../../nbs/2_publish/11_units.ipynb #8da9df46
 _TYPICAL = np.array([27.0, 50.0])  # strengths at which rivals are chosen
 _PLACES = np.r_[-48:-24:8, -24:-12:2, -12:13, 14:25:2, 32:49:8]
 
@@ -209,7 +209,7 @@ def _hypotheses():
     ]
     return np.array(spreads), np.array(digits)
 
-# %% ../../nbs/2_publish/11_units.ipynb #b894a757
+# %% ../../nbs/2_publish/11_units.ipynb #5cfc3c2c
 def _moments(difference, shares):
     """Of a score's difference: mean, energy, sampling variance, half the sum of its
     weights, and the largest part of one row."""
@@ -238,7 +238,7 @@ def _nearest(places, value):
     "Index of the place nearest to a value."
     return int(np.abs(np.asarray(places) - value).argmin())
 
-# %% ../../nbs/2_publish/11_units.ipynb #242b3e81
+# %% ../../nbs/2_publish/11_units.ipynb #2cd7180c
 @cache
 def _spread_rivals(log_scale):
     "Scales from 2^-12 to 2^12, and how each compares with a better one."
@@ -252,7 +252,7 @@ def _spread_rivals(log_scale):
     best = (found[:, 0] / np.sqrt(np.maximum(found[:, 1], 1e-12))).argmax(axis=0)
     return scales, np.take_along_axis(found, best[None, None], 0).swapaxes(0, 1)
 
-# %% ../../nbs/2_publish/11_units.ipynb #898fc48c
+# %% ../../nbs/2_publish/11_units.ipynb #d25cf237
 @cache
 def _digit_rivals(log_scale):
     "Wrong hypotheses as seen by the digits, their scales, rivals and copies."
@@ -279,7 +279,7 @@ def _digit_rivals(log_scale):
     copies[np.abs(_PLACES[place[wrong]]) == 48] = (1 << _DIGITS) / 2
     return scale[wrong], scale[better], found, copies
 
-# %% ../../nbs/2_publish/11_units.ipynb #d5fa13ba
+# %% ../../nbs/2_publish/11_units.ipynb #a70f25f3
 @cache
 def _joint_rivals(log_scale, chosen):
     """Both levels' part in a wrong unit and, with the weight that suits, the spread's
@@ -300,7 +300,7 @@ def _joint_rivals(log_scale, chosen):
         own = _moments(difference + np.maximum(weight, 0)[:, None] * step, shares)
     return np.stack([own, found], axis=1), copies
 
-# %% ../../nbs/2_publish/11_units.ipynb #73ef5f0b
+# %% ../../nbs/2_publish/11_units.ipynb #f843d4eb
 def _error(rivals, strength, counts):
     """Bounds of the probabilities that hypotheses beat their rivals: noise in whole
     steps, and rows drawn from a Gaussian column."""
@@ -316,7 +316,7 @@ def _error(rivals, strength, counts):
     extra = (hazard * deviation) ** 2 / 2 / np.maximum(room, 1e-9)
     return np.exp(np.minimum(log_tail + np.where(room > 0, extra, np.inf), 0))
 
-# %% ../../nbs/2_publish/11_units.ipynb #ad089f1b
+# %% ../../nbs/2_publish/11_units.ipynb #08a5b943
 _FRACTIONS = tuple(np.arange(1, 16, 2) / 16)
 
 
@@ -354,7 +354,7 @@ def _exponent_error(log_scale, chosen, single, arguments):
     rivals, copies = _joint_rivals(log_scale, true)
     return min(total, _error(rivals, *arguments) @ copies)
 
-# %% ../../nbs/2_publish/11_units.ipynb #d5d99c35
+# %% ../../nbs/2_publish/11_units.ipynb #f510dacb
 def _noise_factor(sigmas):
     "What the discrete noise's tails may exceed the normal's by, all bins together."
     return math.exp(
@@ -393,7 +393,7 @@ def failure_bound(n: int, p: int, levels: tuple) -> float:
     # and the limit below which a column is set aside, see _limit
     return p * wrong * _noise_factor([spread, digits, upper, top, near])
 
-# %% ../../nbs/2_publish/11_units.ipynb #68b5f01e
+# %% ../../nbs/2_publish/11_units.ipynb #25e7c1f9
 @dataclass(frozen=True, eq=False)
 class UnitsPlan:
     """The histograms that find the units, and their noise: all of it public.
@@ -443,11 +443,14 @@ class UnitsPlan:
         sigmas = [settings["sigma"][name] for name, *_ in _LAYOUT]
         return cls(n, p, _levels(sigmas), failure)
 
-# %% ../../nbs/2_publish/11_units.ipynb #98ff51dc
+# %% ../../nbs/2_publish/11_units.ipynb #f1e622b8
 def _levels(sigmas):
-    "The levels with these noise parameters."
+    "The levels with these noise parameters, for which the bound on μ is proved."
+    for sigma in sigmas:
+        if check_positive(sigma, "sigma") < 1:
+            raise InputError("sigma", sigma, "give at least one step of noise")
     return tuple(
-        Level(*layout, check_positive(sigma, "sigma"))
+        Level(*layout, float(sigma))
         for layout, sigma in zip(_LAYOUT, sigmas, strict=True)
     )
 
@@ -481,10 +484,10 @@ def _strengths(n, p, failure):
     spread = brentq(excess, 2.0, enough, rtol=1e-4) * 1.001
     return _others(spread, p, failure)
 
-# %% ../../nbs/2_publish/11_units.ipynb #b9f7d5f2
+# %% ../../nbs/2_publish/11_units.ipynb #5d79a111
 _LARGEST_SHARE, _SMALLEST_SHARE = 0.5, 0.02  # of mu² that the units take
 
-
+# %% ../../nbs/2_publish/11_units.ipynb #0d2e29ca
 def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
     """The cheapest histograms that find the units of every column.
 
@@ -521,10 +524,11 @@ def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
             f" {mu * factor * 1.001:.3g}, or {math.ceil(n * factor * 1.001)} rows,"
             " or give public units",
         )
-    strengths *= math.sqrt(max(1, _SMALLEST_SHARE * mu**2 / least))
-    return UnitsPlan(n, p, _levels(_sigmas(n, p, strengths)), failure)
+    more = math.sqrt(max(1, _SMALLEST_SHARE * mu**2 / least))
+    most = _sigmas(n, p, strengths).min() / 8  # whole steps stay small
+    return UnitsPlan(n, p, _levels(_sigmas(n, p, strengths * min(more, most))), failure)
 
-# %% ../../nbs/2_publish/11_units.ipynb #2e550caa
+# %% ../../nbs/2_publish/11_units.ipynb #29e11f7d
 @dataclass(frozen=True, eq=False)
 class Units:
     """What the noisy histograms say of the columns: private already.
@@ -549,7 +553,7 @@ _FOUND = "scale and centre found"
 _SET_ASIDE = "no scale stands out: constant, mostly one value, or mostly missing"
 _UNDECIDED = "undecided: too few rows near the centre that was found"
 
-# %% ../../nbs/2_publish/11_units.ipynb #fec32642
+# %% ../../nbs/2_publish/11_units.ipynb #01ff4c63
 def _check_values(values, plan):
     "The table as finite or missing float64 cells, in one order."
     values = np.ascontiguousarray(values, dtype=np.float64)
@@ -574,7 +578,7 @@ def _public_order(n):
     "A shuffle of the rows that depends on their number alone."
     return np.random.Generator(np.random.PCG64(n)).permutation(n)
 
-# %% ../../nbs/2_publish/11_units.ipynb #fbfa29e5
+# %% ../../nbs/2_publish/11_units.ipynb #e1c39ca9
 def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     """Scale and centre of every column, from noisy counts alone.
 
@@ -585,7 +589,7 @@ def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     plan : UnitsPlan
         Histograms and noise.
     bits
-        Source of random bits, see `bit_source`.
+        Source of random bits.
 
     Returns
     -------
@@ -612,13 +616,11 @@ def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
         center = np.ldexp(place + offset, exponent)
     center = np.clip(center, -np.finfo(float).max, np.finfo(float).max)
     scale = np.exp2(scale / _STEPS + exponent)
-    with np.errstate(over="ignore"):
-        reach = _REACH * scale
-    close = _noisy(near, _count_near, values, (center, reach), bits)[:, 0]
+    close = _noisy(near, _count_near, values, (center, scale), bits)[:, 0]
     seen = _best_match(scores, n, spread.sigma) > _limit(plan)
     return _judge(center, scale, close > _ENOUGH * n, seen)
 
-# %% ../../nbs/2_publish/11_units.ipynb #0f47fd34
+# %% ../../nbs/2_publish/11_units.ipynb #1a417032
 def _place_and_scale(level, values, scores, exponent, bits):
     "Bins of the centres modulo 2^12, places in them, and scales over the bins."
     arguments = exponent, np.zeros_like(exponent), 0, DIGITS_WINDOW
@@ -645,7 +647,7 @@ def _upper_digits(levels, values, exponent, place, bits):
     size = 1 << shift
     return (origin + half + size // 2) % size - size // 2
 
-# %% ../../nbs/2_publish/11_units.ipynb #cc12b532
+# %% ../../nbs/2_publish/11_units.ipynb #ae959452
 def _best_match(scores, n, sigma):
     "The spread's best score, in deviations of its noise."
     length = np.linalg.norm(_spread_templates(), axis=1).max()
@@ -683,7 +685,7 @@ def _limit(plan):
     "The best score that a column must have, and noise alone seldom has."
     return _limit_of(plan.n, plan.p, plan.failure, plan.levels[0].sigma)
 
-# %% ../../nbs/2_publish/11_units.ipynb #2f672e60
+# %% ../../nbs/2_publish/11_units.ipynb #163ba3de
 def _judge(center, scale, close, seen):
     "Which units can be used, and why."
     reason = tuple(
