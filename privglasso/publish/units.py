@@ -678,7 +678,9 @@ def _limit_of(n, p, failure, sigma):
         return math.log(max(chance, 1e-300) * 50 * p / failure)
 
     noise = -float(ndtri(failure / (p * _STEPS * _EXPONENTS)))
-    return noise if excess(noise) < 0 else brentq(excess, -50.0, noise)
+    if excess(noise) < 0 or excess(-50.0) > 0:  # strong, or beyond the bound
+        return noise
+    return brentq(excess, -50.0, noise)
 
 
 def _limit(plan):
