@@ -12,6 +12,7 @@ from .choosing_lambda import CHOOSING_LAMBDA
 from .correction import CORRECTION
 from .frontier import FRONTIER
 from .grid_baselines import GRID_BASELINES
+from .private_units import PRIVATE_UNITS
 from .sampler_chi2 import SAMPLER_CHI2
 from .selection_rules import SELECTION
 from .solver_stress import SOLVER_STRESS
@@ -29,6 +30,7 @@ STUDIES = (
     CORRECTION,
     FRONTIER,
     GRID_BASELINES,
+    PRIVATE_UNITS,
     SAMPLER_CHI2,
     SELECTION,
     SOLVER_STRESS,

@@ -1,0 +1,54 @@
+"Private units: what a notebook should not carry."
+
+import json
+
+import numpy as np
+import pytest
+
+from privglasso.base.validation import InputError
+from privglasso.privacy.sampler import bit_source
+from privglasso.publish.units import UnitsPlan, find_units, plan_units
+
+
+def test_a_plan_survives_json():
+    plan = plan_units(3000, 5, 0.4)
+    again = UnitsPlan.from_settings(json.loads(json.dumps(plan.settings())))
+    assert again.levels == plan.levels and again.squared_mu == plan.squared_mu
+    cell, record = plan.guarantee("cell").mu, plan.guarantee("record").mu
+    assert record**2 == pytest.approx(plan.squared_mu)
+    assert cell**2 == pytest.approx(plan.squared_mu / 5)
+
+
+@pytest.mark.parametrize("sigma", [0.1, -3.0, float("nan")])
+def test_a_tampered_plan_is_refused(sigma):
+    settings = plan_units(3000, 5, 0.4).settings()
+    settings["sigma"]["near"] = sigma
+    with pytest.raises(InputError) as error:
+        UnitsPlan.from_settings(settings)
+    assert error.value.argument == "sigma"
+
+
+def test_equal_inputs_give_equal_units():
+    values = np.random.default_rng(0).normal(3, 2, (3000, 3))
+    plan = plan_units(3000, 3, 0.4)
+    one, two = (find_units(values, plan, bit_source(1)) for _ in range(2))
+    np.testing.assert_array_equal(one.center, two.center)
+    np.testing.assert_array_equal(one.scale, two.scale)
+
+
+def test_another_shape_is_refused():
+    with pytest.raises(InputError) as error:
+        find_units(np.zeros((10, 3)), plan_units(3000, 3, 0.4), bit_source(1))
+    assert error.value.argument == "values"
+
+
+@pytest.mark.parametrize("n, p, mu", [(3000, 200, 1.0), (1000, 1, 5.0), (2001, 7, 0.5)])
+def test_many_shapes(n, p, mu):
+    generator = np.random.default_rng(2)
+    scale = 2.0 ** generator.uniform(-900, 900, p)
+    values = scale * (generator.normal(size=(n, p)) + 1e4)
+    plan = plan_units(n, p, mu)
+    units = find_units(values, plan, bit_source(3))
+    assert plan.squared_mu <= mu**2 / 2 and units.found.all()
+    assert np.abs(np.log2(units.scale / scale)).max() < np.log2(3)
+    assert np.abs(units.center / scale - 1e4).max() < 1.5
