@@ -34,6 +34,8 @@ MECHANISMS = {
     "covariance": ("CovarianceMechanism",),
     "local": ("LocalMechanism",),
     "synthetic": ("SyntheticDataMechanism",),
+    "kendall": ("KendallMechanism",),
+    "quadrant": ("QuadrantMechanism",),
 }
 
 
@@ -90,7 +92,8 @@ def write_release(path, kind: str, release, table, **settings) -> None:
     Parameters
     ----------
     path : str or Path
-    kind : {"table", "covariance", "local", "synthetic"}
+    kind : str
+        One of `MECHANISMS`.
     release : Release
         Whose promise and shape are written.
     table : DataFrame of shape (rows, p)

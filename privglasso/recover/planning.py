@@ -122,6 +122,8 @@ def assumed_covariance(mechanism, p, spread=0.125):
 
     """
     spread, p = check_positive(spread, "spread"), check_integer(p, "p", 1)
+    if not hasattr(mechanism, "bounds"):  # ranks have no units
+        return np.eye(p)
     if mechanism.bounds is None:
         return (spread * 2 * mechanism.norm_bound) ** 2 / p * np.eye(p)
     low, high = (np.asarray(half, dtype=float) for half in mechanism.bounds)
