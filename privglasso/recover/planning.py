@@ -95,7 +95,7 @@ def resolution(error, covariance, level=0.05, power=0.8):
     return {
         "covariance_error": math.sqrt(_pairs(variance / scale).max()),
         "correlation_error": math.sqrt(_pairs(error.correlation_variance(S)).max()),
-        "effective_n": float(_pairs((scale + S**2) / variance).min()),
+        "effective_n": float((_pairs(scale + S**2) / _pairs(variance)).min()),
         "smallest_partial_correlation": _smallest(
             error, np.linalg.inv(S), level, power
         ),
