@@ -622,7 +622,7 @@ def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     return _judge(center, scale, close > _ENOUGH * n, seen)
 
 # %% ../../nbs/2_publish/11_units.ipynb #5a7e0e01
-REASONS = (_UNDECIDED, _ONE_VALUE)  # why a column may be set aside
+REASONS = (_SET_ASIDE, _UNDECIDED)  # why a column may be set aside
 
 # %% ../../nbs/2_publish/11_units.ipynb #1a417032
 def _place_and_scale(level, values, scores, exponent, bits):
