@@ -40,12 +40,13 @@ def _ways(released, variance, z_scored):
 
 # %% ../../nbs/6_experiments/22_table2_penalties.ipynb #30f20c1b
 def _penalty_aucs(precisions, truths):
-    "By entries and by partial correlations, one a penalty; NaN without an edge."
+    "One a penalty, by entries and by partial correlations; NaN if all pairs are alike."
     pairs = list(zip(precisions, truths, strict=True))
+    alike = 0, len(truths[0]) * (len(truths[0]) - 1)
 
     def aucs(weights):
         return [
-            auc_by_magnitude(weights(P), truth) if truth.any() else np.nan
+            np.nan if truth.sum() in alike else auc_by_magnitude(weights(P), truth)
             for P, truth in pairs
         ]
 
