@@ -21,6 +21,7 @@ from .study import StudyError, project_results, run_study
 from .su_tables import SU_TABLE1, SU_TABLE2
 from .table1 import COMPLEXITY, TABLE1A, TABLE1B
 from .table2 import TABLE2
+from .table2_penalties import TABLE2_PENALTIES
 from .thresholding_figures import THRESHOLDING
 
 # %% ../../nbs/6_experiments/21_registry.ipynb #9d5f8f83
@@ -39,6 +40,7 @@ STUDIES = (
     TABLE1B,
     COMPLEXITY,
     TABLE2,
+    TABLE2_PENALTIES,
     SU_TABLE1,
     SU_TABLE2,
     THRESHOLDING,

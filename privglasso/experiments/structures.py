@@ -235,4 +235,4 @@ def structures_jobs(profile):
     ]
 
 
-STRUCTURES = Study("structures", structures_jobs, structures_run)
+STRUCTURES = Study("structures", structures_jobs, structures_run, version=2)

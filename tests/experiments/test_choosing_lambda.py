@@ -20,7 +20,8 @@ from privglasso.experiments.choosing_lambda import (
     penalty_table,
     squared_error_ceiling,
 )
-from privglasso.experiments.table2 import PAPER_DATA, PaperData, clean_table
+from privglasso.experiments.table2 import PAPER_DATA, PaperData, chosen_penalties
+from privglasso.experiments.table2 import clean_table
 from privglasso.publish.noise_correction import (
     CovarianceError,
     SamplingError,
@@ -46,6 +47,7 @@ def small(monkeypatch, rows):
     )
     yield table
     clean_table.cache_clear()
+    chosen_penalties.cache_clear()
 
 
 # the ceiling

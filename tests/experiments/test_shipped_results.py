@@ -28,6 +28,7 @@ AGAIN = {
     "table1b": [0],
     "complexity": [0, 5],
     "table2": [1, 6],
+    "table2_penalties": [33, 16],
     "su_table1": [0, 359],
     "su_table2": [0],
     "thresholding": [0, 99],

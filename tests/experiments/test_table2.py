@@ -10,19 +10,25 @@ import pytest
 from privglasso.base.settings import SettingsError, resource
 from privglasso.base.validation import InputError
 from privglasso.data_sets.registry import DataError
-from privglasso.experiments import study
+from privglasso.experiments import study, table2
+from privglasso.experiments.choosing_lambda import penalty_table
+from privglasso.experiments.study import read_results
 from privglasso.experiments.table2 import (
     PAPER_DATA,
     TABLE2,
     PaperData,
+    chosen_penalties,
     clean_table,
     corrected_path,
     honest_promise,
     path_scores,
+    penalty_scores,
     published,
+    table2_beside,
     table2_run,
 )
 from privglasso.publish.table import DiscreteGaussianMechanism
+from privglasso.recover.estimators import PrivateGraphicalLassoCV
 from privglasso.recover.feasibility import min_feasible_alpha
 from privglasso.recover.graphical_lasso import graphical_lasso
 
@@ -46,6 +52,7 @@ def counts(monkeypatch):
     )
     yield table
     clean_table.cache_clear()
+    chosen_penalties.cache_clear()
 
 
 # the printed table
@@ -118,6 +125,40 @@ def test_scores_of_a_path():
         PAIR,
     )
     assert scores == {"entry": 1, "path": 1, "partial correlation": 1, "graph": 0.75}
+
+
+# rules for the penalty
+
+
+def test_the_two_rules_against_other_programs(counts, monkeypatch):
+    monkeypatch.setattr(table2, "_SMALLEST", 1e-4)
+    ours = penalty_scores(counts, 8)
+    theirs = penalty_table(counts, np.zeros(5), 8)
+    np.testing.assert_allclose(ours.alpha, theirs.alpha)
+    np.testing.assert_allclose(ours["squared error"], theirs.mse, rtol=1e-3)
+    with warnings.catch_warnings(record=True):
+        model = PrivateGraphicalLassoCV(ours.alpha.tolist(), scale=False).fit(counts)
+    likelihood = model.cv_results_.set_index("alpha").mean_test_score
+    shift = ours["likelihood"].to_numpy() - likelihood[ours.alpha].to_numpy()
+    assert np.ptp(shift) < 1e-4 < np.ptp(ours["likelihood"])
+
+
+def test_a_likelihood_that_prefers_no_edge_gives_way(monkeypatch):
+    noise = np.random.default_rng(0).standard_t(3, size=(10, 10))
+    noise = pd.DataFrame((noise - noise.mean(axis=0)) / noise.std(axis=0))
+    scores = penalty_scores(noise, 12)
+    assert scores["likelihood"].argmax() == 0 < scores["squared error"].argmin()
+    monkeypatch.setitem(
+        PAPER_DATA, "noise", PaperData("soil", lambda: noise, None, False, False)
+    )
+    try:
+        assert list(chosen_penalties("noise")) == ["squared error"]
+        assert clean_table("noise")[2].any()
+        with pytest.raises(InputError, match="rule.*squared error"):
+            clean_table("noise", "likelihood")
+    finally:
+        chosen_penalties.cache_clear()
+        clean_table.cache_clear()
 
 
 # the account
@@ -200,3 +241,60 @@ def test_an_unknown_data_set_in_the_settings_is_refused(monkeypatch):
     monkeypatch.setattr(study, "setting", lambda *arguments: ["grid11", "grid12"])
     with pytest.raises(SettingsError, match="grid12"):
         TABLE2.jobs("quick")
+
+
+# what came back
+
+
+def test_the_kind_of_a_cell():
+    rows = [
+        {"dataset": name, "snr_db": level, "changed": share, "auc": 1.0}
+        for name, level, share in [
+            ("soil", None, None),
+            ("soil", 40.0, 0.0),
+            ("soil", 20.0, 0.1),
+            ("soil", 10.0, 0.9),
+            ("soil", 0.0, 1.0),
+            ("chickenpox", 60.0, 0.0),
+            ("fmri", None, None),
+        ]
+    ]
+    table = table2_beside(pd.DataFrame(rows).assign(reading="entry"))
+    kinds = table.set_index(["dataset", "snr_db"]).kind.to_dict()
+    assert kinds == {
+        ("soil", np.inf): "graph with itself",
+        ("soil", 40.0): "graph with itself",
+        ("soil", 20.0): "own",
+        ("soil", 10.0): "own",  # the printed 10 dB row beside our 0 dB
+        ("chickenpox", 60.0): "own",  # against a true graph
+        ("brain_fmri", np.inf): "stand-in",
+    }
+
+
+COLUMNS = ["cell_signalling", "congress", "chickenpox", "soil"]
+
+
+def own_cells(reading, last_row=0.0):
+    "Which of the 28 cells of the paper's own data come within .03, by column."
+    table = table2_beside(read_results("table2"), last_row)
+    table = table[(table.reading == reading) & table.dataset.isin(COLUMNS)]
+    assert len(table) in (7, 28)
+    return table.assign(near=table.difference.abs() <= 0.03)
+
+
+def test_the_own_cells_that_come_back():
+    """Graphs compared with themselves are not counted, whatever the rule."""
+    for reading in ("entry", "squared error: partial correlation"):
+        cells = own_cells(reading)
+        near = cells.groupby("kind").near.agg(["sum", "size"])
+        assert near.loc["own"].to_list() == [11, 22]
+        assert near.loc["graph with itself"].to_list() == [6, 6]
+    by_column = own_cells("entry").groupby("dataset").near.sum()
+    assert by_column[COLUMNS].to_list() == [1, 4, 6, 6]
+
+
+def test_all_seven_cells_of_the_cell_signals_come_back():
+    papers_rule = own_cells("squared error: partial correlation")
+    assert papers_rule.groupby("dataset").near.sum()["cell_signalling"] == 7
+    pairs_17 = own_cells("17 pairs").set_index("snr_db").near
+    assert not pairs_17[10.0] and pairs_17.sum() == 6
