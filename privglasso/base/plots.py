@@ -106,17 +106,14 @@ def _compact(svg):
     """The same picture in fewer letters and on one line, because a notebook quotes
     every line; nobody sees a hundredth of a point."""
     svg = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", svg)
-    svg = re.sub(
-        r' (d|x|y)="[^"]*"',
-        lambda place: re.sub(r"\d+\.\d{3,}", _rounded, place[0]),
-        svg,
-    )
+    svg = re.sub(r' (d|x|y)="[^"]*"', _shortened, svg)
     return re.sub(r"\s+", " ", svg).replace("> <", "><")
 
 
-def _rounded(number):
-    "A matched number with two decimals."
-    return f"{float(number[0]):.2f}"
+def _shortened(place):
+    "A matched place or path with two decimals at most, and no spaces around letters."
+    text = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", place[0])
+    return re.sub(r" ?([MLCQ]) ", r"\1", text)
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #906412ed
 def plot_precision(matrix, ax=None, labels=None, title=None, limit=None):

@@ -43,7 +43,7 @@ def draw_networks(graphs, pos, title, width=2.9, thin=False, labels=None, colors
     from matplotlib import pyplot as plt
 
     extent = np.ptp(pos, axis=0)
-    size = (width * len(graphs), width * max(0.5, extent[1] / extent[0]) + 0.6)
+    size = (width * len(graphs), width * max(0.5, extent[1] / extent[0]) + 0.8)
     figure, axes = plt.subplots(1, len(graphs), figsize=size, squeeze=False)
     first = next(iter(graphs.values()))
     for ax, (name, graph) in zip(axes[0], graphs.items(), strict=True):
@@ -51,7 +51,7 @@ def draw_networks(graphs, pos, title, width=2.9, thin=False, labels=None, colors
         plot_graph(graph, first, ax=ax, pos=pos, labels=shown, node_colors=colors)
         counts = [text.get_text() for text in ax.get_legend().get_texts()]
         ax.get_legend().remove()
-        ax.set_title(f"{name}: {', '.join(counts)}", fontsize=8.5)
+        ax.set_title(f"{name}\n{', '.join(counts)}", fontsize=8.5)
         if thin:
             _thin(ax)
     figure.suptitle(title, fontsize=11)
@@ -96,7 +96,7 @@ def recovered_graphs(name, levels, seed):
             graphs[key] = support(recovered_precision(name, level, seed))
     return graphs
 
-
+# %% ../../nbs/6_experiments/22_node_links.ipynb #bc46bbe8
 def share_changed(graphs):
     """Edges of the first graph that are missed, and extra ones, over its edges.
 
