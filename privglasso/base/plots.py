@@ -246,17 +246,8 @@ def _true_edges(truth, edges):
     return true
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #a5863719
-EDGE_STYLES = {"found": "solid", "missed": (0, (5, 2)), "extra": (0, (1, 1.2))}
-
-
 def plot_graph(
-    adjacency,
-    truth=None,
-    ax=None,
-    labels=None,
-    pos=None,
-    title=None,
-    node_colors=None,
+    adjacency, truth=None, ax=None, labels=None, pos=None, title=None, node_colors=None
 ):
     """Draw a graph; against a truth, tell found, missed and extra edges by colour and
     line style.
@@ -296,6 +287,9 @@ def plot_graph(
     return ax
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #a68aced1
+EDGE_STYLES = {"found": "solid", "missed": (0, (5, 2)), "extra": (0, (1, 1.2))}
+
+
 def _draw_lines(ax, ends, **look):
     """Lines between each two of `ends` as one path: a third of the letters of as many
     lines."""

@@ -52,7 +52,11 @@ def test_graphs_of_unlike_size_are_refused():
 
 def test_levels_are_named_and_lost_data_told(monkeypatch):
     found = {None: RING + 4 * np.eye(4), 20.0: OTHER + 4 * np.eye(4)}
-    monkeypatch.setattr(node_links, "recovered_precision", lambda _, level, __: found[level])
+
+    def recover(name, level, seed):
+        return found[level]
+
+    monkeypatch.setattr(node_links, "recovered_precision", recover)
     graphs = recovered_graphs("any", (None, 20.0), seed=1)
     assert list(graphs) == ["no noise", "20 dB"]
     assert np.array_equal(graphs["20 dB"], OTHER.astype(bool))

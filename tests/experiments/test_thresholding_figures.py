@@ -80,7 +80,8 @@ def test_a_panel_that_is_none():
 def test_a_figure_has_every_curve_of_its_norm(norm):
     rows = read_results("thresholding")
     figure = plot_thresholding(rows, "central", "title", norm)
-    for panel, upper, lower in zip(PANELS, figure.axes[:3], figure.axes[3:], strict=True):
+    above, below = figure.axes[:3], figure.axes[3:]
+    for panel, upper, lower in zip(PANELS, above, below, strict=True):
         curves = thresholding_curves(rows, panel, "central", norm)
         assert len(upper.lines) == 2 * len(lower.lines[::2]) == 8
         for line, value in zip(lower.lines[::2], curves["private"], strict=True):
