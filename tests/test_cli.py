@@ -347,7 +347,8 @@ def test_the_plan_of_the_shell_is_that_of_python():
         6,
     )
     assert code == 0 and "one record hidden" in output and "ε to find 0.2" in output
-    found = offers.set_index("mechanism").smallest_partial_correlation["covariance, bounds"]
+    smallest = offers.set_index("mechanism").smallest_partial_correlation
+    found = smallest["covariance, bounds"]
     assert f"{found:.3g}" in output and "inf" in output
     own = plan(CovarianceMechanism(epsilon=2, delta=20_000**-2.0), 20_000, 6)
     smallest = own.smallest_partial_correlation[0]

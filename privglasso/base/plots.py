@@ -106,17 +106,14 @@ def _compact(svg):
     """The same picture in fewer letters and on one line, because a notebook quotes
     every line; nobody sees a hundredth of a point."""
     svg = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", svg)
-    svg = re.sub(
-        r' (d|x|y)="[^"]*"',
-        lambda place: re.sub(r"\d+\.\d{3,}", _rounded, place[0]),
-        svg,
-    )
+    svg = re.sub(r' (d|x|y)="[^"]*"', _shortened, svg)
     return re.sub(r"\s+", " ", svg).replace("> <", "><")
 
 
-def _rounded(number):
-    "A matched number with two decimals."
-    return f"{float(number[0]):.2f}"
+def _shortened(place):
+    "A matched place or path with two decimals at most, and no spaces around letters."
+    text = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", place[0])
+    return re.sub(r" ?([MLCQ]) ", r"\1", text)
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #906412ed
 def plot_precision(matrix, ax=None, labels=None, title=None, limit=None):
@@ -176,15 +173,14 @@ def _diverging():
     )
 
 
-def _check_labels(labels, p):
+def _check_labels(labels, p, name="labels"):
     "`labels` as a list of p strings, or None."
     if labels is None:
         return None
     labels = [str(label) for label in labels]
     if len(labels) != p:
-        raise InputError(
-            "labels", labels, f"give {p} names, one for each row of the matrix"
-        )
+        remedy = f"give {p} of them, one for each row of the matrix"
+        raise InputError(name, labels, remedy)
     return labels
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #7fea686b
@@ -250,10 +246,9 @@ def _true_edges(truth, edges):
     return true
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #a5863719
-EDGE_STYLES = {"found": "solid", "missed": (0, (5, 2)), "extra": (0, (1, 1.2))}
-
-
-def plot_graph(adjacency, truth=None, ax=None, labels=None, pos=None, title=None):
+def plot_graph(
+    adjacency, truth=None, ax=None, labels=None, pos=None, title=None, node_colors=None
+):
     """Draw a graph; against a truth, tell found, missed and extra edges by colour and
     line style.
 
@@ -270,6 +265,8 @@ def plot_graph(adjacency, truth=None, ax=None, labels=None, pos=None, title=None
     pos : array of shape (p, 2), optional
         Coordinates; by default `graph_layout` of the truth, or of the graph.
     title : str, optional
+    node_colors : sequence of p str, optional
+        A colour for each node.
 
     Returns
     -------
@@ -277,6 +274,7 @@ def plot_graph(adjacency, truth=None, ax=None, labels=None, pos=None, title=None
     """
     edges = _edges(adjacency, "adjacency")
     labels = _check_labels(labels, len(edges))
+    node_colors = _check_labels(node_colors, len(edges), "node_colors")
     true = _true_edges(truth, edges)
     pos = graph_layout(edges if true is None else true) if pos is None else pos
     pos, ax = np.asarray(pos), _axes(ax)
@@ -284,21 +282,30 @@ def plot_graph(adjacency, truth=None, ax=None, labels=None, pos=None, title=None
         _draw_edges(ax, edges, pos, COLORS["truth"], "solid")
     else:
         _draw_comparison(ax, edges, true, pos)
-    _draw_nodes(ax, pos, labels)
+    _draw_nodes(ax, pos, labels, node_colors or [COLORS["truth"]] * len(edges))
     ax.set_title(title or "")
     return ax
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #a68aced1
-def _draw_edges(ax, edges, pos, color, style):
-    "The edges of an adjacency as one collection of lines."
-    from matplotlib.collections import LineCollection
+EDGE_STYLES = {"found": "solid", "missed": (0, (5, 2)), "extra": (0, (1, 1.2))}
 
-    lines = pos[np.argwhere(np.triu(edges))]
-    ax.add_collection(
-        LineCollection(
-            lines, colors=color, linestyles=[style], linewidths=1.6, zorder=1
-        )
-    )
+
+def _draw_lines(ax, ends, **look):
+    """Lines between each two of `ends` as one path: a third of the letters of as many
+    lines."""
+    from matplotlib.collections import PathCollection
+    from matplotlib.path import Path
+
+    path = Path(ends, np.tile([Path.MOVETO, Path.LINETO], len(ends) // 2))
+    lines = PathCollection([path], facecolors="none", snap=False, **look)
+    ax.add_collection(lines)
+
+
+def _draw_edges(ax, edges, pos, color, style):
+    "The edges of an adjacency."
+    ends = pos[np.argwhere(np.triu(edges))].reshape(-1, 2)
+    look = {"edgecolors": color, "linestyles": [style], "linewidths": 1.6, "zorder": 1}
+    _draw_lines(ax, ends, **look)
 
 
 def _draw_comparison(ax, edges, true, pos):
@@ -316,12 +323,19 @@ def _draw_comparison(ax, edges, true, pos):
     ax.legend(handles=handles, ncols=3, frameon=False, **place)
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #56a83b3c
-def _draw_nodes(ax, pos, labels):
-    "Nodes as dots, or as their names in boxes."
+def _draw_nodes(ax, pos, labels, colors):
+    "Nodes as dots, which are short lines with round ends, or as their names in boxes."
     ax.set_aspect("equal")
     ax.margins(0.12)
     ax.axis("off")
-    ax.scatter(*pos.T, s=24, color=COLORS["truth"], zorder=2)
+    short = max(np.ptp(pos), 1) / 1000
+    for color in dict.fromkeys(colors):
+        chosen = pos[[other == color for other in colors]]
+        ends = (chosen[:, None] + [[-short, 0], [short, 0]]).reshape(-1, 2)
+        look = {"edgecolors": color, "linewidths": 5, "capstyle": "round", "zorder": 2}
+        _draw_lines(ax, ends, **look)
+    ax.update_datalim(pos)
+    ax.autoscale_view()
     box = {
         "boxstyle": "round,pad=0.25",
         "facecolor": "white",

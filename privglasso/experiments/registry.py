@@ -16,6 +16,7 @@ from .private_units import PRIVATE_UNITS
 from .sampler_chi2 import SAMPLER_CHI2
 from .selection_rules import SELECTION
 from .solver_stress import SOLVER_STRESS
+from .stopped_curves import STOPPED_CURVES
 from .structures import STRUCTURES
 from .study import StudyError, project_results, run_study
 from .su_tables import SU_TABLE1, SU_TABLE2
@@ -35,6 +36,7 @@ STUDIES = (
     SAMPLER_CHI2,
     SELECTION,
     SOLVER_STRESS,
+    STOPPED_CURVES,
     STRUCTURES,
     TABLE1A,
     TABLE1B,

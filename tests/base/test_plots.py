@@ -65,13 +65,24 @@ def test_legend_counts_add_up(edges, seed):
         int(t.get_text().split()[-1]) for t in ax.get_legend().get_texts()
     )
     assert 2 * (found + extra) == edges.sum() and 2 * (found + missed) == true.sum()
-    assert [len(c.get_segments()) for c in ax.collections[:3]] == [found, missed, extra]
+    drawn = [len(c.get_paths()[0].vertices) for c in ax.collections[:3]]
+    assert drawn == [2 * found, 2 * missed, 2 * extra]
     plt.close(ax.figure)
 
 
 def test_diagonal_and_weights_are_no_edges_of_their_own():
     theta = np.array([[2.0, -0.3, 0], [-0.3, 2, 0], [0, 0, 2]])
-    assert len(plots.plot_graph(theta).collections[0].get_segments()) == 1
+    assert len(plots.plot_graph(theta).collections[0].get_paths()[0].vertices) == 2
+
+
+def test_every_node_has_its_colour():
+    pos, colors = plots.graph_layout(np.eye(4)), ["#111111", "#222222"] * 2
+    ax = plots.plot_graph(np.eye(4), pos=pos, node_colors=colors)
+    for marks, color, first in zip(ax.collections[1:], colors, (0, 1), strict=False):
+        assert to_hex(marks.get_edgecolor()[0]) == color
+        dots = marks.get_paths()[0].vertices[::2]
+        np.testing.assert_allclose(dots, pos[first::2], atol=0.01)
+    plt.close(ax.figure)
 
 
 def test_edge_kinds_differ_in_colour_and_in_line_style():
@@ -143,6 +154,7 @@ def test_axes_given_are_axes_returned():
         ("adjacency", lambda: plots.plot_graph(np.ones((2, 3)))),
         ("truth", lambda: plots.plot_graph(np.eye(3), truth=np.eye(2))),
         ("labels", lambda: plots.plot_graph(np.eye(3), labels="abcd")),
+        ("node_colors", lambda: plots.plot_graph(np.eye(3), node_colors=["red"])),
         ("adjacency", lambda: plots.graph_layout(np.triu(np.ones((3, 3))))),
     ],
 )

@@ -23,6 +23,7 @@ AGAIN = {
     "sampler_chi2": [4],
     "selection": [200, 300, 675],
     "solver_stress": [7],
+    "stopped_curves": [10, 39],
     "structures": [0, 1],
     "table1a": [4, 29],
     "table1b": [0],
@@ -34,7 +35,11 @@ AGAIN = {
     "thresholding": [0, 99],
 }
 # experiments that take long, stopped after the first of their levels
-SHORTER = {"table1b": {"snr_db": [100.0]}, "su_table2": {"epsilons": [0.1]}}
+SHORTER = {
+    "table1b": {"snr_db": [100.0]},
+    "su_table2": {"epsilons": [0.1]},
+    "stopped_curves": {"epsilons": [2.0]},
+}
 # processor seconds differ from run to run
 TIMED = {"complexity": ["seconds"]}
 

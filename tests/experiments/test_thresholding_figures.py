@@ -1,10 +1,18 @@
 """The experiments on thresholded covariances: jobs, repeats, panels."""
 
+import matplotlib
+
+matplotlib.use("Agg")
+
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 
 from privglasso.base.validation import InputError
-from privglasso.experiments.thresholding_figures import THRESHOLDING
+from privglasso.experiments.study import read_results
+from privglasso.experiments.thresholding_figures import PANELS, THRESHOLDING
+from privglasso.experiments.thresholding_figures import plot_thresholding
 from privglasso.experiments.thresholding_figures import thresholding_curves
 from privglasso.experiments.thresholding_figures import thresholding_run
 
@@ -66,3 +74,16 @@ def test_a_panel_that_is_none():
         thresholding_curves(pd.DataFrame(), "n", "central")
     with pytest.raises(InputError, match="model='both'"):
         thresholding_curves(pd.DataFrame(), "p", "both")
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+def test_a_figure_has_every_curve_of_its_norm(norm):
+    rows = read_results("thresholding")
+    figure = plot_thresholding(rows, "central", "title", norm)
+    above, below = figure.axes[:3], figure.axes[3:]
+    for panel, upper, lower in zip(PANELS, above, below, strict=True):
+        curves = thresholding_curves(rows, panel, "central", norm)
+        assert len(upper.lines) == 2 * len(lower.lines[::2]) == 8
+        for line, value in zip(lower.lines[::2], curves["private"], strict=True):
+            assert np.array_equal(line.get_ydata(), curves["private", value])
+    plt.close(figure)
