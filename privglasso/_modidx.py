@@ -1310,6 +1310,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                      'privglasso/privacy/audit.py'),
                                           'privglasso.privacy.audit._check_unlike': ( '1_privacy/audit.html#_check_unlike',
                                                                                       'privglasso/privacy/audit.py'),
+                                          'privglasso.privacy.audit._claim': ('1_privacy/audit.html#_claim', 'privglasso/privacy/audit.py'),
                                           'privglasso.privacy.audit._epsilon_lower': ( '1_privacy/audit.html#_epsilon_lower',
                                                                                        'privglasso/privacy/audit.py'),
                                           'privglasso.privacy.audit._errors': ( '1_privacy/audit.html#_errors',

@@ -337,11 +337,9 @@ def _enter(path, promises, columns, label, mechanism):
     with _locked(path):
         state = _load(path)
         charges = _charges(state, promises, columns)
-        entry = {
-            "label": label,
-            "time": _now(),
-            "mechanism": str(mechanism),
-        } | _costs(charges)
+        entry = {"label": label, "time": _now(), "mechanism": str(mechanism)} | _costs(
+            charges
+        )
         _enter_last(path, state | {"spent": [*state["spent"], entry]})
 
 
