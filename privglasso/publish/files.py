@@ -14,12 +14,15 @@ import numpy as np
 import pandas as pd
 
 from ..base.validation import check_integer, is_plain
+from ..privacy.discrete_gaussian import check_sigma
 from .covariance import CovarianceRelease, LocalRelease, MomentLattice
 from .lattice import LATTICE_FIELDS, Lattice
 from .parquet import COMMON_FIELDS, MECHANISMS, ReleaseError
 from .parquet import stored_release
 from .synthetic import SyntheticRelease
 from .table import TableRelease
+from .tree import Certificate, GraphRelease, TreeRelease, tail_bound
+from .tree import tree_gap
 
 # %% ../../nbs/2_publish/09_files.ipynb #089d5441
 class _Contradiction(Exception):
@@ -266,12 +269,81 @@ def _drawn_with(table, location, covariance):
         abs(distance - cells) <= 2 * math.sqrt(cells * _IMPROBABLE) + 2 * _IMPROBABLE
     )
 
+# %% ../../nbs/2_publish/09_files.ipynb #9b7593a4
+_CERTIFICATE_FIELDS = {"center", "shifts", "steps", "sigma", "least", "failure", "cut"}
+
+
+def _graph_release(metadata, table):
+    "The `TreeRelease` or `GraphRelease` that a file holds."
+    certificate = _certificate(metadata, table.shape[1])
+    entries = table.to_numpy()
+    found = entries if len(entries) else None
+    _require(all(dtype == np.int64 for dtype in table.dtypes), "edges are not integers")
+    if found is not None:
+        _require(
+            found.shape == (certificate.p,) * 2
+            and (found == found.T).all()
+            and not np.diag(found).any()
+            and (np.abs(found) <= 1).all(),
+            "the matrix is not the signed adjacency of a graph",
+        )
+    tree = certificate.cut is None
+    _require(tree == (metadata["kind"] == "tree"), "its threshold is not of its kind")
+    if tree and found is not None:
+        edges, _ = tree_gap(found)
+        spans = (found[tuple(edges.T)] != 0).all()
+        is_tree = np.abs(found).sum() == 2 * len(edges) and spans
+        _require(is_tree, "the graph is not a tree")
+    guarantee = certificate.guarantee(metadata["neighbors"])
+    kind, names = TreeRelease if tree else GraphRelease, list(map(str, table.columns))
+    secure, mechanism = _flag(metadata["secure"]), metadata["mechanism"]
+    return kind(found, names, certificate, guarantee, secure, mechanism)
+
+# %% ../../nbs/2_publish/09_files.ipynb #ccf8e21c
+def _certificate(metadata, p):
+    "The public settings of a graph, if its failure is proved."
+    stated = metadata["certificate"]
+    whole = {"steps": 1, "least": 1, "shifts": 0}
+    whole = {name: check_integer(stated[name], name, k) for name, k in whole.items()}
+    n, cut, center = (
+        check_integer(metadata["n"], "n", 2),
+        stated["cut"],
+        stated["center"],
+    )
+    sigma, failure = (float(_numbers(stated[name])) for name in ("sigma", "failure"))
+    cut = None if cut is None else check_integer(cut, "cut", 1)
+    center = None if center is None else _numbers(center)
+    made = Certificate(
+        n=n, p=p, center=center, sigma=sigma, failure=failure, cut=cut, **whole
+    )
+    _require(p >= (3 if cut is None else 2), "there are too few columns for a graph")
+    _require(
+        2 * made.shifts < n and (center is None) == (made.shifts > 0),
+        "its signs are of no kind",
+    )
+    _require(
+        center is None or (center.shape == (p,) and np.isfinite(center).all()),
+        f"the centres are not those of {p} columns",
+    )
+    _require(cut is None or cut % 2, "the threshold could be met")
+    _require(check_sigma(sigma) ** 2 > 2 / 3, "the certificate has no noise")
+    margin = made.least - made.shift
+    _require(
+        0 < failure <= 0.1
+        and margin >= sigma + 0.5
+        and tail_bound(margin, sigma) <= failure,
+        "the threshold does not keep the failure that is stated",
+    )
+    return made
+
 # %% ../../nbs/2_publish/09_files.ipynb #ba9278c8
 _KINDS = {
     "table": _table_release,
     "covariance": _covariance_release,
     "local": _local_release,
     "synthetic": _synthetic_release,
+    "tree": _graph_release,
+    "graph": _graph_release,
 }
 
 
@@ -281,6 +353,8 @@ _FIELDS = {
     "covariance": {"lattice", "total"},
     "local": {"lattice", "total"},
     "synthetic": {"moments"},
+    "tree": {"certificate"},
+    "graph": {"certificate"},
 }
 _MOMENT_FIELDS = {"n", "second_moment", "lattice", "total"}
 _MOMENT_LATTICE_FIELDS = {"center", "half_range", "sigma", "ball", "noise", "radius"}
@@ -297,18 +371,29 @@ def _check_words(metadata):
     kind = metadata["kind"]
     _require(kind in tuple(_KINDS), "its kind is unknown")
     _require(metadata.keys() == COMMON_FIELDS | _FIELDS[kind], "fields of no release")
-    moments = metadata.get("moments", metadata)
-    _require(
-        moments is metadata or moments.keys() == _MOMENT_FIELDS, "fields of no moments"
-    )
-    described = LATTICE_FIELDS if kind == "table" else _MOMENT_LATTICE_FIELDS
-    _require(moments["lattice"].keys() == set(described), "fields of no lattice")
+    if "certificate" in _FIELDS[kind]:
+        known = metadata["certificate"].keys() == _CERTIFICATE_FIELDS
+        _require(known, "fields of no certificate")
+    else:
+        _check_lattice_words(metadata)
     _require(metadata["mechanism"] in MECHANISMS[kind], "its mechanism is unknown")
     _require(_VERSION.fullmatch(metadata["version"]), "its version is not one")
     _require(metadata["neighbors"] in ("cell", "record"), "its neighbors are unknown")
     _require(
         all(map(is_plain, metadata["columns"])), "control characters in a column's name"
     )
+
+
+def _check_lattice_words(metadata):
+    "`_Contradiction` if a lattice is described by a word that none needs."
+    moments = metadata.get("moments", metadata)
+    _require(
+        moments is metadata or moments.keys() == _MOMENT_FIELDS, "fields of no moments"
+    )
+    described = (
+        LATTICE_FIELDS if metadata["kind"] == "table" else _MOMENT_LATTICE_FIELDS
+    )
+    _require(moments["lattice"].keys() == set(described), "fields of no lattice")
 
 # %% ../../nbs/2_publish/09_files.ipynb #99bc4a0a
 def read_release(path):
@@ -321,7 +406,8 @@ def read_release(path):
 
     Returns
     -------
-    TableRelease, CovarianceRelease, LocalRelease or SyntheticRelease
+    TableRelease, CovarianceRelease, LocalRelease, SyntheticRelease, TreeRelease or
+    GraphRelease
 
     Raises
     ------

@@ -34,6 +34,8 @@ MECHANISMS = {
     "covariance": ("CovarianceMechanism",),
     "local": ("LocalMechanism",),
     "synthetic": ("SyntheticDataMechanism",),
+    "tree": ("TreeMechanism",),
+    "graph": ("ThresholdedGraphMechanism",),
 }
 
 
@@ -90,8 +92,8 @@ def write_release(path, kind: str, release, table, **settings) -> None:
     Parameters
     ----------
     path : str or Path
-    kind : {"table", "covariance", "local", "synthetic"}
-    release : Release
+    kind : {"table", "covariance", "local", "synthetic", "tree", "graph"}
+    release : AnyRelease
         Whose promise and shape are written.
     table : DataFrame of shape (rows, p)
         The numbers.
