@@ -41,11 +41,13 @@ class Neighbors(StrEnum):
 
 
 class Mechanism(StrEnum):
-    "What is published: noisy cells, a noisy covariance, or rows drawn from one."
+    """What is published: noisy cells, a noisy covariance, rows drawn from one, or a
+    tree."""
 
     table = "table"
     covariance = "covariance"
     synthetic = "synthetic"
+    tree = "tree"
 
 
 class Profile(StrEnum):
@@ -296,7 +298,7 @@ _Neighbors = Annotated[
 ]
 _Mechanism = Annotated[
     Mechanism,
-    typer.Option(help="noisy cells, a noisy covariance, or rows drawn from one"),
+    typer.Option(help="noisy cells, a noisy covariance, rows drawn from one, a tree"),
 ]
 _Epsilon = Annotated[float | None, typer.Option(help="budget ε, together with --delta")]
 _Delta = Annotated[
@@ -304,6 +306,10 @@ _Delta = Annotated[
 ]
 _Mu = Annotated[
     float | None, typer.Option(help="budget μ of Gaussian differential privacy")
+]
+_Failure = Annotated[
+    float | None,
+    typer.Option(help="beside --mu: the chance that a tree's promise is not kept"),
 ]
 _Spread = Annotated[
     float, typer.Option(help="a column's standard deviation / range of its bounds")
@@ -428,8 +434,24 @@ def _make(kind, integers, bounds, budget):
             f"--mechanism {kind.value}: --integers and --sigma are for --mechanism"
             " table; state --mu, or --epsilon with --delta"
         )
+    if kind is Mechanism.tree:
+        return _make_tree(bounds, budget)
+    if "failure" in budget:
+        raise CommandError("--failure: is for --mechanism tree, beside --mu")
     make = pg.DiscreteGaussianMechanism if integers else MECHANISMS[kind.value]
     return make(bounds, **budget)
+
+
+def _make_tree(bounds, budget):
+    "The mechanism of a tree: signs about the middle of bounds, if there are any."
+    import numpy as np
+    import privglasso as pg
+
+    stated = [half is not None for half in bounds]
+    if any(stated) and not all(stated):
+        raise CommandError("a tree needs no bounds: give both ends of them, or neither")
+    center = np.mean(bounds, axis=0) if all(stated) else None
+    return pg.TreeMechanism(center=center, **budget)
 
 
 def _release(mechanism, data, path, budget, seed):
@@ -504,13 +526,15 @@ def publish(
     epsilon: _Epsilon = None,
     delta: _Delta = None,
     sigma: _Sigma = None,
+    failure: _Failure = None,
     integers: _Integers = False,
     budget: _Budget = None,
     numbered_columns: _Numbered = False,
     force: _Force = False,
     seed: _Seed = None,
 ):
-    """Release a table with noise on every cell, its covariance, or synthetic rows.
+    """Release a table with noise on every cell, its covariance, synthetic rows, or the
+    strongest tree of its columns, which is exact or "undecided" and needs no bounds.
 
     State the bounds and the budget without looking at the data: --low and --high for
     all columns or --bounds for each; exactly one of --mu, --epsilon with --delta,
@@ -522,6 +546,7 @@ def publish(
     )
     stated = _read_bounds(bounds, list(data.columns)) if bounds else (low, high)
     given = {"mu": mu, "epsilon": epsilon, "delta": delta, "sigma": sigma}
+    given["failure"] = failure
     words = {"neighbors": neighbors.value} | {
         name: value for name, value in given.items() if value is not None
     }
@@ -549,6 +574,9 @@ def budget_new(
     mu: _Mu = None,
     epsilon: _Epsilon = None,
     delta: _Delta = None,
+    failure: Annotated[
+        float, typer.Option(help="chance that promises of trees may have together")
+    ] = 0.0,
 ):
     """Begin a budget: --mu, or --epsilon with --delta, for everything that will ever be
     published."""
@@ -558,9 +586,8 @@ def budget_new(
 
     if (mu is None) == (epsilon is None) or (epsilon is None) != (delta is None):
         raise CommandError("state exactly one of --mu and --epsilon with --delta")
-    limit = Guarantee(
-        mu if epsilon is None else float(mu_gdp(epsilon, delta)), neighbors.value
-    )
+    mu = mu if epsilon is None else float(mu_gdp(epsilon, delta))
+    limit = Guarantee(mu, neighbors.value, failure=failure)
     typer.echo(f"{file.name}: {Budget.create(file, limit)}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #4e621f37
@@ -627,11 +654,17 @@ def inspect(
     published = _read_release(release)
     # of the records, not of synthetic rows
     delta = getattr(published, "covariance_release", published).n ** -2.0
+    failure, named = getattr(published.guarantee, "failure", 0.0), "1/n²"
+    if failure > delta:  # there ε would be infinite
+        delta, named = failure, "the failure"
     typer.echo(
-        f"{published}\n\nε = {published.guarantee.epsilon_text(delta)} at δ = 1/n² ="
-        f" {delta:.2g}\n"
+        f"{published}\n\nε = {published.guarantee.epsilon_text(delta)} at δ ="
+        f" {named} = {delta:.2g}\n"
     )
-    typer.echo(_noise_table(published).to_string(float_format="{:.6g}".format))
+    if not hasattr(published, "decided"):
+        typer.echo(_noise_table(published).to_string(float_format="{:.6g}".format))
+    elif published.decided:
+        typer.echo(published.edges.to_string(index=False))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #227fc41a
 class Rule(StrEnum):
@@ -678,7 +711,12 @@ def recover(
 
     if edges is not None:
         _check_output(edges, (release,), force)
-    model = _estimator(rule, alpha).fit(_read_release(release))
+    published = _read_release(release)
+    if hasattr(published, "decided"):
+        raise CommandError(
+            f"{release.name}: is a graph itself, or undecided: see privglasso inspect"
+        )
+    model = _estimator(rule, alpha).fit(published)
     if edges is not None:
         write_whole(edges, lambda file: model.edges_.to_csv(file, index=False))
     used = model.alpha_ if alpha is None else alpha
@@ -694,6 +732,11 @@ def _worst_pair(kind, neighbors, p):
     hardly keep apart."""
     import numpy as np
 
+    if kind is Mechanism.tree:  # three columns; one cell more, and two pairs tie
+        X = np.repeat([[1.0, 1, 1], [1, 1, -1], [1, -1, 1]], [6, 4, 3], axis=0)
+        Y = X.copy()
+        Y[0, 2] = -1
+        return X, Y
     X = np.ones((2, p))
     Y = X.copy()
     if neighbors is Neighbors.cell:
@@ -713,6 +756,7 @@ def audit(
     mu: _Mu = None,
     epsilon: _Epsilon = None,
     delta: _Delta = None,
+    failure: _Failure = None,
     p: Annotated[int, typer.Option(help="number of columns")] = 2,
     trials: Annotated[
         int, typer.Option(help="runs of each of the two tables")
@@ -725,7 +769,7 @@ def audit(
     "Run a mechanism on two neighbouring tables and bound its μ from below."
     from privglasso.privacy.audit import audit as run_audit
 
-    given = {"mu": mu, "epsilon": epsilon, "delta": delta}
+    given = {"mu": mu, "epsilon": epsilon, "delta": delta, "failure": failure}
     words = {"neighbors": neighbors.value} | {
         name: value for name, value in given.items() if value is not None
     }
@@ -734,7 +778,7 @@ def audit(
     result = run_audit(
         made, *pair, trials=trials, confidence=confidence, random_state=seed
     )
-    typer.echo(f"{made!r}, {p} columns\n{result}")
+    typer.echo(f"{made!r}, {pair[0].shape[1]} columns\n{result}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #9dfe311f
 @app.command()

@@ -21,8 +21,8 @@ from .parquet import COMMON_FIELDS, MECHANISMS, ReleaseError
 from .parquet import stored_release
 from .synthetic import SyntheticRelease
 from .table import TableRelease
-from .tree import Certificate, GraphRelease, TreeRelease, tail_bound
-from .tree import tree_gap
+from .tree import Certificate, GraphRelease, TreeRelease
+from .tree import reached_with, tree_gap
 
 # %% ../../nbs/2_publish/09_files.ipynb #089d5441
 class _Contradiction(Exception):
@@ -329,10 +329,8 @@ def _certificate(metadata, p):
     _require(check_sigma(sigma) ** 2 > 2 / 3, "the certificate has no noise")
     margin = made.least - made.shift
     _require(
-        0 < failure <= 0.1
-        and margin >= sigma + 0.5
-        and tail_bound(margin, sigma) <= failure,
-        "the threshold does not keep the failure that is stated",
+        2.3e-308 <= failure <= 0.1 and margin == reached_with(failure, sigma),
+        "the threshold is not that of the failure that is stated",
     )
     return made
 
