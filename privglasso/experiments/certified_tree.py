@@ -46,20 +46,10 @@ def tree_rows(model, p, n, seed, correlation):
         columns[j] = correlation * columns[parents[j]] + rest * columns[j]
     return (columns * units[:, None]).T, parents
 
-# %% ../../nbs/6_experiments/24_certified_tree.ipynb #899a61d3
+# %% ../../nbs/6_experiments/24_certified_tree.ipynb #a7943f30
 def certified_tree_jobs(profile):
     """One experiment for every model, number of columns and seed, and many more tables
-    of one size.
-
-    Parameters
-    ----------
-    profile
-        Section of `settings.ini`.
-
-    Returns
-    -------
-    list of dictionaries
-    """
+    of one size, as a `profile` of `settings.ini` says."""
     number = lambda key, kind: setting(f"certified_tree.{key}", kind, profile)
     first, models = setting("seed", int, profile), number("models", [str])
     fixed = {name: number(name, float) for name in ("correlation", "epsilon", "delta")}
@@ -78,7 +68,7 @@ def certified_tree_jobs(profile):
     ]
     runs, batch = number("runs", int), number("batch", int)
     p, n = number("runs_p", int), number("runs_n", int)
-    return curves + [
+    many = [
         fixed | {
             "model": model,
             "p": p,
@@ -90,6 +80,7 @@ def certified_tree_jobs(profile):
         for model in models
         for start in range(0, runs // len(models), batch)
     ]
+    return curves + many
 
 # %% ../../nbs/6_experiments/24_certified_tree.ipynb #af5aa7d6
 def _same_tree(edges, parents):

@@ -126,7 +126,7 @@ def _used(state, relation, *more):
     shares += [mu / limit for mu in more]
     return math.fsum(min(share * share, 1e250) for share in shares)
 
-
+# %% ../../nbs/1_privacy/08_budget.ipynb #09f5455c
 def _failed(state, relation):
     "The failure of all releases together; a file without the word has none."
     entries = (entry.get("failure", {}) for entry in state["spent"])
@@ -142,7 +142,7 @@ def _left(state, relation):
     failed = _failed(state, relation)
     return mu, max(failure_left(allowed, failed), 0.0) if failed < 1 else 0.0
 
-
+# %% ../../nbs/1_privacy/08_budget.ipynb #7841e2a0
 def _together(promises, relation, columns):
     """What several releases cost, mu and failure; a tuple is what is known of one of
     them."""
@@ -209,7 +209,7 @@ def _faults(state):
             if not _is_spending(entry, limits)
         )
 
-
+# %% ../../nbs/1_privacy/08_budget.ipynb #36138efe
 def _is_spending(entry, limits):
     "Whether an entry of the file is whole."
     if not isinstance(entry, dict) or not all(

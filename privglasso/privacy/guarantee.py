@@ -60,7 +60,7 @@ def any_failure(*failures):
             total = math.nextafter(total, math.inf)
     return total
 
-
+# %% ../../nbs/1_privacy/06_guarantee.ipynb #80806591
 def failure_left(limit, failure):
     """Largest probability that, beside a `failure`, keeps within a `limit`: rounded
     downward, negative if there is none.

@@ -23,10 +23,10 @@ from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import exp_bounds, sampler
 from .release import AnyMechanism, AnyRelease
 
-# %% ../../nbs/2_publish/13_tree.ipynb #deb09e63
-_NEVER = np.iinfo(np.int64).max
+# %% ../../nbs/2_publish/13_tree.ipynb #c18df8e3
+_NEVER = np.iinfo(np.int64).max  # the gap where no pair is outside
 
-
+# %% ../../nbs/2_publish/13_tree.ipynb #3b473335
 def tree_gap(counts):
     """Strongest spanning tree of a matrix in absolute value, and how clear it is.
 
@@ -40,12 +40,11 @@ def tree_gap(counts):
     edges : ndarray of shape (p - 1, 2)
         Columns joined, in the order of Prim's rule.
     gap : int
-        Least excess of an edge over a pair outside whose path it is on, twice the
-        radius: 0 if the tree is not unique.
+        Twice the radius: 0 if the tree is not unique.
 
     Notes
     -----
-    Prim (1957) for the tree, Tarjan (1982) for what keeps it.
+    Prim (1957); Tarjan (1982).
 
     Examples
     --------
@@ -69,7 +68,7 @@ def tree_gap(counts):
         edges.append((old, new))
     return np.array(edges), int(spare.min())
 
-# %% ../../nbs/2_publish/13_tree.ipynb #a47e4ec2
+# %% ../../nbs/2_publish/13_tree.ipynb #110de19c
 _ORDER = 0x74726565  # a branch of its own of the seed
 
 
@@ -108,7 +107,7 @@ def sign_counts(values, center=None, shifts=1):
             total += signs.T @ signs
     return total.astype(np.int64)
 
-# %% ../../nbs/2_publish/13_tree.ipynb #b70f09de
+# %% ../../nbs/2_publish/13_tree.ipynb #812ba211
 _ROOT_TWO_PI = Fraction(2506628274631000, 10**15)  # below the square root of 2π
 _LEVELS = 40  # even: the continued fraction is too large
 
@@ -146,7 +145,7 @@ def tail_bound(m: int, sigma: float) -> Fraction:
     _, high = exp_bounds(square.numerator, square.denominator, bits)
     return Fraction(high, 2**bits) / mills / _ROOT_TWO_PI
 
-
+# %% ../../nbs/2_publish/13_tree.ipynb #81724900
 @lru_cache(maxsize=64)
 def reached_with(probability: float, sigma: float) -> int:
     """The least number of steps that noise is proved to reach with at most a
@@ -163,10 +162,7 @@ def reached_with(probability: float, sigma: float) -> int:
             high = middle
     return high
 
-# %% ../../nbs/2_publish/13_tree.ipynb #dd35974b
-_FINE, _MOST_STEPS = 64, 2**20
-
-
+# %% ../../nbs/2_publish/13_tree.ipynb #0e16e17c
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """How it is decided whether a graph is published: all of it public.
@@ -226,7 +222,10 @@ class Certificate:
         noise = int(sampler(self.sigma).draw(1, bits)[0])
         return gap > 0 and self.steps * gap + noise >= self.least
 
-# %% ../../nbs/2_publish/13_tree.ipynb #70f6b712
+# %% ../../nbs/2_publish/13_tree.ipynb #d47037ae
+_FINE, _MOST_STEPS = 64, 2**20
+
+
 def _calibrated(blank, mu):
     "The certificate of these settings whose test is `mu`-GDP."
     steps = math.ceil(_FINE * mu / blank.shift)
@@ -242,7 +241,7 @@ def _calibrated(blank, mu):
     least = fine.shift + reached_with(fine.failure, sigma)
     return replace(fine, sigma=sigma, least=least)
 
-# %% ../../nbs/2_publish/13_tree.ipynb #16cd7e18
+# %% ../../nbs/2_publish/13_tree.ipynb #52833eee
 @dataclass(frozen=True, eq=False)
 class GraphRelease(AnyRelease):
     """A graph that was published exactly, or the word that it is undecided.
@@ -322,7 +321,7 @@ class GraphRelease(AnyRelease):
             f" {self.mechanism}"
         )
 
-
+# %% ../../nbs/2_publish/13_tree.ipynb #73b7574d
 @dataclass(frozen=True, eq=False)
 class TreeRelease(GraphRelease):
     """The strongest spanning tree of a table's sign products, exactly, or the word that
@@ -337,7 +336,7 @@ class TreeRelease(GraphRelease):
     -----
     For Gaussian columns it estimates the tree of Chow & Liu (1968)."""
 
-# %% ../../nbs/2_publish/13_tree.ipynb #0df6b87b
+# %% ../../nbs/2_publish/13_tree.ipynb #0810abdf
 def _check_failure(failure, budget, delta):
     "A probability at which a threshold can be proved, by default the δ of the budget."
     if failure is None and delta is None:
@@ -352,7 +351,7 @@ def _check_failure(failure, budget, delta):
         )
     return float(stated)
 
-
+# %% ../../nbs/2_publish/13_tree.ipynb #cda213db
 class GraphMechanism(AnyMechanism):
     """Publish a graph of signs exactly, or that it is undecided: what trees and
     thresholded graphs have in common.
@@ -461,7 +460,7 @@ class GraphMechanism(AnyMechanism):
     def _stated(self):
         return "center", "shifts", "neighbors"
 
-
+# %% ../../nbs/2_publish/13_tree.ipynb #29cb4da8
 class _GraphStatistic:
     "1 for the second table's graph, -1 for the first's; if they agree, 1 for either."
 
@@ -475,7 +474,7 @@ class _GraphStatistic:
             return 1.0
         return -float(np.array_equal(release.adjacency, self.before))
 
-# %% ../../nbs/2_publish/13_tree.ipynb #b4acfcd3
+# %% ../../nbs/2_publish/13_tree.ipynb #1b908e8d
 class TreeMechanism(GraphMechanism):
     """Publish the strongest spanning tree of the columns' sign products exactly, with
     the signs of its edges, or the word that it is undecided.
@@ -506,7 +505,7 @@ class TreeMechanism(GraphMechanism):
         adjacency[i, j] = adjacency[j, i] = np.sign(counts[i, j])
         return adjacency, gap
 
-# %% ../../nbs/2_publish/13_tree.ipynb #984f6c6f
+# %% ../../nbs/2_publish/13_tree.ipynb #150348d1
 class ThresholdedGraphMechanism(GraphMechanism):
     """Publish exactly which pairs of columns have a sign correlation above a threshold,
     with the signs, or the word that it is undecided.
