@@ -18,7 +18,7 @@ _PUBLIC = {
     "publish.covariance": ["CovarianceMechanism", "CovarianceRelease"],
     "publish.synthetic": ["SyntheticDataMechanism", "SyntheticRelease"],
     "publish.local": ["LocalMechanism"],
-    "publish.tree": ["ThresholdedGraphMechanism", "TreeMechanism", "TreeRelease"],
+    "publish.tree": ["ThresholdedGraphMechanism", "TreeMechanism"],
     "publish.files": ["read_release"],
     "publish.parquet": ["ReleaseError"],
     "publish.noise_correction": ["CovarianceError", "noise_corrected_covariance"],

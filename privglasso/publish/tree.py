@@ -130,7 +130,7 @@ def tail_bound(m: int, sigma: float) -> Fraction:
 
     Examples
     --------
-    >>> float(tail_bound(300, 100.0)) < 0.00136
+    >>> float(tail_bound(300, 100.0)) < 0.0014
     True
     """
     u = Fraction(2 * m - 1) / (2 * Fraction(sigma))
@@ -529,8 +529,8 @@ class ThresholdedGraphMechanism(GraphMechanism):
 
     _fewest = 2
 
-    def __init__(self, threshold, **settings):
-        super().__init__(**settings)
+    def __init__(self, threshold, **kwargs):
+        super().__init__(**kwargs)
         if not 0 < check_number(threshold, "threshold") < 1:
             raise InputError("threshold", threshold, "give a correlation from 0 to 1")
         self.threshold = float(threshold)
