@@ -21,6 +21,7 @@ _PUBLIC = {
     "publish.synthetic": ["SyntheticDataMechanism", "SyntheticRelease"],
     "publish.local": ["LocalMechanism"],
     "publish.ranks": ["KendallMechanism", "QuadrantMechanism"],
+    "publish.tree": ["ThresholdedGraphMechanism", "TreeMechanism"],
     "publish.files": ["read_release"],
     "publish.parquet": ["ReleaseError"],
     "publish.noise_correction": ["CovarianceError", "noise_corrected_covariance"],

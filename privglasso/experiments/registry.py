@@ -8,6 +8,7 @@ __all__ = ['STUDIES', 'reproduce']
 # %% ../../nbs/6_experiments/21_registry.ipynb #9639ed3e
 from ..base.validation import InputError
 from .audit_table import AUDIT
+from .certified_tree import CERTIFIED_TREE
 from .choosing_lambda import CHOOSING_LAMBDA
 from .correction import CORRECTION
 from .frontier import FRONTIER
@@ -28,6 +29,7 @@ from .thresholding_figures import THRESHOLDING
 # %% ../../nbs/6_experiments/21_registry.ipynb #9d5f8f83
 STUDIES = (
     AUDIT,
+    CERTIFIED_TREE,
     CHOOSING_LAMBDA,
     CORRECTION,
     FRONTIER,

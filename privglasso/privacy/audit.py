@@ -68,12 +68,14 @@ def _upper_limit(errors, trials, level):
     return np.where(errors < trials, limit, 1.0)
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #abc778af
-def _mu_lower(false_alarms, misses, trials, confidence):
-    "Lower bound on μ from counts (arrays or ints), at least 0."
+def _mu_lower(false_alarms, misses, trials, confidence, failure=0.0):
+    "Lower bound on μ, but for a failure, from counts (arrays or ints), at least 0."
     one, two = (
         clopper_pearson(errors, trials, (1 - confidence) / 2)[1]
         for errors in (false_alarms, misses)
     )
+    kept = 1 - failure
+    one, two = (np.minimum(limit / kept, 1.0) for limit in (one, two))
     return np.maximum(-ndtri(one) - ndtri(two), 0.0)
 
 
@@ -84,10 +86,18 @@ def _epsilon_lower(one, two, delta):
 
 
 def _check_claim(mu, name):
-    "A μ that somebody may claim."
+    "A μ that somebody may claim: a number of at least 0, or infinity."
     if mu != math.inf and check_number(mu, name) < 0:
         raise InputError(name, mu, "give a number of at least 0")
     return mu
+
+
+def _claim(promise, name):
+    "The μ and the failure of what is claimed: a number, a guarantee, or nothing."
+    if promise is None:
+        return None, 0.0
+    mu = _check_claim(getattr(promise, "mu", promise), name)
+    return mu, float(getattr(promise, "failure", 0.0))
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #fadaadb0
 def _text(result):
@@ -100,7 +110,8 @@ def _text(result):
         "nothing was claimed"
         if result.claimed is None
         else (
-            f"the claimed μ = {result.claimed:.4g} is"
+            f"the claimed μ = {result.claimed:.4g}"
+            f"{f' but for a failure of {result.failure:.4g}' * (result.failure > 0)} is"
             f" {'REFUTED' if result.refuted else 'not refuted'}"
         )
     )
@@ -131,6 +142,8 @@ class AuditResult:
         `threshold`.
     looked_at : int
         Which statistic that is, if there were several: 0 is the first.
+    failure : float
+        The chance, part of what was promised, that it is not kept.
 
     Notes
     -----
@@ -151,6 +164,7 @@ class AuditResult:
     threshold: float = math.nan
     sign: int = 1
     looked_at: int = 0
+    failure: float = 0.0
 
     def _limits(self, errors):
         return tuple(
@@ -172,10 +186,9 @@ class AuditResult:
 
     @property
     def mu_lower(self) -> float:
-        "Lower bound on μ; at least 0."
-        return float(
-            _mu_lower(self.false_alarms, self.misses, self.trials, self.confidence)
-        )
+        "Lower bound on μ, but for the failure; at least 0."
+        counts = self.false_alarms, self.misses, self.trials
+        return float(_mu_lower(*counts, self.confidence, self.failure))
 
     def epsilon_lower(self, delta: float) -> float:
         """Lower bound on ε at `delta`; at least 0. The threshold was chosen for μ:
@@ -217,7 +230,7 @@ def _errors(null, other, thresholds):
     return alarms, np.searchsorted(np.sort(other), thresholds, side="right")
 
 
-def _best_test(null, other, confidence):
+def _best_test(null, other, confidence, failure=0.0):
     "The largest bound on μ, its sign, and its threshold, the middle one of several."
     # far out a bound rests on few errors: luck that will not come again
     strict = 1 - (1 - confidence) ** 2
@@ -225,7 +238,7 @@ def _best_test(null, other, confidence):
     for sign in (1, -1):
         thresholds = _candidates(sign * null, sign * other)
         bounds = _mu_lower(
-            *_errors(sign * null, sign * other, thresholds), len(null), strict
+            *_errors(sign * null, sign * other, thresholds), len(null), strict, failure
         )
         best = np.flatnonzero(bounds == bounds.max())
         found.append((bounds.max(), sign, thresholds[best[len(best) // 2]]))
@@ -265,7 +278,7 @@ def audit_draws(
     draw: Callable,
     draw_neighbor: Callable,
     *,
-    claimed: float | None = None,
+    claimed=None,
     trials: int = 100_000,
     confidence: float = 0.999,
     batch: int = 1000,
@@ -297,9 +310,9 @@ def audit_draws(
     """
     check_integer(trials, "trials", 2), check_probability(confidence, "confidence")
     check_integer(batch, "batch", 1), check_integer(workers, "workers", 1)
-    claimed = None if claimed is None else _check_claim(claimed, "claimed")
+    claimed, failure = _claim(claimed, "claimed")
     null, other = _both(draw, draw_neighbor, trials, batch, workers, random_state)
-    return _judged(null, other, confidence, claimed)
+    return _judged(null, other, confidence, claimed, failure)
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #dafcec9d
 def _both(draw, draw_neighbor, trials, batch, workers, random_state):
@@ -313,12 +326,12 @@ def _both(draw, draw_neighbor, trials, batch, workers, random_state):
     ]
 
 
-def _judged(null, other, confidence, claimed):
+def _judged(null, other, confidence, claimed, failure=0.0):
     "What the second half of the runs says of the test that the first half chose."
     half = len(null) // 2
     null, other = (values.reshape(len(values), -1) for values in (null, other))
     tests = [
-        _best_test(*column, confidence)
+        _best_test(*column, confidence, failure)
         for column in zip(null[:half].T, other[:half].T, strict=True)
     ]
     best = max(range(len(tests)), key=lambda k: tests[k][0])  # the first of equals
@@ -333,6 +346,7 @@ def _judged(null, other, confidence, claimed):
         float(threshold),
         sign,
         best,
+        failure,
     )
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #41f39249
@@ -425,7 +439,7 @@ def audit(
     X_neighbor,
     statistic: Callable | None = None,
     *,
-    claimed: float | None = None,
+    claimed=None,
     trials: int = 100_000,
     confidence: float = 0.999,
     workers: int = 1,
@@ -441,7 +455,7 @@ def audit(
     X, X_neighbor : neighbouring tables of shape (n, p)
     statistic : callable, release -> float; by default the likelihood ratio, the other
         triangle of a matrix, or the lowest bits: whichever tells most
-    claimed : float, the promised μ; by default the mechanism's own
+    claimed : the promised μ, or a `Guarantee`; by default the mechanism's own
     trials, confidence : runs of each table (half are counted), and how sure to be
     workers, random_state : processes, which change nothing, and a seed, which repeats
     tiled : bool
@@ -472,7 +486,7 @@ def _prepared(mechanism, X, X_neighbor, statistic, claimed, tiled):
         _check_neighbors(mechanism, X, X_neighbor)
     _check_unlike(X, X_neighbor)
     if claimed is None and hasattr(mechanism, "guarantee"):
-        claimed = mechanism.guarantee(*np.shape(X)).mu
+        claimed = mechanism.guarantee(*np.shape(X))
     if statistic is None:
         statistic = _adversary(likelihood_statistic(mechanism, X, X_neighbor))
         mechanism = _promised_part(mechanism, X, X_neighbor)

@@ -22,7 +22,7 @@ from ..base.io import claimed, write_whole
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_table
 from .gdp import compose_gdp
-from .guarantee import Guarantee
+from .guarantee import Guarantee, any_failure, failure_left
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #b77baaac
 class BudgetError(ValueError):
@@ -34,10 +34,18 @@ class BudgetError(ValueError):
         What was asked for.
     left : Guarantee
         What would still fit, in the relation that has too little left.
+    failure : float
+        The failure that was asked for.
     """
 
-    def __init__(self, mu, left):
-        self.mu, self.left = mu, left
+    def __init__(self, mu, left, failure=0.0):
+        self.mu, self.left, self.failure = mu, left, failure
+        if failure > left.failure:
+            super().__init__(
+                f"a failure of {failure:.6g} about one {left.neighbors} does not fit:"
+                f" {left.failure:.6g} is left; nothing was spent or published"
+            )
+            return
         what = "nothing is" if left.mu == 0 else f"μ = {_downward(left.mu)} is"
         super().__init__(
             f"μ = {mu:.6g} about one {left.neighbors} does not fit: {what} left. What"
@@ -82,7 +90,7 @@ _LARGEST = 1e100  # that a guarantee may have
 
 
 def _charge(promise, relation, columns):
-    "What a promise costs in a relation, its own or the other."
+    "What a promise costs in a relation, its own or the other: failure and mu."
     if not isinstance(promise, Guarantee):
         raise InputError(
             "promises",
@@ -97,7 +105,10 @@ def _charge(promise, relation, columns):
             "to a public centre is, with twice its mu, one about a record",
         )
     if promise.neighbors == relation or relation == "cell":
-        return float(promise.mu)
+        return float(promise.failure), float(promise.mu)
+    if promise.failure:
+        # cells changed one after the other multiply a failure: nothing is proved
+        return 1.0, math.inf
     if columns is None:
         raise InputError(
             "columns",
@@ -105,7 +116,7 @@ def _charge(promise, relation, columns):
             "the budget is about a record: say of how many cells it consists",
         )
     columns = check_integer(columns, "columns", 1)
-    return float(promise.mu) * columns if columns <= _LARGEST else math.inf
+    return 0.0, float(promise.mu) * columns if columns <= _LARGEST else math.inf
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #a2c1e205
 def _used(state, relation, *more):
@@ -115,23 +126,37 @@ def _used(state, relation, *more):
     shares += [mu / limit for mu in more]
     return math.fsum(min(share * share, 1e250) for share in shares)
 
+# %% ../../nbs/1_privacy/08_budget.ipynb #09f5455c
+def _failed(state, relation):
+    "The failure of all releases together; a file without the word has none."
+    entries = (entry.get("failure", {}) for entry in state["spent"])
+    return any_failure(*(entry.get(relation, 0.0) for entry in entries))
+
 
 def _left(state, relation):
-    "What is left in a relation, as mu."
-    return state["limits"][relation] * math.sqrt(max(1 - _used(state, relation), 0.0))
+    "What is left in a relation: mu and failure."
+    allowed = state.get("failure", {}).get(relation, 0.0)
+    mu = state["limits"][relation] * math.sqrt(max(1 - _used(state, relation), 0.0))
+    if not allowed:
+        return mu, 0.0
+    failed = _failed(state, relation)
+    return mu, max(failure_left(allowed, failed), 0.0) if failed < 1 else 0.0
 
-
+# %% ../../nbs/1_privacy/08_budget.ipynb #7841e2a0
 def _together(promises, relation, columns):
-    "What several releases cost; a tuple is what is known of one of them."
+    """What several releases cost, mu and failure; a tuple is what is known of one of
+    them."""
     costs = [
         min(_charge(promise, relation, columns) for promise in known)
         for known in (p if isinstance(p, tuple) else (p,) for p in promises)
     ]
-    return compose_gdp(*costs) if max(costs) <= _LARGEST else math.inf
+    failures, mus = zip(*costs, strict=True)
+    mu = compose_gdp(*mus) if max(mus) <= _LARGEST else math.inf
+    return mu, any_failure(*failures)
 
 
 def _charges(state, promises, columns):
-    "The mu to be entered for each relation, or `BudgetError`."
+    "The mu and failure to be entered for each relation, or `BudgetError`."
     if not promises or () in promises:
         raise InputError(
             "promises", promises, "give the guarantee of what is to be published"
@@ -139,10 +164,20 @@ def _charges(state, promises, columns):
     charges = {
         relation: _together(promises, relation, columns) for relation in state["limits"]
     }
-    for relation, mu in charges.items():
-        if _used(state, relation, mu) > _SLACK:
-            raise BudgetError(mu, Guarantee(_left(state, relation), relation))
+    for relation, (mu, failure) in charges.items():
+        left_mu, left_failure = _left(state, relation)
+        if _used(state, relation, mu) > _SLACK or failure > left_failure:
+            left = Guarantee(left_mu, relation, failure=left_failure)
+            raise BudgetError(mu, left, failure)
     return charges
+
+
+def _costs(charges):
+    "What an entry says of its costs; of failures nothing, if there are none."
+    mus, failures = (
+        {relation: cost[k] for relation, cost in charges.items()} for k in (0, 1)
+    )
+    return {"mu": mus} | ({"failure": failures} if any(failures.values()) else {})
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #6c150561
 _KIND = {"file": "privglasso privacy budget", "format": 1}
@@ -163,6 +198,8 @@ def _faults(state):
         yield "its limits are not about a record or a cell"
     elif not all(_is_mu(value) and value > 0 for value in limits.values()):
         yield f"its limits are not positive numbers: {limits}"
+    elif not _are_failures(state.get("failure", {}), limits):
+        yield "its limits of failure are not probabilities"
     elif not isinstance(spent, list):
         yield "its list of spendings is missing"
     else:
@@ -172,7 +209,7 @@ def _faults(state):
             if not _is_spending(entry, limits)
         )
 
-
+# %% ../../nbs/1_privacy/08_budget.ipynb #36138efe
 def _is_spending(entry, limits):
     "Whether an entry of the file is whole."
     if not isinstance(entry, dict) or not all(
@@ -184,6 +221,16 @@ def _is_spending(entry, limits):
         isinstance(charges, dict)
         and set(charges) == set(limits)
         and all(map(_is_mu, charges.values()))
+        and _are_failures(entry.get("failure", {}), limits)
+    )
+
+
+def _are_failures(stated, limits):
+    "Whether these are probabilities below 1 for relations of the budget."
+    return (
+        isinstance(stated, dict)
+        and set(stated) <= set(limits)
+        and all(isinstance(x, float) and 0 <= x < 1 for x in stated.values())
     )
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #f9650b57
@@ -290,12 +337,9 @@ def _enter(path, promises, columns, label, mechanism):
     with _locked(path):
         state = _load(path)
         charges = _charges(state, promises, columns)
-        entry = {
-            "label": label,
-            "time": _now(),
-            "mechanism": str(mechanism),
-            "mu": charges,
-        }
+        entry = {"label": label, "time": _now(), "mechanism": str(mechanism)} | _costs(
+            charges
+        )
         _enter_last(path, state | {"spent": [*state["spent"], entry]})
 
 
@@ -312,6 +356,10 @@ def _enter_last(path, state):
 def _begin(path, limits):
     "Write an empty budget where no file is."
     state = _KIND | {"limits": _check_limits(limits), "spent": []}
+    if failures := {
+        limit.neighbors: limit.failure for limit in limits if limit.failure
+    }:
+        state["failure"] = failures
     with _locked(path):
         if path.exists():
             raise InputError(
@@ -328,13 +376,13 @@ def _table(state):
             entry["time"],
             entry["mechanism"],
             *(entry["mu"][r] for r in state["limits"]),
+            *(entry.get("failure", {}).get(r, 0.0) for r in state.get("failure", {})),
         ]
         for entry in state["spent"]
     ]
-    return pd.DataFrame(
-        rows,
-        columns=["label", "time", "mechanism", *(f"mu {r}" for r in state["limits"])],
-    )
+    columns = [f"mu {r}" for r in state["limits"]]
+    columns += [f"failure {r}" for r in state.get("failure", {})]
+    return pd.DataFrame(rows, columns=["label", "time", "mechanism", *columns])
 
 
 def _text(state):
@@ -342,9 +390,17 @@ def _text(state):
     left = {r: _left(state, r) for r in state["limits"]}
     return "; ".join(
         f"one {r}: μ = {limit:.6g} for all releases, {len(state['spent'])} so far, "
-        f"left for one more: μ = {_downward(left[r]) if left[r] else 0}"
+        f"left for one more: μ = {_downward(left[r][0]) if left[r][0] else 0}"
+        f"{_failure_text(state, r, left[r][1])}"
         for r, limit in state["limits"].items()
     )
+
+
+def _failure_text(state, relation, left):
+    "The limit of the failure and what is left of it, if a budget has one."
+    allowed = state.get("failure", {}).get(relation, 0.0)
+    shown = _downward(left) if left else 0
+    return f" and a failure of {shown} (of {allowed:.6g})" if allowed else ""
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #8e27cecf
 class BudgetBook:
@@ -383,7 +439,8 @@ class BudgetBook:
         """What all releases together may promise, about `neighbors`; None if the budget
         has only one relation."""
         neighbors, state = self._relation(neighbors)
-        return Guarantee(state["limits"][neighbors], neighbors)
+        failure = state.get("failure", {}).get(neighbors, 0.0)
+        return Guarantee(state["limits"][neighbors], neighbors, failure=failure)
 
     def spent(self, neighbors: str | None = None) -> Guarantee:
         "What all releases so far promise together, about `neighbors`."
@@ -391,16 +448,20 @@ class BudgetBook:
         return Guarantee(
             compose_gdp(*(entry["mu"][neighbors] for entry in state["spent"])),
             neighbors,
+            failure=_failed(state, neighbors),
         )
 
     def left(self, neighbors: str | None = None) -> Guarantee:
         "What one more release may promise at most, about `neighbors`."
         neighbors, state = self._relation(neighbors)
-        return Guarantee(_left(state, neighbors), neighbors)
+        mu, failure = _left(state, neighbors)
+        return Guarantee(mu, neighbors, failure=failure)
 
     def remaining(self, delta: float, neighbors: str | None = None) -> float:
-        "The largest ε, at `delta`, that one more release may have, about `neighbors`."
-        return self.left(neighbors).epsilon(delta)
+        """The largest ε, at `delta`, that one more release without a failure may have,
+        about `neighbors`."""
+        left = self.left(neighbors)
+        return Guarantee(left.mu, left.neighbors).epsilon(delta)
 
     def allows(self, *promises: Guarantee | tuple, columns: int | None = None) -> bool:
         """Whether a release with these `promises` (of a table of so many `columns`)

@@ -513,7 +513,7 @@ class CovarianceMechanism(Mechanism):
         Symmetric noise with the diagonal that suits the clipping, or the neighbouring
         papers' independent upper triangle of one variance (bounds and norm bound only),
         for comparison: it is never better.
-    failure : float
+    unit_failure : float
         Probability that a privately found unit is wrong, at most, for a column of
         Gaussian numbers.
     missing : {"refuse", "center"}
@@ -554,7 +554,7 @@ class CovarianceMechanism(Mechanism):
         delta=None,
         mean_share=None,
         noise="symmetric",
-        failure=1e-4,
+        unit_failure=1e-4,
         missing="refuse",
     ):
         self.bounds, self.norm_bound, self.center = _check_clipping(
@@ -563,7 +563,7 @@ class CovarianceMechanism(Mechanism):
         self.clipping = clipping
         super().__init__(neighbors, mu, epsilon, delta)
         self.mean_share, self.noise = _check_share(mean_share), _check_noise(noise)
-        self.failure = check_probability(failure, "failure")
+        self.unit_failure = check_probability(unit_failure, "unit_failure")
         self.missing = _check_missing(missing, self._clips_cells)
         if noise == "upper" and not self._clips_cells:
             raise InputError("noise", noise, "rows on a sphere have symmetric noise")
@@ -600,7 +600,7 @@ class CovarianceMechanism(Mechanism):
         mean = joint_constant(self.mean_share, clipping.squared_radius(p))
         if self.clipping is not None:
             return ShapeLattice(row_lattice(n, p, mu, clipping, mean), None, mean)
-        units = plan_units(n, p, mu, self.failure)
+        units = plan_units(n, p, mu, self.unit_failure)
         # rounding must not push mu above its target
         left = math.sqrt(mu**2 - units.squared_mu) * (1 - 1e-14)
         return ShapeLattice(row_lattice(n, p, left, clipping, mean), units, mean)

@@ -16,15 +16,18 @@ import numpy as np
 import pandas as pd
 
 from ..base.validation import check_integer, check_positive, is_plain
+from ..privacy.discrete_gaussian import check_sigma
 from .covariance import CovarianceRelease, LocalRelease, MomentLattice
 from .lattice import LATTICE_FIELDS, Lattice
 from .parquet import COMMON_FIELDS, MECHANISMS, ReleaseError
 from .parquet import stored_release
+from .ranks import KendallRelease, QuadrantRelease, RankLattice
 from .shape import TOO_EXTREME, ShapeRelease, with_units
 from .sphere import RowLattice
-from .ranks import KendallRelease, QuadrantRelease, RankLattice
 from .synthetic import SyntheticRelease
 from .table import TableRelease
+from .tree import Certificate, GraphRelease, TreeRelease, reached_with
+from .tree import tree_gap
 from .units import REASONS, UnitsPlan
 
 # %% ../../nbs/2_publish/09_files.ipynb #089d5441
@@ -383,6 +386,71 @@ def _drawn_with(table, location, covariance):
         abs(distance - cells) <= 2 * math.sqrt(cells * _IMPROBABLE) + 2 * _IMPROBABLE
     )
 
+# %% ../../nbs/2_publish/09_files.ipynb #9b7593a4
+_CERTIFICATE_FIELDS = {"center", "shifts", "steps", "sigma", "least", "failure", "cut"}
+
+
+def _graph_release(metadata, table):
+    "The `TreeRelease` or `GraphRelease` that a file holds."
+    certificate = _certificate(metadata, table.shape[1])
+    entries = table.to_numpy()
+    found = entries if len(entries) else None
+    _require(all(dtype == np.int64 for dtype in table.dtypes), "edges are not integers")
+    if found is not None:
+        _require(
+            found.shape == (certificate.p,) * 2
+            and (found == found.T).all()
+            and not np.diag(found).any()
+            and (np.abs(found) <= 1).all(),
+            "the matrix is not the signed adjacency of a graph",
+        )
+    tree = certificate.cut is None
+    _require(tree == (metadata["kind"] == "tree"), "its threshold is not of its kind")
+    if tree and found is not None:
+        edges, _ = tree_gap(found)
+        spans = (found[tuple(edges.T)] != 0).all()
+        is_tree = np.abs(found).sum() == 2 * len(edges) and spans
+        _require(is_tree, "the graph is not a tree")
+    guarantee = certificate.guarantee(metadata["neighbors"])
+    kind, names = TreeRelease if tree else GraphRelease, list(map(str, table.columns))
+    secure, mechanism = _flag(metadata["secure"]), metadata["mechanism"]
+    return kind(found, names, certificate, guarantee, secure, mechanism)
+
+# %% ../../nbs/2_publish/09_files.ipynb #ccf8e21c
+def _certificate(metadata, p):
+    "The public settings of a graph, if its failure is proved."
+    stated = metadata["certificate"]
+    whole = {"steps": 1, "least": 1, "shifts": 0}
+    whole = {name: check_integer(stated[name], name, k) for name, k in whole.items()}
+    n, cut, center = (
+        check_integer(metadata["n"], "n", 2),
+        stated["cut"],
+        stated["center"],
+    )
+    sigma, failure = (float(_numbers(stated[name])) for name in ("sigma", "failure"))
+    cut = None if cut is None else check_integer(cut, "cut", 1)
+    center = None if center is None else _numbers(center)
+    made = Certificate(
+        n=n, p=p, center=center, sigma=sigma, failure=failure, cut=cut, **whole
+    )
+    _require(p >= (3 if cut is None else 2), "there are too few columns for a graph")
+    _require(
+        2 * made.shifts < n and (center is None) == (made.shifts > 0),
+        "its signs are of no kind",
+    )
+    _require(
+        center is None or (center.shape == (p,) and np.isfinite(center).all()),
+        f"the centres are not those of {p} columns",
+    )
+    _require(cut is None or cut % 2, "the threshold could be met")
+    _require(check_sigma(sigma) ** 2 > 2 / 3, "the certificate has no noise")
+    margin = made.least - made.shift
+    _require(
+        2.3e-308 <= failure <= 0.1 and margin == reached_with(failure, sigma),
+        "the threshold is not that of the failure that is stated",
+    )
+    return made
+
 # %% ../../nbs/2_publish/09_files.ipynb #f567b56e
 def _rank_lattice(metadata, p):
     "The public settings of rank correlations of p columns."
@@ -469,6 +537,8 @@ _KINDS = {
     "synthetic": _synthetic_release,
     "kendall": partial(_rank_release, kind=KendallRelease),
     "quadrant": partial(_rank_release, kind=QuadrantRelease),
+    "tree": _graph_release,
+    "graph": _graph_release,
 }
 
 
@@ -481,6 +551,8 @@ _FIELDS = {
     "synthetic": {"moments"},
     "kendall": {"lattice"},
     "quadrant": {"lattice"},
+    "tree": {"certificate"},
+    "graph": {"certificate"},
 }
 _MOMENT_FIELDS = {"n", "second_moment"}  # and those of the moments' own kind
 _LATTICE_FIELDS = {
@@ -504,19 +576,27 @@ def _check_words(metadata):
     kind = metadata["kind"]
     _require(kind in tuple(_KINDS), "its kind is unknown")
     _require(metadata.keys() == COMMON_FIELDS | _FIELDS[kind], "fields of no release")
-    moments = metadata.get("moments", metadata)
-    if moments is not metadata:
-        kind = "shape" if "units" in moments else "covariance"
-        wanted = _MOMENT_FIELDS | _FIELDS[kind]
-        _require(moments.keys() == wanted, "fields of no moments")
-    _require(moments["lattice"].keys() == _LATTICE_FIELDS[kind], "fields of no lattice")
-    kind = metadata["kind"]
+    if "certificate" in _FIELDS[kind]:
+        known = metadata["certificate"].keys() == _CERTIFICATE_FIELDS
+        _require(known, "fields of no certificate")
+    else:
+        _check_lattice_words(metadata)
     _require(metadata["mechanism"] in MECHANISMS[kind], "its mechanism is unknown")
     _require(_VERSION.fullmatch(metadata["version"]), "its version is not one")
     _require(metadata["neighbors"] in ("cell", "record"), "its neighbors are unknown")
     _require(
         all(map(is_plain, metadata["columns"])), "control characters in a column's name"
     )
+
+
+def _check_lattice_words(metadata):
+    "`_Contradiction` if a lattice is described by a word that none needs."
+    kind, moments = metadata["kind"], metadata.get("moments", metadata)
+    if moments is not metadata:
+        kind = "shape" if "units" in moments else "covariance"
+        wanted = _MOMENT_FIELDS | _FIELDS[kind]
+        _require(moments.keys() == wanted, "fields of no moments")
+    _require(moments["lattice"].keys() == _LATTICE_FIELDS[kind], "fields of no lattice")
 
 # %% ../../nbs/2_publish/09_files.ipynb #99bc4a0a
 def read_release(path):

@@ -37,6 +37,8 @@ MECHANISMS = {
     "synthetic": ("SyntheticDataMechanism",),
     "kendall": ("KendallMechanism",),
     "quadrant": ("QuadrantMechanism",),
+    "tree": ("TreeMechanism",),
+    "graph": ("ThresholdedGraphMechanism",),
 }
 
 
@@ -95,7 +97,7 @@ def write_release(path, kind: str, release, table, **settings) -> None:
     path : str or Path
     kind : str
         One of `MECHANISMS`.
-    release : Release
+    release : AnyRelease
         Whose promise and shape are written.
     table : DataFrame of shape (rows, p)
         The numbers.

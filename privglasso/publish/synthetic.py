@@ -178,7 +178,7 @@ class SyntheticDataMechanism(CovarianceMechanism):
         How many rows to draw; as many as the table has when None. More of them cost
         nothing and tell nothing new.
     clipping, norm_bound, center, neighbors, mu, epsilon, delta, mean_share, noise
-        As `CovarianceMechanism`; so are `failure` and `missing`.
+        As `CovarianceMechanism`; so are `unit_failure` and `missing`.
 
     Notes
     -----
@@ -207,7 +207,7 @@ class SyntheticDataMechanism(CovarianceMechanism):
         delta=None,
         mean_share=None,
         noise="symmetric",
-        failure=1e-4,
+        unit_failure=1e-4,
         missing="refuse"
     ):
         super().__init__(
@@ -221,7 +221,7 @@ class SyntheticDataMechanism(CovarianceMechanism):
             delta=delta,
             mean_share=mean_share,
             noise=noise,
-            failure=failure,
+            unit_failure=unit_failure,
             missing=missing,
         )
         self.rows = None if rows is None else check_integer(rows, "rows", 2)

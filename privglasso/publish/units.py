@@ -309,8 +309,9 @@ def _error(rivals, strength, counts):
     noise = np.sqrt(np.maximum(strength @ energy, 1e-300))
     y = (strength @ mean - (strength / counts) @ step) / noise
     log_tail = log_ndtr(-y)
-    hazard = np.exp(-(np.minimum(np.abs(y), 1e6) ** 2) / 2 - log_tail)
-    hazard /= math.sqrt(2 * math.pi) * noise
+    near = np.clip(y, -30, 30)  # farther out the hazard is below y + 1/y
+    hazard = np.exp(-(near**2) / 2 - log_ndtr(-near)) / math.sqrt(2 * math.pi)
+    hazard = np.where(y > 30, y + 1 / np.maximum(y, 30), hazard) / noise
     deviation = (strength / np.sqrt(counts)) @ np.sqrt(variance)
     each = np.array([2, 4])[: len(strength)] * strength / counts
     room = 1 - hazard * (each @ largest) / 3
@@ -358,12 +359,11 @@ def _exponent_error(log_scale, chosen, single, arguments):
 # %% ../../nbs/2_publish/11_units.ipynb #f510dacb
 def _noise_factor(sigmas):
     "What the discrete noise's tails may exceed the normal's by, all bins together."
-    return math.exp(
-        sum(
-            layout[1] / (24 * sigma**2)
-            for layout, sigma in zip(_LAYOUT, sigmas, strict=True)
-        )
+    excess = sum(
+        layout[1] / (24 * sigma**2)
+        for layout, sigma in zip(_LAYOUT, sigmas, strict=True)
     )
+    return math.exp(min(excess, 700.0))  # far above 1 in any case
 
 
 def failure_bound(n: int, p: int, levels: tuple) -> float:
@@ -381,7 +381,7 @@ def failure_bound(n: int, p: int, levels: tuple) -> float:
     float
     """
     spread, digits, upper, top, near = (level.sigma for level in levels)
-    counts = np.array([n // 2, n])
+    counts = np.array([n // 2, n], dtype=float)  # their squares exceed int64
     strength = counts**2 / np.array([spread, digits]) ** 2
     wrong = _unit_error(strength, counts)
     for sigma in (upper, top):
@@ -389,8 +389,8 @@ def failure_bound(n: int, p: int, levels: tuple) -> float:
     # what a scale too small by 3 and a centre off by 1.5 leave within reach
     share = ndtr(_REACH / 3 - 1.5) - ndtr(-_REACH / 3 - 1.5)
     part = np.array([share - _ENOUGH, 1.0, share * (1 - share), 0.5, 1.0])
-    last = np.array([n]) ** 2 / near**2
-    wrong += _error(part[:, None, None], last, np.array([n]))[0]
+    last = counts[1:] ** 2 / near**2
+    wrong += _error(part[:, None, None], last, counts[1:])[0]
     # and the limit below which a column is set aside, see _limit
     return p * wrong * _noise_factor([spread, digits, upper, top, near])
 
@@ -460,7 +460,8 @@ def _sigmas(n, p, strengths):
     "Noise parameters at which n μ / √(2p) of each level is so large."
     change = [2 * window for _, _, window in _LAYOUT[:-1]] + [1]
     mu = np.array(strengths) * math.sqrt(2 * p) / n
-    return np.sqrt(np.array(change) * p / mu**2 + 1 / 6) * (1 + 2e-15)
+    sigma = np.sqrt(np.array(change) * p / mu**2 + 1 / 6) * (1 + 2e-15)
+    return np.maximum(sigma, 1.0)  # where the bound on mu is proved
 
 
 def _others(spread, p, failure):

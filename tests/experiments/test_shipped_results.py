@@ -16,6 +16,7 @@ from privglasso.experiments.table2 import PAPER_DATA
 # studies that use recorded data one is of a grid, which comes with the project
 AGAIN = {
     "audit": [9, 11, 12],
+    "certified_tree": [0],
     "choosing_lambda": [33, 12],
     "correction": [75, 224],
     "frontier": [0],

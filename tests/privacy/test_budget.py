@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,8 @@ def test_whatever_is_asked_the_limit_holds_and_what_is_left_fits(shares):
     state = {"limits": {"record": 1.0}, "spent": []}
     for mu in shares:
         try:
-            state["spent"].append({"mu": budgets._charges(state, [record(mu)], None)})
+            charges = budgets._charges(state, [record(mu)], None)
+            state["spent"].append(budgets._costs(charges))
         except BudgetError as refusal:
             assert (
                 math.fsum(
@@ -104,12 +106,13 @@ def test_whatever_is_asked_the_limit_holds_and_what_is_left_fits(shares):
                 > 1
             )
             assert (
-                refusal.left.mu == budgets._left(state, "record") and refusal.mu == mu
+                refusal.left.mu == budgets._left(state, "record")[0]
+                and refusal.mu == mu
             )
     assert (
         math.fsum(entry["mu"]["record"] ** 2 for entry in state["spent"]) <= 1 + 1e-12
     )
-    budgets._charges(state, [record(budgets._left(state, "record"))], None)
+    budgets._charges(state, [record(budgets._left(state, "record")[0])], None)
 
 
 def test_a_refusal_says_what_would_fit_and_it_does(budget):
@@ -695,3 +698,47 @@ def test_somebody_who_never_lets_go_is_named(budget, monkeypatch):
             budget.spend(record(0.5), label="x")
         assert budget.left().mu == 1.0  # reading needs no lock
     budget.spend(record(0.5), label="x")
+
+
+@given(st.lists(st.floats(0, 0.6), min_size=1, max_size=12), st.floats(1e-12, 0.9))
+@settings(max_examples=60, deadline=None)
+def test_failures_keep_their_limit_too_and_what_is_left_fits(failures, limit):
+    state = {"limits": {"record": 1.0}, "failure": {"record": limit}, "spent": []}
+    for failure in failures:
+        promise = Guarantee(0.0, "record", failure=failure)
+        try:
+            charges = budgets._charges(state, [promise], None)
+            state["spent"].append(budgets._costs(charges))
+        except BudgetError as refusal:
+            assert refusal.failure == failure > refusal.left.failure
+    spent = [Fraction(e.get("failure", {}).get("record", 0)) for e in state["spent"]]
+    kept = math.prod(1 - failure for failure in spent)
+    assert 1 - kept <= Fraction(limit) * (1 + Fraction(1, 10**14))
+    left = Guarantee(0.0, "record", failure=budgets._left(state, "record")[1])
+    budgets._charges(state, [left], None)
+
+
+def test_a_failure_needs_a_limit_of_its_own(budget, tmp_path):
+    failing = Guarantee(0.1, "record", failure=1e-9)
+    with pytest.raises(BudgetError, match="failure of 1e-09"):
+        budget.spend(failing, label="a graph")
+    assert len(budget.table()) == 0
+    both = Budget.create(
+        tmp_path / "failing.json",
+        Guarantee(1.0, "record", failure=1e-6),
+        Guarantee(1.0, "cell"),
+    )
+    with pytest.raises(BudgetError, match="about one cell"):
+        both.spend(failing, label="a graph")
+    both.spend((failing, Guarantee(0.5, "record")), label="the kept promise counts")
+    assert both.spent("record") == Guarantee(0.5, "record")
+
+
+@pytest.mark.parametrize("stated", [{"record": 1.0}, {"cell": 1e-9}, {"record": "a"}])
+def test_a_damaged_limit_of_failure_is_refused(tmp_path, stated):
+    path = tmp_path / "failing.json"
+    Budget.create(path, Guarantee(1.0, "record", failure=1e-6))
+    state = json.loads(path.read_text(encoding="utf-8")) | {"failure": stated}
+    path.write_text(json.dumps(state), encoding="utf-8")
+    with pytest.raises(BudgetFileError, match="failure"):
+        Budget(path)

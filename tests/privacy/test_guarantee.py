@@ -1,6 +1,7 @@
 """Guarantees: what they promise of integer noise, add up to, print, and refuse."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -90,3 +91,72 @@ def test_what_is_impossible_is_refused_by_name():
         with pytest.raises(InputError) as caught:
             call()
         assert caught.value.argument == name
+
+
+# promises that may fail
+
+
+@pytest.mark.parametrize("failure", [-1e-9, 1.0, math.nan, "a"])
+def test_a_failure_is_a_probability_below_one(failure):
+    with pytest.raises(InputError, match="failure"):
+        Guarantee(1.0, "record", failure=failure)
+
+
+def test_without_a_failure_nothing_is_different():
+    for mu in (0.0, 0.3, 5.0):
+        plain = Guarantee(mu, "record")
+        either = Guarantee(mu, "record", exclusive=True)
+        for other in (either, plain.compose(Guarantee(0.0, "record"))):
+            assert str(other) == str(plain) and other.mu == plain.mu
+            assert other.delta(0.7) == plain.delta(0.7)
+            assert other.epsilon(1e-7) == plain.epsilon(1e-7)
+            assert np.array_equal(
+                other.tradeoff([0, 0.1, 1]), plain.tradeoff([0, 0.1, 1])
+            )
+
+
+def test_failures_add_up_in_any_order_and_never_below_the_truth():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        failures = rng.uniform(0, 1, 4) ** 20
+        promises = [Guarantee(0.1, "cell", failure=f, exclusive=True) for f in failures]
+        composed = {
+            promises[i].compose(promises[j]).compose(promises[k]).failure
+            for i, j, k in ((0, 1, 2), (2, 0, 1), (1, 2, 0))
+        }
+        kept = math.prod(1 - Fraction(f) for f in failures[:3])
+        assert all(1 - kept <= Fraction(f) for f in composed)
+        assert max(composed) <= float(1 - kept) * (1 + 1e-14)
+
+
+def test_epsilon_and_delta_are_inverse_where_there_is_room():
+    for mu, failure in ((0.2, 1e-9), (3.0, 0.1), (50.0, 1e-12)):
+        for exclusive in (False, True):
+            promise = Guarantee(mu, "record", failure=failure, exclusive=exclusive)
+            for delta in (failure * 1.001, failure * 3, 0.4):
+                epsilon = promise.epsilon(delta)
+                assert promise.delta(epsilon) <= delta * (1 + 1e-9)
+                if epsilon:
+                    assert promise.delta(0.99 * epsilon) > delta
+            assert promise.epsilon(failure * 0.999) == math.inf
+            assert promise.epsilon_text(failure * 0.999) == "∞"
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_trade_off_curves_are_convex_and_their_own_mirror_images(exclusive):
+    alpha = np.linspace(0, 1, 2001)
+    for mu, failure in ((0.3, 0.01), (2.0, 0.2), (0.01, 0.3), (80.0, 1e-9), (0.0, 0.1)):
+        promise = Guarantee(mu, "record", failure=failure, exclusive=exclusive)
+        curve = promise.tradeoff(alpha)
+        assert curve[0] == pytest.approx(1 - failure) and curve[-1] == 0
+        assert (np.diff(curve, 2) > -1e-12).all() and (np.diff(curve) <= 1e-15).all()
+        back = promise.tradeoff(curve)
+        inside = (curve > 0) & (alpha < 1 - failure)
+        steep = np.abs(np.gradient(curve, alpha)) + 1
+        assert (np.abs(back - alpha)[inside] < 1e-9 * steep[inside]).all() or mu > 10
+
+
+def test_no_guarantee_stays_none():
+    nothing = NoGuarantee("a reason", Guarantee(1.0, "record", failure=1e-9))
+    assert nothing.compose(Guarantee(1.0, "record")) is nothing
+    assert nothing.delta(1.0) == 1.0 and "1e-09" in str(nothing)
