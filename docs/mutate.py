@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -138,7 +139,18 @@ def is_drawing(node):
 
 
 TRANSPARENT = {
-    *("abs", "float", "all", "any", "max", "min", "sum", "isclose", "allclose", "equal"),
+    *(
+        "abs",
+        "float",
+        "all",
+        "any",
+        "max",
+        "min",
+        "sum",
+        "isclose",
+        "allclose",
+        "equal",
+    ),
     *("simplify", "expand", "len", "array", "sorted", "round", "array_equal", "sqrt"),
     *("zip", "enumerate", "log", "exp", "diff"),
 }
@@ -177,7 +189,9 @@ def claimed(cells):
             if isinstance(node, ast.Assign) and names & stored(node):
                 names |= compared(node.value)
             elif isinstance(node, ast.FunctionDef) and node.name in names:
-                returned = (r.value for r in ast.walk(node) if isinstance(r, ast.Return))
+                returned = (
+                    r.value for r in ast.walk(node) if isinstance(r, ast.Return)
+                )
                 names |= set().union(*(compared(r) for r in returned if r))
     return names
 
@@ -549,9 +563,10 @@ def before_cell(cells, place):
 
 # ---- running them
 
+
 def run(code, names, label):
     "Execute a cell (or its tree) as the notebook does, its figures closed unseen."
-    exec(compile(code, label, "exec"), names)  # noqa: S102
+    exec(compile(code, label, "exec"), names)
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
 
@@ -581,7 +596,7 @@ def forked(task, seconds=SECONDS):
                 if not chunks[-1]:
                     break
     with contextlib.suppress(EOFError, pickle.UnpicklingError):
-        result = pickle.loads(b"".join(chunks))  # noqa: S301
+        result = pickle.loads(b"".join(chunks))
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
@@ -605,7 +620,8 @@ class Watch:
         self.reached, self.same, self.weaker = False, True, True
 
     def __call__(self, original, altered, grows=None):
-        "`grows`: whether a larger value makes the inequality stronger; None if neither."
+        """`grows`: whether a larger value makes the inequality stronger; None if
+        neither."""
         self.reached = True
         new = altered()
         try:
@@ -614,7 +630,7 @@ class Watch:
             if grows is not None:
                 weaker = new <= old if grows else new >= old
                 self.weaker &= bool(np.all(np.asarray(weaker)))
-        except Exception:  # noqa: BLE001, what cannot be compared differs
+        except Exception:
             self.same = self.weaker = False
         self.weaker &= grows is not None
         return new
@@ -690,7 +706,7 @@ def trial(sources, names, watch=None):
     for label, code in sources:
         try:
             run(code, names, label)
-        except BaseException as error:  # noqa: BLE001, a mutant may raise anything
+        except BaseException as error:
             return f"{type(error).__name__} in {label}", ""
     return "", watch.verdict() if watch else ""
 
@@ -713,6 +729,7 @@ def try_mutant(cells, place, path, node, names):
 
 # ---- assertions change nothing: all mutants of a cell's assertions in one run
 
+
 class Probes:
     "Altered assertions, evaluated beside the ones that hold."
 
@@ -726,7 +743,7 @@ class Probes:
         try:
             if not test(self.watches.setdefault(key, Watch())):
                 self.failed[key] = "AssertionError"
-        except Exception as error:  # noqa: BLE001, a mutant may raise anything
+        except Exception as error:
             self.failed[key] = type(error).__name__
 
 
@@ -828,6 +845,7 @@ def overlaid_tests(found, file):
 
 # ---- all of them
 
+
 def paths():
     "{part/chapter: path} of the proof chapters."
     return {
@@ -922,7 +940,9 @@ def run_chapter(chapter, share=1.0, known=()):
         for key, (mutant, *_) in enumerate(here):
             by = probe.failed.get(key, "")
             watch = probe.watches.get(key, Watch())
-            yield labelled(mutant), *outcome_of(by and f"{by} in {cell.id}", watch.verdict())
+            yield labelled(mutant), *outcome_of(
+                by and f"{by} in {cell.id}", watch.verdict()
+            )
 
 
 def second_look(chapter, mutant):
@@ -999,9 +1019,10 @@ def retried(mutant):
     rests upon; None if the chapter no longer has it, or these cells do not run."""
     path = paths()[mutant.chapter]
     cells = read_cells(path)
-    for place, other, way, node in facts(mutant.chapter, cells):
+    for place, other, *change in facts(mutant.chapter, cells):
         if labelled(other) == mutant:
-            return forked(lambda: upon_its_own(path, cells, place, way, node), 2 * SECONDS)
+            task = partial(upon_its_own, path, cells, place, *change)
+            return forked(task, 2 * SECONDS)
     return None
 
 
@@ -1056,7 +1077,7 @@ def in_process(chapter, share, known):
     os.close(write_end)
     with open(read_end, "rb") as pipe, contextlib.suppress(EOFError):
         while True:
-            yield pickle.load(pipe)  # noqa: S301
+            yield pickle.load(pipe)
     os.waitpid(child, 0)
 
 
@@ -1065,9 +1086,13 @@ def main(arguments=None):
     from tqdm import tqdm
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("only", nargs="*", help="chapters, such as 3_recover/01_fill_in")
+    parser.add_argument(
+        "only", nargs="*", help="chapters, such as 3_recover/01_fill_in"
+    )
     parser.add_argument("--share", type=float, default=1.0, help="of all mutants")
-    parser.add_argument("--elsewhere", action="store_true", help="ask the tests as well")
+    parser.add_argument(
+        "--elsewhere", action="store_true", help="ask the tests as well"
+    )
     parser.add_argument("--count", action="store_true", help="only count them")
     options = parser.parse_args(arguments)
     preload()
