@@ -14,7 +14,7 @@ INSTALL = if command -v uv >/dev/null 2>&1; then uv pip install -q --python $(BI
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # half an environment would pass for a whole one the next time
-.PHONY: help demo test docs lab check refresh reproduce bench grid
+.PHONY: help demo test mutate docs lab check refresh reproduce bench grid
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
@@ -40,6 +40,9 @@ demo: $(VENV)/.core  ## publish, recover and compare; DATA=sachs for the real ce
 test: $(VENV)/.dev  ## run every chapter's proofs and every test
 	$(ONE_THREAD) $(BIN)/nbdev-test --n-workers $(WORKERS) --timing
 	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) --dist loadgroup
+
+mutate: $(VENV)/.dev  ## alter one fact at a time in the proofs, list what no check notices; SHARE=.1 for a part
+	$(ONE_THREAD) $(BIN)/python docs/mutate.py --elsewhere $(if $(SHARE),--share $(SHARE)) $(ONLY)
 
 docs: $(VENV)/.dev  ## build the book as a site in _docs/html
 	$(BIN)/python docs/build.py
