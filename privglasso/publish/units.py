@@ -363,7 +363,7 @@ def _noise_factor(sigmas):
         layout[1] / (24 * sigma**2)
         for layout, sigma in zip(_LAYOUT, sigmas, strict=True)
     )
-    return math.exp(min(excess, 700.0))  # far above 1 in any case
+    return math.exp(min(excess, 300.0))  # far above 1 in any case
 
 
 def failure_bound(n: int, p: int, levels: tuple) -> float:
