@@ -737,6 +737,11 @@ def audit(
     typer.echo(f"{made!r}, {p} columns\n{result}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #9dfe311f
+def _for_machines(value):
+    "A number as JSON has it: infinity, which it has not, in a word."
+    return value if abs(value) < float("inf") else str(value)
+
+
 @app.command()
 @friendly
 def claims(
@@ -750,14 +755,13 @@ def claims(
 
     table = claims_table()
     if as_json:
-        rows = table.assign(
-            promised=table.promised.map(str), true=table.true.map(str)
-        ).to_dict("records")
+        finite = table[["promised", "true"]].map(_for_machines)
+        rows = table.assign(**finite).to_dict("records")
         typer.echo(json.dumps(rows, ensure_ascii=False, indent=1, default=bool))
     else:
         shown = table.drop(columns="source")
         typer.echo(shown.to_string(index=False, float_format="{:.4g}".format))
-    wrong = table[table.refuted != (table.verdict == "FALSE")]
+    wrong = table[~table.agrees]
     if len(wrong):
         typer.echo(
             f"verdict and example disagree: {', '.join(wrong['name'])}", err=True
