@@ -432,13 +432,13 @@ def _make(kind, integers, bounds, budget):
     return make(bounds, **budget)
 
 
-def _release(mechanism, data, path, budget, seed):
+def _release(mechanism, data, path, budget, seed, force):
     "Publish to a file, from a budget if one is given."
     from privglasso.privacy.budget import Budget
 
     if budget is None:
         published = mechanism.publish(data, random_state=seed)
-        published.to_parquet(path)
+        published.to_parquet(path, replace=force)
         return published
     if seed is not None:
         raise CommandError(
@@ -464,6 +464,7 @@ def _standing(release, budget):
 def _accounted(release, budget):
     """Whatever stops a publication is told with what it has cost and whether there is a
     release."""
+    from privglasso.base.validation import InputError
     from privglasso.privacy.budget import BudgetError
 
     before = _standing(release, budget)
@@ -474,6 +475,7 @@ def _accounted(release, budget):
         raise
     except BaseException as error:
         told, code = _sentence(error)
+        others = any(isinstance(e, InputError) for e in (error, error.__cause__))
     with _careful_interrupts(signal.SIG_IGN):
         try:
             charged, written = map(
@@ -486,7 +488,9 @@ def _accounted(release, budget):
             ) from None
     verb = "was charged" if charged else "was not charged"
     cost = f"μ {verb} to {budget.name}" if budget else ""
-    file = f"{release.name} is whole" if written else "no release was written"
+    # what is there after a refusal is somebody else's
+    mine = written and not others
+    file = f"{release.name} is whole" if mine else "no release was written"
     raise CommandError("; ".join(filter(None, (told, cost, file))), code)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #bec88679
@@ -528,7 +532,7 @@ def publish(
     made = _make(mechanism, integers, stated, words)
     typer.echo(f"columns, by these names: {_shown(map(str, data.columns))}")
     with _accounted(release, budget):
-        published = _release(made, data, release, budget, seed)
+        published = _release(made, data, release, budget, seed, force)
         typer.echo(f"{release.name}: {published}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #240a6d20

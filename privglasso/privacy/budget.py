@@ -192,8 +192,19 @@ def _once_each(pairs):
     forgotten."""
     keys = [key for key, _ in pairs]
     if len(set(keys)) < len(keys):
-        raise ValueError(f"a key occurs twice in {keys}")
+        raise ValueError("a key occurs twice")
     return dict(pairs)
+
+
+def _fault_of(error):
+    "What is wrong with a text, without a word of it."
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON from line {error.lineno} on"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return str(error)
 
 
 def _load(path):
@@ -210,10 +221,14 @@ def _load(path):
             " or, if one was begun, fetch it back: it counts what is already published"
         ) from error
     except (ValueError, RecursionError) as error:
+        fault = _fault_of(error)
+    else:
+        fault = None
+    if fault:  # outside: the words of the error may quote a file that is not ours
         raise BudgetFileError(
-            f"{path.name} is damaged ({error}): fetch it back from a copy, "
+            f"{path.name} is damaged ({fault}): fetch it back from a copy, "
             "or mend it with an editor"
-        ) from error
+        )
     for fault in _faults(state):
         raise BudgetFileError(
             f"{path.name}: {fault}. Nothing was changed: fetch it back from a copy, "

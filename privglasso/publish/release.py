@@ -53,16 +53,18 @@ class Release(ABC):
     def sampling_error(self) -> SamplingError:
         "How far the entries of `corrected_covariance` may be from the population's."
 
-    def to_parquet(self, path) -> None:
+    def to_parquet(self, path, *, replace: bool = False) -> None:
         """Write one Parquet file that carries its own metadata; whole, or not at all.
 
         Parameters
         ----------
         path : str or Path
-
+            A new file, in a folder that is there.
+        replace : bool
+            Whether it may be written over a file that is there already.
         """
         kind, table, settings = self._contents()
-        write_release(path, kind, self, table, **settings)
+        write_release(path, kind, self, table, replace, **settings)
 
     @abstractmethod
     def _contents(self):
