@@ -459,7 +459,7 @@ def _standing(release, budget):
         there and (there.st_ino, there.st_mtime_ns),
     )
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #7a5ba658
 @contextmanager
 def _accounted(release, budget):
     """Whatever stops a publication is told with what it has cost and whether there is a
@@ -637,7 +637,7 @@ def inspect(
     )
     typer.echo(_noise_table(published).to_string(float_format="{:.6g}".format))
 
-# %% ../nbs/9_workshop/07_cli.ipynb #227fc41a
+
 class Rule(StrEnum):
     "How the penalty is chosen."
 

@@ -252,7 +252,7 @@ def _true_edges(truth, edges):
 # %% ../../nbs/9_workshop/06_plots.ipynb #a5863719
 EDGE_STYLES = {"found": "solid", "missed": (0, (5, 2)), "extra": (0, (1, 1.2))}
 
-
+# %% ../../nbs/9_workshop/06_plots.ipynb #4aa8c8f6
 def plot_graph(adjacency, truth=None, ax=None, labels=None, pos=None, title=None):
     """Draw a graph; against a truth, tell found, missed and extra edges by colour and
     line style.
@@ -274,6 +274,12 @@ def plot_graph(adjacency, truth=None, ax=None, labels=None, pos=None, title=None
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> plot_graph(np.ones((3, 3)), ax=Figure().subplots(), title="three").get_title()
+    'three'
     """
     edges = _edges(adjacency, "adjacency")
     labels = _check_labels(labels, len(edges))
@@ -375,6 +381,13 @@ def plot_roc(curves, ax=None):
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_roc({"best": ([0.0, 0.0, 1.0], [0.0, 1.0, 1.0])}, Figure().subplots())
+    >>> len(ax.lines) >= 2
+    True
     """
     ax = _axes(ax)
     ax.plot([0, 1], [0, 1], color=COLORS["chance"], linewidth=1, label="guessing")
@@ -406,6 +419,13 @@ def plot_tradeoff(curves, ax=None):
     Notes
     -----
     A number `mu` is drawn as G_mu (Dong, Roth and Su, 2022, equation 6).
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_tradeoff({"one": 1.0, "two": 2.0}, Figure().subplots())
+    >>> len(ax.get_legend_handles_labels()[1]) >= 2
+    True
     """
     ax = _axes(ax)
     ax.plot(
@@ -417,7 +437,7 @@ def plot_tradeoff(curves, ax=None):
     _unit_square(ax, "type I error (false alarm)", "type II error (missed detection)")
     return ax
 
-
+# %% ../../nbs/9_workshop/06_plots.ipynb #63dc4529
 def _tradeoff_points(curve):
     "Points of a trade-off curve given as mu or as a pair of arrays."
     if np.ndim(curve) == 0:

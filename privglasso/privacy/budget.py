@@ -206,7 +206,7 @@ def _fault_of(error):
         return "it is nested too deeply"
     return str(error)
 
-
+# %% ../../nbs/1_privacy/08_budget.ipynb #039e80ea
 def _load(path):
     "The contents of a budget file, or `BudgetFileError`."
     try:
@@ -457,7 +457,17 @@ class Budget(BudgetBook):
     Notes
     -----
     Nothing expires. Each release may be decided upon in view of the earlier ones: Smith
-    & Thakurta (2022)."""
+    & Thakurta (2022).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     budget = Budget.create(f"{folder}/budget.json", Guarantee(1.0, "record"))
+    ...     budget.spend(Guarantee(0.6, "record"), label="first wave")
+    ...     print(budget)
+    one record: μ = 1 for all releases, 1 so far, left for one more: μ = 0.8
+    """
 
     @classmethod
     def create(cls, path: str | Path, *limits: Guarantee) -> "Budget":
