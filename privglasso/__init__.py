@@ -92,8 +92,7 @@ def main():
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, stop)
-    from privglasso.cli import app
-
+    app = importlib.import_module("privglasso.cli").app
     signal.signal(signal.SIGINT, before)
     try:
         app()

@@ -164,8 +164,7 @@ class PrivateGraphicalLassoEBIC(_GraphRule):
     -----
     Foygel & Drton (2010), with the effective sample size of each edge in the place of
     n. The penalties only find the graph: the estimate is the best model with it. A
-    UserWarning says when the graph chosen is the densest tried.
-    """
+    UserWarning says when the graph chosen is the densest tried."""
 
     gamma: float = 0.5
 
@@ -304,8 +303,7 @@ class PrivateGraphicalLassoSimultaneous(PenalizedModel):
     There may be no solution (`InfeasibleError`), but in at most a share `level` of
     releases. Two columns that are independent are joined with probability at most
     `level` in all, asymptotically; an edge between columns that are joined by a path
-    can be false with any probability (Meinshausen & Bühlmann 2006 show when).
-    """
+    can be false with any probability (Meinshausen & Bühlmann 2006 show when)."""
 
     level: float = 0.05
 
