@@ -199,7 +199,7 @@ def _parallel_planes():
         true = math.inf
     return Check("Rényi divergence of order 2", projected, true, true > projected)
 
-
+# %% ../../nbs/5_papers/06_campbell.ipynb #67c28de8
 def _within_the_plane(strength=1.0):
     "Equal ranges, and means that differ within them: projected, and not."
     flat, m = np.diag([1.0, 2.0, 0.0]), [1.0, 1.0, 0.0]

@@ -475,7 +475,7 @@ def _maximizing(alpha=0.1):
     at, beyond = (float(_objective_of_ridge(k * best)) for k in (1, 2))
     return Check("largest value of the objective", at, beyond, beyond > at)
 
-
+# %% ../../nbs/5_papers/07_further_claims.ipynb #e5b87c72
 def _first_term(delta=0.1):
     "Term I for Θ* = 1 and Δ = .1, which is Δ − ln(1 + Δ), against ¼ of 1/(1 + Δ)²."
     promised, true = 1 / (1 + delta) ** 2 / 4, float(delta - np.log1p(delta))

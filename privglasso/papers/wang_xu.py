@@ -723,7 +723,7 @@ def _every_norm(strength=1.0):
         "error over its bound, w = 1, 2, ∞, largest", most, ratio, ratio > most + 1e-12
     )
 
-
+# %% ../../nbs/5_papers/05_wang_xu.ipynb #8242201d
 def _diagonal_as_well(T=1.0):
     "Error of Σ = (T/2) I, which has no edges, where the diagonal is thresholded too."
     Sigma = np.eye(3) * T / 2
