@@ -700,6 +700,13 @@ def _thresholding_case(rng):
     projected = np.linalg.norm(nearest_psd(estimate) - Sigma, 2) / (2 * errors[1])
     return *(error / bound for error in errors), projected
 
+
+def _diagonal_as_well(T=1.0):
+    "Error of Σ = (T/2) I, which has no edges, where the diagonal is thresholded too."
+    Sigma = np.eye(3) * T / 2
+    error = float(np.linalg.norm(np.where(Sigma > T, Sigma, 0) - Sigma, 2) / T)
+    return Check("error over T, s = 0", 0.0, error, error > 0)
+
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #8d300619
 def _worst_cases(cases=500):
     """Largest ratios of the errors in the norms 1, 2 and ∞, and of the projected error,
@@ -722,13 +729,6 @@ def _every_norm(strength=1.0):
     return Check(
         "error over its bound, w = 1, 2, ∞, largest", most, ratio, ratio > most + 1e-12
     )
-
-# %% ../../nbs/5_papers/05_wang_xu.ipynb #8242201d
-def _diagonal_as_well(T=1.0):
-    "Error of Σ = (T/2) I, which has no edges, where the diagonal is thresholded too."
-    Sigma = np.eye(3) * T / 2
-    error = float(np.linalg.norm(np.where(Sigma > T, Sigma, 0) - Sigma, 2) / T)
-    return Check("error over T, s = 0", 0.0, error, error > 0)
 
 
 CLAIMS.append(
