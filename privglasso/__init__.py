@@ -81,3 +81,24 @@ def __getattr__(name):
 
 def __dir__():
     return sorted([*__all__, "__version__"])
+
+
+def main():
+    """The command line. Ctrl-C outside of a command, when nothing is read or written,
+    ends in one sentence."""
+    import os
+    import signal
+
+    def stop(number, frame):
+        os.write(2, b"privglasso: stopped by Ctrl-C\n")
+        os._exit(130)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, stop)
+    app = importlib.import_module("privglasso.cli").app
+    signal.signal(signal.SIGINT, before)
+    try:
+        app()
+    except KeyboardInterrupt:  # on the way into a command, or out of one
+        stop(None, None)

@@ -498,13 +498,13 @@ def _make_tree(bounds, budget):
     return pg.TreeMechanism(center=center, **budget)
 
 
-def _release(mechanism, data, path, budget, seed):
+def _release(mechanism, data, path, budget, seed, force):
     "Publish to a file, from a budget if one is given."
     from privglasso.privacy.budget import Budget
 
     if budget is None:
         published = mechanism.publish(data, random_state=seed)
-        published.to_parquet(path)
+        published.to_parquet(path, replace=force)
         return published
     if seed is not None:
         raise CommandError(
@@ -525,11 +525,12 @@ def _standing(release, budget):
         there and (there.st_ino, there.st_mtime_ns),
     )
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #7a5ba658
 @contextmanager
 def _accounted(release, budget):
     """Whatever stops a publication is told with what it has cost and whether there is a
     release."""
+    from privglasso.base.validation import InputError
     from privglasso.privacy.budget import BudgetError
 
     before = _standing(release, budget)
@@ -540,6 +541,7 @@ def _accounted(release, budget):
         raise
     except BaseException as error:
         told, code = _sentence(error)
+        others = any(isinstance(e, InputError) for e in (error, error.__cause__))
     with _careful_interrupts(signal.SIG_IGN):
         try:
             charged, written = map(
@@ -552,7 +554,9 @@ def _accounted(release, budget):
             ) from None
     verb = "was charged" if charged else "was not charged"
     cost = f"μ {verb} to {budget.name}" if budget else ""
-    file = f"{release.name} is whole" if written else "no release was written"
+    # what is there after a refusal is somebody else's
+    mine = written and not others
+    file = f"{release.name} is whole" if mine else "no release was written"
     raise CommandError("; ".join(filter(None, (told, cost, file))), code)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #bec88679
@@ -594,7 +598,7 @@ def publish(
     made = _make(mechanism, integers, stated, words)
     typer.echo(f"columns, by these names: {_shown(map(str, data.columns))}")
     with _accounted(release, budget):
-        published = _release(made, data, release, budget, seed)
+        published = _release(made, data, release, budget, seed, force)
         typer.echo(f"{release.name}: {published}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #240a6d20
@@ -820,6 +824,11 @@ def audit(
     typer.echo(f"{made!r}, {pair[0].shape[1]} columns\n{result}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #9dfe311f
+def _for_machines(value):
+    "A number as JSON has it: infinity, which it has not, in a word."
+    return value if abs(value) < float("inf") else str(value)
+
+
 @app.command()
 @friendly
 def claims(
@@ -833,14 +842,13 @@ def claims(
 
     table = claims_table()
     if as_json:
-        rows = table.assign(
-            promised=table.promised.map(str), true=table.true.map(str)
-        ).to_dict("records")
+        finite = table[["promised", "true"]].map(_for_machines)
+        rows = table.assign(**finite).to_dict("records")
         typer.echo(json.dumps(rows, ensure_ascii=False, indent=1, default=bool))
     else:
         shown = table.drop(columns="source")
         typer.echo(shown.to_string(index=False, float_format="{:.4g}".format))
-    wrong = table[table.refuted != (table.verdict == "FALSE")]
+    wrong = table[~table.agrees]
     if len(wrong):
         typer.echo(
             f"verdict and example disagree: {', '.join(wrong['name'])}", err=True

@@ -480,8 +480,8 @@ def test_a_verdict_that_its_example_does_not_bear_out_ends_with_one(
     monkeypatch, verdict, code
 ):
     "The table of one claim that its example refutes, under two verdicts."
-    row = ("A", "Theorem 1", verdict, "there", "μ", 1.0, 2.0, True)
-    names = "paper name verdict source quantity promised true refuted".split()
+    row = ("A", "Theorem 1", verdict, "there", "μ", 1.0, 2.0, True, code == 0)
+    names = "paper name verdict source quantity promised true refuted agrees".split()
     table = pd.DataFrame([row], columns=names)
     monkeypatch.setattr(registry, "claims_table", lambda: table)
     for words in ((), ("--json",)):

@@ -264,7 +264,7 @@ def test_a_change_is_relative_to_the_first_filter_and_to_the_noise():
 
 def changed(path, release, change):
     "The file of a release, its metadata changed."
-    release.to_parquet(path)
+    release.to_parquet(path, replace=True)
     stored = pq.read_table(path)
     metadata = json.loads(stored.schema.metadata[b"privglasso"])
     change(metadata)

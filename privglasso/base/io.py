@@ -9,6 +9,7 @@ __all__ = ['write_whole', 'claimed']
 import hashlib
 import os
 import secrets
+import threading
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,20 +39,59 @@ def _name(file, path):
     finally:
         os.close(folder)
 
+# %% ../../nbs/9_workshop/03_io.ipynb #65af5237
+def _taken(path):
+    "What is said when a name is taken."
+    taken = "give a new file: there is one already, and releases are not overwritten"
+    return InputError("path", path.name, taken + " unasked")
+
+
+def _named(file, part, path, replace):
+    "Whether a file without a name has got `path`; else it has got `part`, or an error."
+    try:
+        _name(file, path)
+    except FileExistsError as error:
+        if not replace:
+            raise _taken(path) from error
+        _name(file, part)
+        return False
+    return True
+
+
+def _put(part, path):
+    "Give the finished file `part` the name `path`, if nothing is called so."
+    try:
+        os.link(part, path)
+    except FileExistsError as error:
+        raise _taken(path) from error
+    except OSError:  # a disk without links: hold the name first, then take its place
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | _WRITING))
+        except FileExistsError as error:
+            raise _taken(path) from error
+        os.replace(part, path)
+    else:
+        part.unlink()
+
 # %% ../../nbs/9_workshop/03_io.ipynb #d77193e0
-def write_whole(path: str | Path, write, part: str | Path | None = None) -> None:
-    """Let `write` fill a new file, then move it to `path` in one step; on any failure
-    nothing is left behind.
+def write_whole(
+    path: str | Path, write, part: str | Path | None = None, replace: bool = True
+) -> None:
+    """Let `write` fill a new file, then give it the name `path` in one step; on any
+    failure nothing is left behind.
 
     Parameters
     ----------
     path : str | Path
-        Where the file shall be; a file that is there is replaced.
+        Where the file shall be.
     write
         Called with an open binary file.
     part : str | Path | None
         What the unfinished file may be called, for whoever holds a lock on that name;
         a name that nobody else has when None.
+    replace : bool
+        Whether a file that is there is replaced. `InputError` if not, and there is one,
+        even if it has come while this one was written.
     """
     path = Path(path)
     if part is None:
@@ -63,12 +103,9 @@ def write_whole(path: str | Path, write, part: str | Path | None = None) -> None
             write(file)
             file.flush()
             os.fsync(file.fileno())
-            if not os.path.lexists(part):
-                try:
-                    return _name(file, path)
-                except FileExistsError:
-                    _name(file, part)
-        os.replace(part, path)
+            if not os.path.lexists(part) and _named(file, part, path, replace):
+                return
+        os.replace(part, path) if replace else _put(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -102,22 +139,31 @@ def _hold(claim):
     return None
 
 # %% ../../nbs/9_workshop/03_io.ipynb #96b92292
+_MINE = set()  # claims of this process: the claim's file and the thread
+
+
 @contextmanager
-def claimed(path: str | Path):
-    """The right to make a new file, for as long as the context lasts.
+def claimed(path: str | Path, replace: bool = False):
+    """The right to make a file, for as long as the context lasts; within it the same
+    thread may ask for it again.
 
     Parameters
     ----------
     path : str | Path
-        A file that is not there yet, in a folder that is.
-
+        In a folder that is there.
+    replace : bool
+        Whether a file may be there already.
     """
     path = Path(path)
     digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
     claim, descriptor = path.parent / f".{digest}.claim", None
+    mine = os.path.realpath(claim), threading.get_ident()
+    if mine in _MINE:
+        yield path
+        return
     try:
         descriptor = _hold(claim)
-        taken = descriptor is None or _is_there(path)
+        taken = descriptor is None or not replace and _is_there(path)
     except (OSError, ValueError) as error:
         _let_go(claim, descriptor)
         reason = getattr(error, "strerror", None) or error
@@ -126,16 +172,18 @@ def claimed(path: str | Path):
         ) from error
     try:
         if taken:
-            raise InputError("path", path.name, _TAKEN[descriptor is None])
+            raise _taken(path) if descriptor is not None else _in_use(path)
+        _MINE.add(mine)
         yield path
     finally:
+        _MINE.discard(mine)
         _let_go(claim, descriptor)
 
 # %% ../../nbs/9_workshop/03_io.ipynb #7ac1a1ed
-_TAKEN = {
-    False: "give a new file: there is one already, and releases are not overwritten",
-    True: "give another file: somebody else is writing this one just now",
-}
+def _in_use(path):
+    "What is said when another holds the claim."
+    used = "give another file: somebody else is writing this one just now"
+    return InputError("path", path.name, used)
 
 
 def _is_there(path):

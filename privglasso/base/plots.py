@@ -271,6 +271,12 @@ def plot_graph(
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> plot_graph(np.ones((3, 3)), ax=Figure().subplots(), title="three").get_title()
+    'three'
     """
     edges = _edges(adjacency, "adjacency")
     labels = _check_labels(labels, len(edges))
@@ -389,6 +395,13 @@ def plot_roc(curves, ax=None):
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_roc({"best": ([0.0, 0.0, 1.0], [0.0, 1.0, 1.0])}, Figure().subplots())
+    >>> len(ax.lines) >= 2
+    True
     """
     ax = _axes(ax)
     ax.plot([0, 1], [0, 1], color=COLORS["chance"], linewidth=1, label="guessing")
@@ -420,6 +433,13 @@ def plot_tradeoff(curves, ax=None):
     Notes
     -----
     A number `mu` is drawn as G_mu (Dong, Roth and Su, 2022, equation 6).
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> ax = plot_tradeoff({"one": 1.0, "two": 2.0}, Figure().subplots())
+    >>> len(ax.get_legend_handles_labels()[1]) >= 2
+    True
     """
     ax = _axes(ax)
     ax.plot(
@@ -431,7 +451,7 @@ def plot_tradeoff(curves, ax=None):
     _unit_square(ax, "type I error (false alarm)", "type II error (missed detection)")
     return ax
 
-
+# %% ../../nbs/9_workshop/06_plots.ipynb #63dc4529
 def _tradeoff_points(curve):
     "Points of a trade-off curve given as mu or as a pair of arrays."
     if np.ndim(curve) == 0:

@@ -246,6 +246,11 @@ def load_grid11():
     -------
     Dataset
         Voltage magnitudes in per unit. The truth is the ten lines.
+
+    Examples
+    --------
+    >>> load_grid11().table.shape
+    (20000, 11)
     """
     return _grid(
         "grid11",
@@ -255,7 +260,7 @@ def load_grid11():
         " pandapower.networks.create_cigre_network_mv",
     )
 
-
+# %% ../../nbs/7_data/10_grids.ipynb #1b30cfc5
 def load_grid115():
     """Voltages at the 115 low-voltage buses of a village: 5000 simulated snapshots,
     stored with the project.
@@ -264,6 +269,11 @@ def load_grid115():
     -------
     Dataset
         Voltage magnitudes in per unit. The truth is the 114 lines.
+
+    Examples
+    --------
+    >>> load_grid115().table.shape
+    (5000, 115)
     """
     return _grid(
         "grid115",

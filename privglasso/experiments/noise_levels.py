@@ -62,7 +62,13 @@ def snr_to_sigma(table, snr_db):
     Notes
     -----
     Guo et al., section 5.1. A release that uses this σ carries no guarantee: the σ is
-    itself computed from the data."""
+    itself computed from the data.
+
+    Examples
+    --------
+    >>> snr_to_sigma([[1.0], [-1.0]], 20).tolist()
+    [0.1]
+    """
     values, columns = check_table(table, "table")
     spread = values.std(axis=0)
     # their std may be rounding

@@ -60,6 +60,9 @@ class Claim:
         than it says, unless there is slack.
     slack : str
         Why a tenth more would still be true in the example.
+    printed : callable, optional
+        What tells TRUE with fix from TRUE: the `Check` of the statement without its
+        fix, which is refuted.
     """
 
     paper: str
@@ -72,6 +75,7 @@ class Claim:
     check: Callable[..., Check]
     fails_at: float = 1.1
     slack: str = ""
+    printed: Callable[..., Check] | None = None
 
     def __post_init__(self):
         if self.verdict not in VERDICTS:
@@ -87,10 +91,17 @@ class Claim:
 
     def agrees(self, check: Check) -> bool:
         """Whether the verdict is what its example says, given `check`: a FALSE
-        statement is refuted; a true one is not, but is as soon as it promises more."""
+        statement is refuted; a true one is not, but is as soon as it promises more. One
+        that needs a fix is refuted without it."""
         if self.verdict == "FALSE":
             return check.refuted
+        if (self.verdict == "TRUE with fix") != self._needs_fix():
+            return False
         return not check.refuted and self.strengthened().refuted
+
+    def _needs_fix(self):
+        "Whether the statement as printed is refuted."
+        return self.printed is not None and self.printed().refuted
 
 # %% ../../nbs/5_papers/01_claim.ipynb #33c5bd24
 def table_of_claims(claims):

@@ -7,6 +7,7 @@ __all__ = ['CLAIMS', 'integer_covariance_attack']
 
 # %% ../../nbs/5_papers/07_further_claims.ipynb #b5e7e0df
 import math
+from functools import cache, partial
 
 import numpy as np
 from scipy.special import ndtr
@@ -167,6 +168,7 @@ def _never_filled(noise_variance=0.1):
     return Check("zeros that noise fills", 2, filled, filled < 2)
 
 
+@cache
 def _published(n, draws):
     "A ±1 table and its releases with σ = 1."
     X = np.random.default_rng(0).choice([-1.0, 1.0], (n, 3))
@@ -193,11 +195,12 @@ def _unbiased(strength=1.0):
     return _mean_of(1.0, found)
 
 # %% ../../nbs/5_papers/07_further_claims.ipynb #4d719e4b
-def _noisy_means(strength=1.0):
-    "The same of eight rows, the releases' own means being the centre."
+def _noisy_means(strength=1.0, share=7 / 8):
+    """The same of eight rows, the releases' own means being the centre, and this share
+    of σ² subtracted."""
     X, releases = _published(8, 1500)
     found = [
-        np.mean(r.table.var(ddof=0) - strength * r.noise_variance * 7 / 8)
+        np.mean(r.table.var(ddof=0) - strength * share * r.noise_variance)
         for r in releases
     ]
     return _mean_of(float(X.var(axis=0).mean()), found)
@@ -233,6 +236,7 @@ _file(
     "1500 releases of eight rows, a share (n − 1)/n of σ² subtracted: no bias is seen.",
     "Subtract σ²(n − 1)/n: the noisy means take a share of the noise with them.",
     _noisy_means,
+    printed=partial(_noisy_means, share=1.0),
 )
 
 # %% ../../nbs/5_papers/07_further_claims.ipynb #17aaa35e
@@ -245,10 +249,10 @@ def _maximisers(n=10, draws=20_000, alpha=0.6, noise_variance=0.5):
     return Check("mean of the estimate, n = 10", promised, true, true > 1.02 * promised)
 
 
-def _above_threshold(strength=1.0):
+def _above_threshold(strength=1.0, least=0.15):
     "Whether there is an answer at a penalty just above the least one claimed."
     S = np.array([[0.5, 0.8], [0.8, 0.5]])
-    promised, true = 0.15 / strength, min_feasible_alpha(S).upper
+    promised, true = least / strength, min_feasible_alpha(S).upper
     try:
         graphical_lasso(S, promised * 1.01)
     except InfeasibleError:
@@ -286,6 +290,7 @@ _file(
     "At most one; one if and only if λ is above the distance of S from the positive"
     " semidefinite matrices in the largest entry.",
     _above_threshold,
+    printed=partial(_above_threshold, least=1e-6),
 )
 _file(
     "Guo et al.",
@@ -470,6 +475,12 @@ def _maximizing(alpha=0.1):
     at, beyond = (float(_objective_of_ridge(k * best)) for k in (1, 2))
     return Check("largest value of the objective", at, beyond, beyond > at)
 
+# %% ../../nbs/5_papers/07_further_claims.ipynb #e5b87c72
+def _first_term(delta=0.1):
+    "Term I for Θ* = 1 and Δ = .1, which is Δ − ln(1 + Δ), against ¼ of 1/(1 + Δ)²."
+    promised, true = 1 / (1 + delta) ** 2 / 4, float(delta - np.log1p(delta))
+    return Check("term I, at least", promised, true, true < promised)
+
 
 def _second_term(share=0.5):
     "The sign of −(1 − 1/α) ‖Δ‖₁, for α in (0, 1) and ‖Δ‖₁ = 1."
@@ -514,6 +525,17 @@ for parts in (
     _file("Su et al.", name, source, statement, "FALSE", *rest)
 
 # %% ../../nbs/5_papers/07_further_claims.ipynb #1dde3c61
+_file(
+    "Su et al.",
+    "Equation (4.20) (term I)",
+    "After Equation (4.15), for (4.20)",
+    "Term I of (4.15) is at least k²/4.",
+    "FALSE",
+    "p = 1, Θ* = 1, Δ = .1: it is .0047, and ¼ of even the least 1/(Θ* + vΔ)² is .21.",
+    "At least ¼k²‖Δ‖² (Frobenius), as (4.20) has it.",
+    _first_term,
+)
+
 for parts in (
     (
         "Equation (4.22) (sign)",

@@ -367,6 +367,13 @@ def _uncovered_case(strength=1.0):
     largest, most = float(np.max(found)), 4 / strength
     return Check("error over min(|σ|, T), largest", most, largest, largest > most)
 
+
+def _cases_as_printed():
+    "Share of σ up to 3T that one of the printed conditions covers."
+    sigma = np.linspace(0.001, 3, 3000)
+    covered = float(((sigma <= 0.25) | (sigma >= 2) | (sigma <= 1)).mean())
+    return Check("share of σ up to 3T that is treated", 1.0, covered, covered < 1)
+
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #b207bf13
 CLAIMS.append(
     Claim(
@@ -394,6 +401,7 @@ CLAIMS.append(
         " treated.",
         "It holds whenever |σ̃ − σ| ≤ ¾T, in two lines; with ½T it is min(|σ|, 1.5 T).",
         _uncovered_case,
+        printed=_cases_as_printed,
         fails_at=1.4,
         slack="for |σ̃ − σ| ≤ ¾T the constant is 3, just above |σ| = T/4",
     )
@@ -603,6 +611,12 @@ def _noise_over_rate(p=30, draws=50, strength=1.0):
     return Check("noise over √(log p/(nε²)), growth", most, growth, growth > most)
 
 
+def _without_delta():
+    "The noise at δ = 1e-100 over that at δ = .1, for ε = 1."
+    growth = float(classical_mu(1.0, 0.1) / classical_mu(1.0, 1e-100))
+    return Check("noise over √(log p/(nε²)), growth in δ", 1.0, growth, growth > 2)
+
+
 CLAIMS.append(
     Claim(
         "Wang & Xu",
@@ -645,6 +659,7 @@ CLAIMS.append(
         "γ√(log p/n) + O(√(log p log(1/δ))/(nε)): the noise vanishes before the error"
         " of sampling.",
         _noise_over_rate,
+        printed=_without_delta,
         fails_at=10.0,
         slack="the noise falls like 1/n, not 1/√n: ten times faster here but for logs",
     )
@@ -684,6 +699,13 @@ def _thresholding_case(rng):
     errors = [np.linalg.norm(estimate - Sigma, order) for order in (1, 2, np.inf)]
     projected = np.linalg.norm(nearest_psd(estimate) - Sigma, 2) / (2 * errors[1])
     return *(error / bound for error in errors), projected
+
+
+def _diagonal_as_well(T=1.0):
+    "Error of Σ = (T/2) I, which has no edges, where the diagonal is thresholded too."
+    Sigma = np.eye(3) * T / 2
+    error = float(np.linalg.norm(np.where(Sigma > T, Sigma, 0) - Sigma, 2) / T)
+    return Check("error over T, s = 0", 0.0, error, error > 0)
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #8d300619
 def _worst_cases(cases=500):
@@ -752,6 +774,7 @@ CLAIMS.append(
         "For Σ̂ with its diagonal spared, which adds max |S̃_jj − Σ_jj|; for Σ⁺ only w"
         " = 2, and twice that.",
         _every_norm,
+        printed=_diagonal_as_well,
     )
 )
 
@@ -768,6 +791,7 @@ CLAIMS.append(
         "With the noise that keeps the promise, the diagonal spared and counted: (1 +"
         " s)².",
         _local_rate,
+        printed=_diagonal_as_well,
         fails_at=1.25,
         slack="the noise is measured, to within 9 %",
     )

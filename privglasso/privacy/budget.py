@@ -239,10 +239,21 @@ def _once_each(pairs):
     forgotten."""
     keys = [key for key, _ in pairs]
     if len(set(keys)) < len(keys):
-        raise ValueError(f"a key occurs twice in {keys}")
+        raise ValueError("a key occurs twice")
     return dict(pairs)
 
 
+def _fault_of(error):
+    "What is wrong with a text, without a word of it."
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON from line {error.lineno} on"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return str(error)
+
+# %% ../../nbs/1_privacy/08_budget.ipynb #039e80ea
 def _load(path):
     "The contents of a budget file, or `BudgetFileError`."
     try:
@@ -257,10 +268,14 @@ def _load(path):
             " or, if one was begun, fetch it back: it counts what is already published"
         ) from error
     except (ValueError, RecursionError) as error:
+        fault = _fault_of(error)
+    else:
+        fault = None
+    if fault:  # outside: the words of the error may quote a file that is not ours
         raise BudgetFileError(
-            f"{path.name} is damaged ({error}): fetch it back from a copy, "
+            f"{path.name} is damaged ({fault}): fetch it back from a copy, "
             "or mend it with an editor"
-        ) from error
+        )
     for fault in _faults(state):
         raise BudgetFileError(
             f"{path.name}: {fault}. Nothing was changed: fetch it back from a copy, "
@@ -503,7 +518,17 @@ class Budget(BudgetBook):
     Notes
     -----
     Nothing expires. Each release may be decided upon in view of the earlier ones: Smith
-    & Thakurta (2022)."""
+    & Thakurta (2022).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     budget = Budget.create(f"{folder}/budget.json", Guarantee(1.0, "record"))
+    ...     budget.spend(Guarantee(0.6, "record"), label="first wave")
+    ...     print(budget)
+    one record: μ = 1 for all releases, 1 so far, left for one more: μ = 0.8
+    """
 
     @classmethod
     def create(cls, path: str | Path, *limits: Guarantee) -> "Budget":

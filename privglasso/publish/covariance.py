@@ -302,7 +302,15 @@ class CovarianceRelease(_NoisyMoments, Release):
     Notes
     -----
     What Su et al., Algorithm 1, and Wang & Xu, section 4.1, perturb; here with the mean
-    released beside it."""
+    released beside it.
+
+    Examples
+    --------
+    >>> mechanism = CovarianceMechanism((-1, 1), mu=1.0, mean_share=0)
+    >>> release = mechanism.publish([[0.5, -1.0], [1.0, 0.0]])
+    >>> release.matrix.shape, release.n
+    ((2, 2), 2)
+    """
 
     second_moment: np.ndarray
     total: np.ndarray | None

@@ -14,7 +14,7 @@ import warnings
 import numpy as np
 
 import privglasso
-from ..base.io import write_whole
+from ..base.io import claimed, write_whole
 from ..base.validation import InputError
 
 # %% ../../nbs/2_publish/08_parquet.ipynb #209439aa
@@ -88,7 +88,9 @@ def sealed(metadata, table):
     return {METADATA_KEY: raw, CHECKSUM_KEY: _digest(raw, table).encode()}
 
 # %% ../../nbs/2_publish/08_parquet.ipynb #3fc2c5ba
-def write_release(path, kind: str, release, table, **settings) -> None:
+def write_release(
+    path, kind: str, release, table, replace: bool = False, **settings
+) -> None:
     """Write one Parquet file that carries its own metadata, `settings` among them;
     whole, or not at all.
 
@@ -101,6 +103,9 @@ def write_release(path, kind: str, release, table, **settings) -> None:
         Whose promise and shape are written.
     table : DataFrame of shape (rows, p)
         The numbers.
+    replace : bool
+        Whether a file that is there is replaced; `InputError` if not, and there is one
+        or somebody is writing it.
     **settings
         JSON-able: how they were made.
 
@@ -111,12 +116,7 @@ def write_release(path, kind: str, release, table, **settings) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if release.mechanism not in MECHANISMS[kind]:
-        raise InputError(
-            "mechanism",
-            release.mechanism,
-            f"a reader of files can check only {', '.join(MECHANISMS[kind])}",
-        )
+    _check_mechanism(kind, release.mechanism)
     metadata = (
         {"format": FORMAT, "version": privglasso.__version__, "kind": kind}
         | _described(release)
@@ -125,7 +125,19 @@ def write_release(path, kind: str, release, table, **settings) -> None:
     stored = pa.Table.from_pandas(table, preserve_index=False)
     stored = stored.replace_schema_metadata(sealed(metadata, table))
     options = {"compression": "zstd", "write_page_checksum": True}
-    write_whole(path, lambda file: pq.write_table(stored, file, **options))
+    with claimed(path, replace):
+        write_whole(
+            path, lambda file: pq.write_table(stored, file, **options), replace=replace
+        )
+
+# %% ../../nbs/2_publish/08_parquet.ipynb #9844c7d1
+def _check_mechanism(kind, mechanism):
+    "Refuse to write what no reader of files could check."
+    if mechanism not in MECHANISMS[kind]:
+        known = ", ".join(MECHANISMS[kind])
+        raise InputError(
+            "mechanism", mechanism, f"a reader of files can check only {known}"
+        )
 
 # %% ../../nbs/2_publish/08_parquet.ipynb #953271e7
 def _described(release):

@@ -33,16 +33,18 @@ class AnyRelease(ABC):
         column: zeros if there is none."""
         return np.zeros(len(self.columns))
 
-    def to_parquet(self, path) -> None:
+    def to_parquet(self, path, *, replace: bool = False) -> None:
         """Write one Parquet file that carries its own metadata; whole, or not at all.
 
         Parameters
         ----------
         path : str or Path
-
+            A new file, in a folder that is there.
+        replace : bool
+            Whether it may be written over a file that is there already.
         """
         kind, table, settings = self._contents()
-        write_release(path, kind, self, table, **settings)
+        write_release(path, kind, self, table, replace, **settings)
 
     @abstractmethod
     def _contents(self):

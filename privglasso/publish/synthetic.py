@@ -107,7 +107,14 @@ class SyntheticRelease(_DrawnRows, Release):
     Notes
     -----
     Only the mean and the covariance are real. Corrects for the projection to positive
-    definite, as the chapter proves; variances after Isserlis (1918)."""
+    definite, as the chapter proves; variances after Isserlis (1918).
+
+    Examples
+    --------
+    >>> mechanism = SyntheticDataMechanism((-1, 1), rows=50, mu=1.0)
+    >>> mechanism.publish(np.zeros((1000, 2))).table.shape
+    (50, 2)
+    """
 
     table: pd.DataFrame
     covariance_release: CovarianceRelease | ShapeRelease

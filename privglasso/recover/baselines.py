@@ -373,6 +373,13 @@ class NeighborhoodSelection(_Columnwise):
     Notes
     -----
     Meinshausen & Bühlmann (2006); see `neighborhood_path`.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> X[:, 1] += X[:, 0]
+    >>> NeighborhoodSelection(0.2).fit(X).edges_.shape[0]
+    1
     """
 
     _: KW_ONLY
@@ -391,7 +398,15 @@ class SCIO(_Columnwise):
     -----
     Liu & Luo (2015); see `scio_path`. The penalty must be below 1. They choose it by
     cross-validation; their theorem wants it above the largest error times a norm of the
-    unknown precision matrix, for which 1 is taken here."""
+    unknown precision matrix, for which 1 is taken here.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> X[:, 1] += X[:, 0]
+    >>> SCIO(0.2).fit(X).edges_.shape[0]
+    1
+    """
 
     def _path(self, matrix, alphas):
         if alphas[0] >= 1:
@@ -432,7 +447,15 @@ class WishartPrior(_Baseline):
     Notes
     -----
     Kuismin & Sillanpää (2016), whose prior and decision have other constants; see
-    `wishart_path`."""
+    `wishart_path`.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> X[:, 1] += X[:, 0]
+    >>> bool(WishartPrior(10.0).fit(X).precision_[0, 1] < -0.5)
+    True
+    """
 
     prior_rows: float | None = None
     _: KW_ONLY

@@ -48,7 +48,16 @@ class PrivateGraphicalLasso(PenalizedModel):
     Notes
     -----
     Maximises log det Θ - tr(Ŝ Θ) - alpha ‖Θ‖₁ for the corrected Ŝ (Guo et al., Theorem
-    4.3)."""
+    4.3).
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> X[:, 1] += X[:, 0]
+    >>> model = PrivateGraphicalLasso(0.1).fit(X)
+    >>> (model.precision_[0] != 0).tolist()
+    [True, True, False]
+    """
 
     alpha: float = 0.1
     _: KW_ONLY
@@ -223,7 +232,16 @@ class PrivateGraphicalLassoCV(PenalizedModel):
     -----
     Meinshausen & Bühlmann (2006) show why a penalty chosen this way keeps false edges.
     Deterministic. A UserWarning says when the best penalty is the smallest or largest
-    that could be tried."""
+    that could be tried.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> X[:, 1] += X[:, 0]
+    >>> model = PrivateGraphicalLassoCV(8).fit(X)
+    >>> bool(model.precision_[0, 1] < 0 < model.alpha_)
+    True
+    """
 
     alphas: int | list[float] = 20
     _: KW_ONLY

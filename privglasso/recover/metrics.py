@@ -197,6 +197,13 @@ def roc_curve_path(path, truth):
     -------
     fpr, tpr, alphas : three arrays of shape (k,)
         False and true positive rates, one entry a graph, alphas falling.
+
+    Examples
+    --------
+    >>> truth = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]])
+    >>> fpr, tpr, _ = roc_curve_path([(0.5, np.eye(3)), (0.1, truth)], truth)
+    >>> fpr.tolist(), tpr.tolist()
+    ([0.0, 0.0], [0.0, 1.0])
     """
     true, p = _true_pairs(truth)
     alphas, graphs = _read_path(path, p)

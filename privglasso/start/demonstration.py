@@ -143,7 +143,7 @@ def demo_releases(data, folder):
     }
     for label, release in made.items():
         path = Path(folder) / f"{data.name} {label}.parquet"
-        release.to_parquet(path)
+        release.to_parquet(path, replace=True)
         yield label, read_release(path)
 
 # %% ../../nbs/0_start/04_demonstration.ipynb #0f8562d8

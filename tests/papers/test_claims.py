@@ -9,9 +9,12 @@ from typer.testing import CliRunner
 
 from privglasso.base.validation import InputError
 from privglasso.cli import app
-from privglasso.papers.claim import Check
+from privglasso.papers.claim import VERDICTS, Check
 from privglasso.papers.registry import CLAIMS, claims_table
+from privglasso.privacy.guarantee import Guarantee
+from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +42,33 @@ def test_every_claim_is_complete_and_stands_once():
 def test_a_verdict_turned_round_is_seen(claim, table):
     row = table[(table.paper == claim.paper) & (table.name == claim.name)].iloc[0]
     check = Check(row.quantity, row.promised, row.true, bool(row.refuted))
-    turned = "FALSE" if claim.verdict != "FALSE" else "TRUE"
-    assert not replace(claim, verdict=turned).agrees(check)
+    for turned in set(VERDICTS) - {claim.verdict}:
+        assert not replace(claim, verdict=turned).agrees(check)
     # what passes whatever is promised is no support
-    deaf = replace(claim, verdict="TRUE", check=lambda strength=1.0: held)
+    deaf = replace(
+        claim, verdict="TRUE", check=lambda strength=1.0: held, printed=None
+    )
     held = check._replace(refuted=False)
     assert not deaf.agrees(held)
+
+
+TRUE = [claim for claim in CLAIMS if claim.verdict != "FALSE"]
+
+
+@pytest.mark.parametrize("claim", TRUE, ids=lambda claim: claim.name)
+def test_a_bound_that_is_altered_is_seen(claim):
+    """A tenth of what is promised is no longer nearly attained; five times as much is
+    refuted, but where the claim says that it has more slack."""
+    factors = [0.1] + [5.0] * (claim.fails_at < 5)
+    for factor in factors:
+        altered = replace(
+            claim,
+            check=lambda strength=1.0, f=factor: claim.check(strength=f * strength),
+        )
+        try:
+            assert not altered.agrees(altered.check()), factor
+        except (InputError, CovarianceError):  # no number at all
+            continue
 
 
 @pytest.mark.parametrize(
@@ -55,21 +79,40 @@ def test_a_claim_that_cannot_be_filed(wrong):
         replace(CLAIMS[0], **wrong)
 
 
-def test_a_guarantee_three_times_too_strong_is_seen(monkeypatch):
-    (theorem,) = (claim for claim in CLAIMS if claim.name == "Theorem 3.1")
-    stated = CovarianceMechanism.guarantee
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (CovarianceMechanism, "Theorem 3.1"),
+        (GaussianMechanism, "Definition 1"),
+        (GaussianMechanism, "K releases"),
+        (DiscreteGaussianMechanism, "Δ/√(σ² − 1/6)"),
+        (DiscreteGaussianMechanism, "A record of integers"),
+        (DiscreteGaussianMechanism, "Lemma 2"),
+    ],
+)
+def test_a_guarantee_three_times_too_strong_is_seen(monkeypatch, kind, name):
+    (claim,) = (claim for claim in CLAIMS if claim.name == name)
+    stated = kind.guarantee
 
     def too_strong(self, n, p):
         promise = stated(self, n, p)
         return replace(promise, mu=promise.mu / 3)
 
-    monkeypatch.setattr(CovarianceMechanism, "guarantee", too_strong)
-    assert theorem.check().refuted
+    monkeypatch.setattr(kind, "guarantee", too_strong)
+    assert not claim.agrees(claim.check())
+
+
+def test_a_composition_without_its_root_is_seen(monkeypatch):
+    (claim,) = (claim for claim in CLAIMS if claim.name == "K releases")
+    monkeypatch.setattr(Guarantee, "compose", lambda self, other: self)
+    assert not claim.agrees(claim.check())
 
 
 def test_machines_read_every_claim_and_checks_repeat(table):
     result = CliRunner().invoke(app, ["claims", "--json"])
     rows = json.loads(result.output)
     assert result.exit_code == 0 and len(rows) == len(CLAIMS)
+    numbers = [row[side] for row in rows for side in ("promised", "true")]
+    assert all(isinstance(value, float) or value == "inf" for value in numbers)
     again = np.array([[float(row["promised"]), float(row["true"])] for row in rows])
     assert np.array_equal(again, table[["promised", "true"]].to_numpy())

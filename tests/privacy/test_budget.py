@@ -276,7 +276,7 @@ def test_a_mechanism_that_fails_has_spent(budget, tmp_path):
 def test_a_release_that_cannot_be_written_has_spent(budget, tmp_path, monkeypatch):
     from privglasso.publish import parquet as release
 
-    def full(path, write):
+    def full(path, write, replace):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(release, "write_whole", full)

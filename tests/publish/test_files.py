@@ -89,7 +89,7 @@ TABLE_SETTINGS = [
 def test_no_setting_of_a_table_can_be_changed_alone(release, tmp_path):
     path, accepted = tmp_path / "r.parquet", []
     for k, change in enumerate(TABLE_SETTINGS):
-        release.to_parquet(path)
+        release.to_parquet(path, replace=True)
         rewrite(path, change)
         try:
             read_release(path)
@@ -101,7 +101,7 @@ def test_no_setting_of_a_table_can_be_changed_alone(release, tmp_path):
 
 def test_cells_that_were_tampered_with_are_refused(release, tmp_path):
     path = tmp_path / "r.parquet"
-    release.to_parquet(path)
+    release.to_parquet(path, replace=True)
     for value in (0.123456789, np.nan, np.inf):
         cells = release.table.copy()
         cells.iloc[0, 0] = value
@@ -112,7 +112,7 @@ def test_cells_that_were_tampered_with_are_refused(release, tmp_path):
 
 def test_cells_beyond_the_reach_of_noise_are_refused(release, tmp_path):
     path, lattice = tmp_path / "r.parquet", release.lattice
-    release.to_parquet(path)
+    release.to_parquet(path, replace=True)
     last = (lattice.high[0] + np.floor(50 * lattice.sigma[0])) * lattice.step[0]
     for value, possible in ((last, True), (last + lattice.step[0], False)):
         cells = release.table.copy()
@@ -141,7 +141,7 @@ OTHERS = {
 @pytest.mark.parametrize("kind", OTHERS)
 def test_every_kind_comes_back_as_it_was(kind, tmp_path):
     release, path = OTHERS[kind].publish(TABLE, random_state=1), tmp_path / "r.parquet"
-    release.to_parquet(path)
+    release.to_parquet(path, replace=True)
     back = read_release(path)
     assert type(back) is type(release) and str(back) == str(release)
     for name in ("guarantee", "n", "columns", "secure", "mechanism"):
@@ -231,7 +231,7 @@ def test_a_file_has_no_words_of_its_own(kind, release, tmp_path):
     if kind != "table":
         release = OTHERS[kind].publish(TABLE, random_state=1)
     for name, change in WORDS.items():
-        release.to_parquet(path)
+        release.to_parquet(path, replace=True)
         rewrite(path, change)
         with pytest.raises(ReleaseError) as caught:
             read_release(path)
@@ -243,7 +243,7 @@ def test_a_file_has_no_words_of_its_own(kind, release, tmp_path):
 @pytest.mark.parametrize("name", ["a\x1b[2J", "a\nb", "a\u202eb", "a\x9b", "a\u2028"])
 def test_names_of_columns_steer_no_terminal(name, release, tmp_path):
     path, cells = tmp_path / "r.parquet", release.table.set_axis([name, "b"], axis=1)
-    release.to_parquet(path)
+    release.to_parquet(path, replace=True)
     stored = pa.Table.from_pandas(cells, preserve_index=False)
     rewrite(path, lambda m: m.update(columns=[name, "b"]), stored)
     with pytest.raises(ReleaseError, match="control characters"):
@@ -252,7 +252,7 @@ def test_names_of_columns_steer_no_terminal(name, release, tmp_path):
 
 def test_steps_are_powers_of_two(release, tmp_path):
     path = tmp_path / "r.parquet"
-    release.to_parquet(path)
+    release.to_parquet(path, replace=True)
 
     def stretch(metadata):
         lattice = metadata["lattice"]
@@ -270,7 +270,7 @@ def test_no_setting_can_be_changed_alone(kind, tmp_path):
     release, path = OTHERS[kind].publish(TABLE, random_state=1), tmp_path / "r.parquet"
     accepted = []
     for name, change in SETTINGS.items():
-        release.to_parquet(path)
+        release.to_parquet(path, replace=True)
         rewrite(path, change)
         try:
             read_release(path)
@@ -287,7 +287,7 @@ def test_a_covariance_is_a_symmetric_matrix_of_integers(tmp_path):
     lopsided, huge = second.copy(), second * 2**20
     lopsided[0, 1] += 1
     for cells in (lopsided, huge, second * 1.0, second[:1]):
-        release.to_parquet(path)
+        release.to_parquet(path, replace=True)
         frame = pd.DataFrame(cells, columns=release.columns)
         rewrite(path, lambda m: None, pa.Table.from_pandas(frame, preserve_index=False))
         with pytest.raises(ReleaseError, match="the matrix is"):
@@ -300,7 +300,7 @@ def test_local_reports_keep_the_noise_of_every_user(tmp_path):
         tmp_path / "r.parquet",
     )
     release = mechanism.publish(TABLE)
-    release.to_parquet(path)
+    release.to_parquet(path, replace=True)
     back = read_release(path)
     assert (
         back.secure
@@ -324,7 +324,8 @@ def test_what_no_user_reports_is_no_local_release(tmp_path):
         dict(norm_bound=9.0, mean_share=0, neighbors="cell"),
     ]:
         path = tmp_path / "r.parquet"
-        CovarianceMechanism(mu=2.0, **options).publish(TABLE).to_parquet(path)
+        release = CovarianceMechanism(mu=2.0, **options).publish(TABLE)
+        release.to_parquet(path, replace=True)
         assert read_release(path).n == 4
         rewrite(path, lambda m: m.update(kind="local", mechanism="LocalMechanism"))
         with pytest.raises(ReleaseError, match="not those of local reports"):
@@ -337,7 +338,7 @@ def test_no_honest_file_of_local_reports_is_refused(tmp_path):
         for mu in (0.01, 1.0, 50.0):
             LocalMechanism(1.0, mu=mu).publish(
                 np.zeros((n, 3)), random_state=n
-            ).to_parquet(tmp_path / "r.parquet")
+            ).to_parquet(tmp_path / "r.parquet", replace=True)
             assert read_release(tmp_path / "r.parquet").n == n
 
 
@@ -352,7 +353,7 @@ def test_rows_that_were_not_drawn_are_refused(tmp_path):
         missing,
         release.table.round().astype(int),
     ):
-        release.to_parquet(path)
+        release.to_parquet(path, replace=True)
         rewrite(path, lambda m: None, pa.Table.from_pandas(cells, preserve_index=False))
         with pytest.raises(ReleaseError, match="not drawn"):
             read_release(path)
@@ -365,5 +366,5 @@ def test_no_honest_file_of_synthetic_rows_is_refused(tmp_path):
         for seed in range(5):
             mechanism.publish(
                 generator.normal(size=(n, p)), random_state=seed
-            ).to_parquet(tmp_path / "r.parquet")
+            ).to_parquet(tmp_path / "r.parquet", replace=True)
             assert read_release(tmp_path / "r.parquet").n == rows

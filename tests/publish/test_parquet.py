@@ -75,12 +75,12 @@ def test_a_write_that_fails_leaves_what_was_there(kind, there, tmp_path, monkeyp
 
     monkeypatch.setattr(pq, "write_table", full_disk)
     with pytest.raises(OSError, match="No space"):
-        release.to_parquet(path)
+        release.to_parquet(path, replace=there)
     assert [(p, p.read_bytes()) for p in tmp_path.iterdir()] == before
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(OSError):
+    with pytest.raises(InputError, match="^path=.*No such file"):
         MECHANISMS["table"].publish(TABLE).to_parquet(
             tmp_path / "nowhere" / "r.parquet"
         )
