@@ -259,14 +259,11 @@ def plot_graph(
     truth : array of shape (p, p), optional
         True adjacency to compare with.
     ax : Axes, optional
-        Where to draw; by default on a new figure.
-    labels : sequence of p str, optional
-        Names of the nodes.
+    labels, node_colors : sequence of p str, optional
+        Names and colours of the nodes.
     pos : array of shape (p, 2), optional
         Coordinates; by default `graph_layout` of the truth, or of the graph.
     title : str, optional
-    node_colors : sequence of p str, optional
-        A colour for each node.
 
     Returns
     -------
