@@ -20,6 +20,7 @@ _PUBLIC = {
     "publish.shape": ["ShapeRelease"],
     "publish.synthetic": ["SyntheticDataMechanism", "SyntheticRelease"],
     "publish.local": ["LocalMechanism"],
+    "publish.ranks": ["KendallMechanism", "QuadrantMechanism"],
     "publish.files": ["read_release"],
     "publish.parquet": ["ReleaseError"],
     "publish.noise_correction": ["CovarianceError", "noise_corrected_covariance"],

@@ -9,6 +9,7 @@ __all__ = ['read_release']
 import math
 import re
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from .covariance import CovarianceRelease, LocalRelease, MomentLattice
 from .lattice import LATTICE_FIELDS, Lattice
 from .parquet import COMMON_FIELDS, MECHANISMS, ReleaseError
 from .parquet import stored_release
+from .ranks import KendallRelease, QuadrantRelease, RankLattice
 from .shape import TOO_EXTREME, ShapeRelease, with_units
 from .sphere import RowLattice
 from .synthetic import SyntheticRelease
@@ -380,6 +382,83 @@ def _drawn_with(table, location, covariance):
         abs(distance - cells) <= 2 * math.sqrt(cells * _IMPROBABLE) + 2 * _IMPROBABLE
     )
 
+# %% ../../nbs/2_publish/09_files.ipynb #f567b56e
+def _rank_lattice(metadata, p):
+    "The public settings of rank correlations of p columns."
+    settings = metadata["lattice"]
+    center = settings["center"]
+    return RankLattice(
+        n=check_integer(metadata["n"], "n", 2),
+        p=p,
+        shifts=check_integer(settings["shifts"], "shifts", 0),
+        center=None if center is None else _numbers(center),
+        scale=check_integer(settings["scale"], "scale", 1),
+        sigma=_numbers(settings["sigma"]),
+    )
+
+
+def _rank_release(metadata, table, kind):
+    "The `KendallRelease` or `QuadrantRelease` that a file holds."
+    lattice = _rank_lattice(metadata, table.shape[1])
+    _check_rank_lattice(lattice, kind is QuadrantRelease)
+    counts = table.to_numpy()
+    _check_counts(counts, lattice)
+    return kind(
+        counts,
+        [str(name) for name in table.columns],
+        lattice,
+        lattice.guarantee(metadata["neighbors"]),
+        _flag(metadata["secure"]),
+        metadata["mechanism"],
+    )
+
+# %% ../../nbs/2_publish/09_files.ipynb #f2038b92
+def _check_rank_lattice(lattice, about_centres):
+    "`_Contradiction` if the settings of rank correlations do not fit each other."
+    n, p, center = lattice.n, lattice.p, lattice.center
+    _require(
+        (center is not None) == (lattice.shifts == 0) == about_centres,
+        "the lattice is not that of its mechanism",
+    )
+    _require(
+        center is None or center.shape == (p,) and np.isfinite(center).all(),
+        f"the centres are not those of {p} columns",
+    )
+    _require(
+        lattice.shifts <= max((n - 1) // 2, 1), f"{n} rows have fewer different shifts"
+    )
+    _require(
+        math.frexp(lattice.scale)[0] == 0.5
+        and lattice.counted * lattice.scale <= 2**52,
+        f"the lattice has no such steps for {n} rows",
+    )
+    _require(
+        lattice.sigma.shape == (2,) and (lattice.sigma > math.sqrt(2 / 3)).all(),
+        "the lattice has no noise, or less than none",
+    )
+    off_diagonal, diagonal = lattice.sigma**2 - 1 / 6
+    _require(
+        math.isclose(diagonal, lattice.diagonal_ratio * off_diagonal, rel_tol=1e-12),
+        "the lattice's noise on the diagonal does not fit that beside it",
+    )
+
+# %% ../../nbs/2_publish/09_files.ipynb #dcdd8210
+def _check_counts(counts, lattice):
+    "`_Contradiction` if integers cannot be noisy sums of products of signs."
+    p, reach = lattice.p, _NOISE_REACH * lattice.sigma.max()
+    _require(
+        counts.shape == (p, p)
+        and counts.dtype == np.int64
+        and (counts == counts.T).all(),
+        "the matrix is not a symmetric one of integers",
+    )
+    largest = lattice.counted * lattice.scale + reach
+    _require(
+        np.abs(counts.astype(float)).max() <= largest
+        and counts.diagonal().min() >= -reach,
+        f"the matrix is not one that {lattice.n} rows can make",
+    )
+
 # %% ../../nbs/2_publish/09_files.ipynb #ba9278c8
 _KINDS = {
     "table": _table_release,
@@ -387,6 +466,8 @@ _KINDS = {
     "shape": _shape_release,
     "local": _local_release,
     "synthetic": _synthetic_release,
+    "kendall": partial(_rank_release, kind=KendallRelease),
+    "quadrant": partial(_rank_release, kind=QuadrantRelease),
 }
 
 
@@ -397,6 +478,8 @@ _FIELDS = {
     "shape": {"lattice", "total", "units", "all_columns", "set_aside"},
     "local": {"lattice", "total"},
     "synthetic": {"moments"},
+    "kendall": {"lattice"},
+    "quadrant": {"lattice"},
 }
 _MOMENT_FIELDS = {"n", "second_moment"}  # and those of the moments' own kind
 _LATTICE_FIELDS = {
@@ -404,6 +487,7 @@ _LATTICE_FIELDS = {
     "covariance": {"center", "half_range", "sigma", "ball", "noise", "radius"},
     "local": {"center", "half_range", "sigma", "ball", "noise", "radius"},
     "shape": {field.name for field in fields(RowLattice)} - {"n"},
+    **dict.fromkeys(("kendall", "quadrant"), {"shifts", "center", "scale", "sigma"}),
 }
 
 # %% ../../nbs/2_publish/09_files.ipynb #ba9278c9
@@ -443,7 +527,8 @@ def read_release(path):
 
     Returns
     -------
-    TableRelease, CovarianceRelease, ShapeRelease, LocalRelease or SyntheticRelease
+    Release
+        Of the kind that the file says: a `TableRelease`, a `CovarianceRelease`, …
 
     Raises
     ------

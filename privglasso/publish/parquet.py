@@ -35,6 +35,8 @@ MECHANISMS = {
     "shape": ("CovarianceMechanism",),
     "local": ("LocalMechanism",),
     "synthetic": ("SyntheticDataMechanism",),
+    "kendall": ("KendallMechanism",),
+    "quadrant": ("QuadrantMechanism",),
 }
 
 
@@ -91,7 +93,8 @@ def write_release(path, kind: str, release, table, **settings) -> None:
     Parameters
     ----------
     path : str or Path
-    kind : {"table", "covariance", "shape", "local", "synthetic"}
+    kind : str
+        One of `MECHANISMS`.
     release : Release
         Whose promise and shape are written.
     table : DataFrame of shape (rows, p)

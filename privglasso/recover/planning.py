@@ -96,7 +96,7 @@ def resolution(error, covariance, level=0.05, power=0.8):
     return {
         "covariance_error": math.sqrt(_pairs(variance / scale).max()),
         "correlation_error": math.sqrt(_pairs(error.correlation_variance(S)).max()),
-        "effective_n": float(_pairs((scale + S**2) / variance).min()),
+        "effective_n": float((_pairs(scale + S**2) / _pairs(variance)).min()),
         "smallest_partial_correlation": _smallest(
             error, np.linalg.inv(S), level, power
         ),
@@ -124,6 +124,8 @@ def assumed_covariance(mechanism, p, spread=0.125):
 
     """
     spread, p = check_positive(spread, "spread"), check_integer(p, "p", 1)
+    if not hasattr(mechanism, "bounds"):  # ranks have no units
+        return np.eye(p)
     if getattr(mechanism, "norm_bound", None) is not None:
         return (spread * 2 * mechanism.norm_bound) ** 2 / p * np.eye(p)
     if mechanism.bounds is None:  # in the mechanism's own units
