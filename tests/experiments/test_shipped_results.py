@@ -18,7 +18,7 @@ AGAIN = {
     "audit": [9, 11, 12],
     "choosing_lambda": [33, 12],
     "correction": [75, 224],
-    "frontier": [0],
+    "frontier": [0, 40, 83],
     "grid_baselines": [45],
     "sampler_chi2": [4],
     "selection": [200, 300, 675],
