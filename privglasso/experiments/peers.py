@@ -13,7 +13,7 @@ import numpy as np
 from ..base.validation import check_generator, check_integer
 from ..base.validation import check_positive, per_column
 
-# %% ../../nbs/6_experiments/22_peers.ipynb #78ba68d2
+# %% ../../nbs/6_experiments/22_peers.ipynb #ae97dc6b
 def _standardised(values, scale, center):
     "(n, p) rows in units of the columns, about the centres."
     values = np.asarray(values, dtype=float)
@@ -36,7 +36,7 @@ def _row_bound(p, probability=0.1):
     log = math.log(1 / probability)
     return p + 2 * math.sqrt(p * log) + 2 * log
 
-# %% ../../nbs/6_experiments/22_peers.ipynb #c629ef8b
+# %% ../../nbs/6_experiments/22_peers.ipynb #5e49d70e
 def coinpress(
     values, mu, scale, center, rounds=3, upper=16.0, random_state=None
 ) -> np.ndarray:
@@ -77,7 +77,7 @@ def coinpress(
     back = np.linalg.inv(last)
     return back.T @ average @ back
 
-
+# %% ../../nbs/6_experiments/22_peers.ipynb #d8f00201
 def _round_shares(rounds):
     "Parts of μ²: three quarters for the last round."
     return [1.0] if rounds == 1 else [0.25 / (rounds - 1)] * (rounds - 1) + [0.75]
@@ -90,7 +90,7 @@ def _rounder(average, n):
     values, vectors = np.linalg.eigh(average)
     return (vectors / np.sqrt(np.maximum(values, 0) + eta)) @ vectors.T
 
-# %% ../../nbs/6_experiments/22_peers.ipynb #5f4fa8f7
+# %% ../../nbs/6_experiments/22_peers.ipynb #67cb0fe6
 def separate_cov(values, mu, scale, center, random_state=None) -> np.ndarray:
     """A private covariance whose eigenvalues and eigenvectors are found separately.
 
