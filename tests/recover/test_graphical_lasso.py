@@ -1,5 +1,6 @@
 """The solver: answers of scikit-learn and R, optimality, components, strategies."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -18,6 +19,7 @@ from privglasso.recover.feasibility import ConvergenceError, InfeasibleError
 from privglasso.recover.feasibility import min_feasible_alpha
 from privglasso.recover.graphical_lasso import GraphicalLassoResult, graphical_lasso
 from privglasso.recover.graphical_lasso import graphical_lasso_path
+from privglasso.recover.graphical_lasso import iter_graphical_lasso
 from privglasso.recover.textbook import dual_gap, largest_alpha, kkt_residual, objective
 from privglasso.data_sets.synthetic import corrected_example
 from privglasso.base.validation import InputError
@@ -711,3 +713,22 @@ def test_a_gap_that_rounding_leaves_is_told():
         with pytest.warns(ConvergenceWarning, match="rounding|max_iter"):
             result = graphical_lasso(S, 1.0, solver=solver, tol=1e-18, max_iter=300)
         assert result.dual_gap > 30e-18
+
+
+def test_a_path_one_by_one_is_the_path_and_holds_two_results():
+    S, alphas = gram(60, 200, 4), [0.1, 0.5, 0.2]
+    path = graphical_lasso_path(S, alphas, tol=1e-10)
+    tracemalloc.start()
+    for one, two in zip(
+        iter_graphical_lasso(S, alphas, tol=1e-10), path, strict=True
+    ):
+        assert one.alpha == two.alpha and one.dual_gap <= 60e-10
+        assert np.allclose(one.precision, two.precision, atol=1e-3)
+    tracemalloc.clear_traces()
+    for _ in iter_graphical_lasso(S, np.geomspace(0.5, 0.05, 30)):
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 25 * S.nbytes  # a path holds 60 and more
+    with pytest.raises(InputError):
+        iter_graphical_lasso(S, [0.1, -1])
