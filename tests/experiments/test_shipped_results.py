@@ -20,6 +20,7 @@ AGAIN = {
     "choosing_lambda": [33, 12],
     "correction": [75, 224],
     "frontier": [0],
+    "frontier_audits": [16],
     "grid_baselines": [45],
     "sampler_chi2": [4],
     "selection": [200, 300, 675],
