@@ -19,6 +19,7 @@ _PUBLIC = {
     "publish.sphere": ["Ball", "Sphere"],
     "publish.shape": ["ShapeRelease"],
     "publish.synthetic": ["SyntheticDataMechanism", "SyntheticRelease"],
+    "publish.copula": ["CopulaMechanism"],
     "publish.local": ["LocalMechanism"],
     "publish.ranks": ["KendallMechanism", "QuadrantMechanism"],
     "publish.tree": ["ThresholdedGraphMechanism", "TreeMechanism"],
