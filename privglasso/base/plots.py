@@ -249,8 +249,7 @@ def _true_edges(truth, edges):
 def plot_graph(
     adjacency, truth=None, ax=None, labels=None, pos=None, title=None, node_colors=None
 ):
-    """Draw a graph; against a truth, tell found, missed and extra edges by colour and
-    line style.
+    """Draw a graph; against a truth, tell found, missed and extra edges apart.
 
     Parameters
     ----------
@@ -258,15 +257,12 @@ def plot_graph(
         Symmetric array, an edge where an off-diagonal entry is not zero.
     truth : array of shape (p, p), optional
         True adjacency to compare with.
-    ax : Axes, optional
-        Where to draw; by default on a new figure.
-    labels : sequence of p str, optional
-        Names of the nodes.
+    ax : optional
+    labels, node_colors : sequence of p str, optional
+        Names and colours of the nodes.
     pos : array of shape (p, 2), optional
         Coordinates; by default `graph_layout` of the truth, or of the graph.
     title : str, optional
-    node_colors : sequence of p str, optional
-        A colour for each node.
 
     Returns
     -------

@@ -92,8 +92,7 @@ def sealed(metadata, table):
 def write_release(
     path, kind: str, release, table, replace: bool = False, **settings
 ) -> None:
-    """Write one Parquet file that carries its own metadata, `settings` among them;
-    whole, or not at all.
+    """Write one Parquet file that carries its own metadata; whole, or not at all.
 
     Parameters
     ----------

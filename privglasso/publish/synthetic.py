@@ -184,8 +184,10 @@ class SyntheticDataMechanism(CovarianceMechanism):
     rows : int, optional
         How many rows to draw; as many as the table has when None. More of them cost
         nothing and tell nothing new.
-    clipping, norm_bound, center, neighbors, mu, epsilon, delta, mean_share, noise
-        As `CovarianceMechanism`; so are `unit_failure` and `missing`.
+    clipping, norm_bound, center, neighbors, mu, epsilon, delta
+        As for `CovarianceMechanism`.
+    mean_share, noise, unit_failure, missing
+        As for `CovarianceMechanism`.
 
     Notes
     -----

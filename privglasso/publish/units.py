@@ -620,8 +620,8 @@ def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     >>> from privglasso.privacy.sampler import bit_source
     >>> x = np.random.default_rng(0).normal(5e6, 3, (2000, 1))
     >>> units = find_units(x, plan_units(2000, 1, 0.2), bit_source(0))
-    >>> bool(units.found[0]), abs(units.center[0] - 5e6) < 3, 1 < units.scale[0] < 9
-    (True, True, True)
+    >>> bool(units.found[0] and abs(units.center[0] - 5e6) < 3)
+    True
     """
     values, n = _check_values(values, plan), plan.n
     spread, digits, upper, top, near = plan.levels

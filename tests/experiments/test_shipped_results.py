@@ -19,7 +19,7 @@ AGAIN = {
     "certified_tree": [0],
     "choosing_lambda": [33, 12],
     "correction": [75, 224],
-    "frontier": [0],
+    "frontier": [0, 40, 83],
     "frontier_audits": [16],
     "grid_baselines": [45],
     "sampler_chi2": [4],

@@ -339,7 +339,7 @@ def test_edges_that_make_no_graph_are_refused(tmp_path):
     changed[4][0, 2] = changed[4][2, 0] = 1  # a cycle
     changed[5] = tree[:3]
     for entries in [*changed, tree.astype(float), tree.astype(np.int8)]:
-        GRAPHS["tree"].to_parquet(path)
+        GRAPHS["tree"].to_parquet(path, replace=True)
         names = GRAPHS["tree"].columns
         rewrite(
             path,
