@@ -22,6 +22,7 @@ AGAIN = {
     "frontier": [0, 40, 83],
     "frontier_audits": [16],
     "grid_baselines": [45],
+    "private_units": [0],
     "sampler_chi2": [4],
     "selection": [200, 300, 675],
     "solver_stress": [7],
