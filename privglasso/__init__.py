@@ -20,6 +20,7 @@ _PUBLIC = {
     "publish.limit": ["noise_over_limit"],
     "publish.shape": ["ShapeRelease"],
     "publish.synthetic": ["SyntheticDataMechanism", "SyntheticRelease"],
+    "publish.copula": ["CopulaMechanism"],
     "publish.local": ["LocalMechanism"],
     "publish.ranks": ["KendallMechanism", "QuadrantMechanism"],
     "publish.tree": ["ThresholdedGraphMechanism", "TreeMechanism"],

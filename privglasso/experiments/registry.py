@@ -12,6 +12,7 @@ from .certified_tree import CERTIFIED_TREE
 from .choosing_lambda import CHOOSING_LAMBDA
 from .correction import CORRECTION
 from .frontier import FRONTIER
+from .frontier_audits import FRONTIER_AUDITS
 from .grid_baselines import GRID_BASELINES
 from .private_units import PRIVATE_UNITS
 from .sampler_chi2 import SAMPLER_CHI2
@@ -33,6 +34,7 @@ STUDIES = (
     CHOOSING_LAMBDA,
     CORRECTION,
     FRONTIER,
+    FRONTIER_AUDITS,
     GRID_BASELINES,
     PRIVATE_UNITS,
     SAMPLER_CHI2,

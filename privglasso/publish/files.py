@@ -17,18 +17,20 @@ import pandas as pd
 
 from ..base.validation import check_integer, check_positive, is_plain
 from ..privacy.discrete_gaussian import check_sigma
+from .copula import CopulaLattice, CopulaRelease, Margins, bin_counts
+from .copula import drawn_correlation
 from .covariance import CovarianceRelease, LocalRelease, MomentLattice
 from .lattice import LATTICE_FIELDS, Lattice
 from .parquet import COMMON_FIELDS, MECHANISMS, ReleaseError
 from .parquet import stored_release
 from .ranks import KendallRelease, QuadrantRelease, RankLattice
 from .shape import TOO_EXTREME, ShapeRelease, with_units
-from .sphere import RowLattice
+from .sphere import RowLattice, has_fourth_powers
 from .synthetic import SyntheticRelease
 from .table import TableRelease
 from .tree import Certificate, GraphRelease, TreeRelease, reached_with
 from .tree import tree_gap
-from .units import REASONS, UnitsPlan
+from .units import REASONS, Level, UnitsPlan
 
 # %% ../../nbs/2_publish/09_files.ipynb #089d5441
 class _Contradiction(Exception):
@@ -528,6 +530,79 @@ def _check_counts(counts, lattice):
         f"the matrix is not one that {lattice.n} rows can make",
     )
 
+# %% ../../nbs/2_publish/09_files.ipynb #3c6a7c2e
+_COPULA_FIELDS = {
+    "margins": {"counts", "center", "scale", "whole", "sigma"},
+    "ranks": {"counts", "lattice"},
+}
+
+
+def _copula_release(metadata, table):
+    "The `CopulaRelease` that a file holds."
+    units = UnitsPlan.from_settings(metadata["units"])
+    _check_set_aside(metadata, units)
+    margins = _margins(metadata, table.shape[1])
+    counts = _numbers(metadata["ranks"]["counts"], np.int64)
+    ranked = pd.DataFrame(counts, columns=table.columns)
+    stated = metadata | metadata["ranks"] | {"mechanism": "KendallMechanism"}
+    correlations = _rank_release(stated, ranked, KendallRelease)
+    level = Level("margins", margins.counts.shape[1], 1, margins.sigma)
+    spent = CopulaLattice(units, level, correlations.lattice)
+    _require(_drawn_from(table, margins, correlations), "the rows are not drawn so")
+    return CopulaRelease(
+        table,
+        margins,
+        correlations,
+        units,
+        metadata["all_columns"],
+        metadata["set_aside"],
+        spent.guarantee(metadata["neighbors"]),
+        correlations.secure,
+        metadata["mechanism"],
+    )
+
+# %% ../../nbs/2_publish/09_files.ipynb #88d4b304
+def _margins(metadata, p):
+    "The `Margins` that a file states, if noisy counts of n records can be so."
+    stated, n = metadata["margins"], check_integer(metadata["n"], "n", 2)
+    counts, whole = _numbers(stated["counts"], np.int64), np.array(stated["whole"])
+    center, scale = (_numbers(stated[name]) for name in ("center", "scale"))
+    sigma = check_sigma(float(_numbers(stated["sigma"])))
+    bins = bin_counts(np.zeros((0, 1)), np.zeros(1), np.ones(1)).shape[1]
+    _require(whole.dtype == bool, "which columns are whole is not said")
+    _require(
+        counts.shape == (p, bins)
+        and center.shape == scale.shape == whole.shape == (p,),
+        f"the margins are not those of {p} columns",
+    )
+    _require(has_fourth_powers(scale, center).all(), "the margins have no units")
+    _require(sigma >= 1, "the margins have no noise")
+    reach = _NOISE_REACH * sigma
+    _require(
+        counts.min() >= -reach
+        and counts.max() <= n + reach
+        and np.abs(counts.sum(axis=1) - n).max() <= reach * math.sqrt(bins),
+        f"the margins are not those of {n} records",
+    )
+    return Margins(counts, center, scale, whole, n, sigma)
+
+# %% ../../nbs/2_publish/09_files.ipynb #b2ebe7ac
+def _drawn_from(table, margins, correlations):
+    "Whether rows may have been drawn from these margins and correlations."
+    cells = table.to_numpy()
+    if cells.dtype.kind != "f" or not np.isfinite(cells).all() or len(cells) < 2:
+        return False
+    scores, drawn = margins.scores(cells), drawn_correlation(correlations)
+    back = margins.cells(scores)
+    units = np.maximum(margins.scale, np.abs(margins.center) * 1e-6)
+    if (np.abs(back - cells) > 1e-6 * np.maximum(units, np.abs(cells))).any():
+        return False
+    kept = np.flatnonzero(~margins.whole)
+    if not len(kept):
+        return True
+    inner = pd.DataFrame(scores[:, kept])
+    return _drawn_with(inner, np.zeros(len(kept)), drawn[np.ix_(kept, kept)])
+
 # %% ../../nbs/2_publish/09_files.ipynb #ba9278c8
 _KINDS = {
     "table": _table_release,
@@ -539,6 +614,7 @@ _KINDS = {
     "quadrant": partial(_rank_release, kind=QuadrantRelease),
     "tree": _graph_release,
     "graph": _graph_release,
+    "copula": _copula_release,
 }
 
 
@@ -553,6 +629,7 @@ _FIELDS = {
     "quadrant": {"lattice"},
     "tree": {"certificate"},
     "graph": {"certificate"},
+    "copula": {"margins", "ranks", "units", "all_columns", "set_aside"},
 }
 _MOMENT_FIELDS = {"n", "second_moment"}  # and those of the moments' own kind
 _LATTICE_FIELDS = {
@@ -579,6 +656,8 @@ def _check_words(metadata):
     if "certificate" in _FIELDS[kind]:
         known = metadata["certificate"].keys() == _CERTIFICATE_FIELDS
         _require(known, "fields of no certificate")
+    elif kind == "copula":
+        _check_copula_words(metadata)
     else:
         _check_lattice_words(metadata)
     _require(metadata["mechanism"] in MECHANISMS[kind], "its mechanism is unknown")
@@ -597,6 +676,14 @@ def _check_lattice_words(metadata):
         wanted = _MOMENT_FIELDS | _FIELDS[kind]
         _require(moments.keys() == wanted, "fields of no moments")
     _require(moments["lattice"].keys() == _LATTICE_FIELDS[kind], "fields of no lattice")
+
+# %% ../../nbs/2_publish/09_files.ipynb #09b598e6
+def _check_copula_words(metadata):
+    "`_Contradiction` if margins or correlations are described by other words."
+    for part, known in _COPULA_FIELDS.items():
+        _require(metadata[part].keys() == known, f"fields of no {part}")
+    known = metadata["ranks"]["lattice"].keys() == _LATTICE_FIELDS["kendall"]
+    _require(known, "fields of no lattice")
 
 # %% ../../nbs/2_publish/09_files.ipynb #99bc4a0a
 def read_release(path):

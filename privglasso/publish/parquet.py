@@ -39,6 +39,7 @@ MECHANISMS = {
     "quadrant": ("QuadrantMechanism",),
     "tree": ("TreeMechanism",),
     "graph": ("ThresholdedGraphMechanism",),
+    "copula": ("CopulaMechanism",),
 }
 
 

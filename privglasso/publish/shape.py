@@ -623,27 +623,33 @@ class ShapeStatistic:
     """
 
     def __init__(self, lattice, X, X_neighbor):
-        X, X_neighbor = np.asarray(X, float), np.asarray(X_neighbor, float)
-        changed = (X != X_neighbor).any(axis=1)
-        self.one, self.other = X[changed], X_neighbor[changed]
-        if lattice.units is None:  # otherwise it depends on the units that are found
-            check_different(np.append(*map(np.ravel, self._moved(lattice.rows, ...))))
+        self.tables = np.asarray(X, float), np.asarray(X_neighbor, float)
+        self.known = None  # otherwise it depends on the units that are found
+        if lattice.units is None:
+            before, after = self.known = self._sums(lattice.rows, ...)
+            check_different((after - before)[np.tri(len(after), dtype=bool)])
 
-    def _moved(self, rows, kept):
-        "What changes in the sums, of products and of rows."
-        (M, t), (N, u) = (
-            integer_sums(changed[:, kept], rows) for changed in (self.one, self.other)
-        )
-        return (N - M).astype(float), (u - t).astype(float)
+    def _sums(self, rows, kept):
+        "The sums over either table, of products with the rows' mean as last column."
+        return [
+            np.block([[second, total[:, None]], [total, 0]]).astype(float)
+            for second, total in (
+                integer_sums(table[:, kept], rows) for table in self.tables
+            )
+        ]
 
     def __call__(self, release):
         "Larger where the second table is more likely."
         release = getattr(release, "covariance_release", release)
-        products, sums = self._moved(release.lattice, release.kept)
-        off_diagonal, diagonal = release.lattice.sigma**2
-        weights = np.triu(products, 1) / off_diagonal
-        weights += np.diag(np.diag(products)) / diagonal
-        value = (weights * release.second_moment).sum()
-        if release.total is not None:
-            value += sums @ release.total / off_diagonal
-        return float(value)
+        before, after = self.known or self._sums(release.lattice, release.kept)
+        p, (off_diagonal, diagonal) = len(before) - 1, release.lattice.sigma**2
+        weights = np.triu(after - before, 1) / off_diagonal
+        weights += np.diag(np.diag(after - before)) / diagonal
+        seen = np.zeros_like(before)
+        seen[:p, :p] = release.second_moment
+        if release.total is None:
+            weights[:, p] = 0.0
+        else:
+            seen[:p, p] = release.total
+        # what either table leads one to expect depends on the units that were found
+        return float((weights * (seen - (before + after) / 2)).sum())

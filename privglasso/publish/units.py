@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SPREAD_WINDOW', 'DIGITS_WINDOW', 'REASONS', 'Level', 'failure_bound', 'UnitsPlan', 'plan_units', 'Units',
-           'find_units']
+           'spread_counts', 'find_units']
 
 # %% ../../nbs/2_publish/11_units.ipynb #575b94bf
 import math
@@ -599,6 +599,24 @@ def _public_order(n):
     "A shuffle of the rows that depends on their number alone."
     return np.random.Generator(np.random.PCG64(n)).permutation(n)
 
+# %% ../../nbs/2_publish/11_units.ipynb #93ce90df
+def spread_counts(values, plan, bits):
+    """The noisy counts of the first histogram, which private units begin with.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n, p)
+    plan : UnitsPlan
+    bits
+        Source of random bits.
+
+    Returns
+    -------
+    ndarray of int64, shape (p, bins)
+    """
+    arguments = _public_order(plan.n), SPREAD_WINDOW
+    return _noisy(plan.levels[0], _count_spreads, values, arguments, bits)
+
 # %% ../../nbs/2_publish/11_units.ipynb #e1c39ca9
 def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     """Scale and centre of every column, from noisy counts alone.
@@ -626,9 +644,7 @@ def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     """
     values, n = _check_values(values, plan), plan.rows
     spread, digits, upper, top, near = plan.levels
-    counts = _noisy(
-        spread, _count_spreads, values, (_public_order(n), SPREAD_WINDOW), bits
-    )
+    counts = spread_counts(values, plan, bits)
     scores, first_scale = _spread_scores(counts, n, spread.sigma)
     exponent = _bin_exponent(first_scale)
     place, offset, scale = _place_and_scale(digits, values, scores, exponent, bits)

@@ -10,7 +10,9 @@ from privglasso.experiments.audit_table import AUDIT, plot_audit
 def test_every_case_runs_and_says_what_it_should():
     jobs = AUDIT.jobs("quick")
     assert len({job["seed"] for job in jobs}) == len(jobs) >= 12
-    rows = [row for job in jobs for row in AUDIT.run(**{**job, "trials": 800})]
+    # a tenth of the noise shows in many runs only, and its case is quick
+    few = [job if job["trials"] > 1000 else {**job, "trials": 800} for job in jobs]
+    rows = [row for job in few for row in AUDIT.run(**job)]
     assert [
         row["claim"] for row in rows if row["refuted"] == (row["kind"] == "ours")
     ] == []
