@@ -254,9 +254,9 @@ def plot_graph(
     Parameters
     ----------
     adjacency : array of shape (p, p)
-        Symmetric array, an edge where an off-diagonal entry is not zero.
+        Symmetric, an edge where an off-diagonal entry is not zero.
     truth : array of shape (p, p), optional
-        True adjacency to compare with.
+        True adjacency.
     ax : optional
     labels, node_colors : sequence of p str, optional
         Names and colours of the nodes.

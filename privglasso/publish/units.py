@@ -513,8 +513,7 @@ def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
     n, p : int
         Rows and columns of the table.
     mu : float
-        What the whole release may cost; the units take at least a fiftieth of its
-        square and at most half.
+        What the whole release may cost; the units take 2 to 50 % of its square.
     failure : float
         Probability that a unit may be wrong or undecided, if all columns are Gaussian.
 

@@ -257,7 +257,7 @@ def ascend(T, limits, U, tol: float, most: int):
     Examples
     --------
     >>> found = ascend(np.eye(2), np.zeros((2, 2)), np.zeros((2, 2)), 1e-9, 10)
-    >>> found.gap < 1e-9, found.precision.tolist()
+    >>> found.gap < 1e-9, np.abs(found.precision).tolist()
     (True, [[1.0, 0.0], [0.0, 1.0]])
     """
     walk = Ascent(T, limits, U)
