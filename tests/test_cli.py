@@ -102,7 +102,7 @@ def test_bounds_for_each_column_come_from_a_file(secret, tmp_path):
     stated.iloc[1:].to_csv(bounds, index=False)
     other = tmp_path / "other.parquet"
     code, output = call("publish", secret, other, "--bounds", bounds, "--mu", 1)
-    assert code == 2 and "missing: ['e']" in output
+    assert code == 2 and "not stated: e" in output
 
 
 def test_a_release_lost_in_its_noise_says_what_it_promises_and_what_it_lost(
@@ -150,7 +150,7 @@ def test_what_is_promised_of_synthetic_rows_is_stated_for_the_records_behind_the
         tmp_path / "r.parquet"
     )
     code, output = call("inspect", tmp_path / "r.parquet")
-    assert code == 0 and "δ = 1/n² = 4e-08" in output
+    assert code == 0 and "δ = 1/n² rounded down = 1e-08" in output
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)
@@ -420,7 +420,7 @@ def test_integers_from_the_shell(tmp_path):
         (("--low", 1, "--high", 0, "--mu", 1), "below its high bound"),
         (("--mechanism", "table", "--mu", 1), "bounds"),
         (("--mu", 0.001), "too little to find"),
-        (("--low", 0, "--high", 1, "--epsilon", 1, "--delta", 2), "delta=2"),
+        (("--low", 0, "--high", 1, "--epsilon", 1, "--delta", 2), "delta 2"),
     ],
 )
 def test_bad_publications_leave_no_file(secret, tmp_path, words, remedy):
@@ -438,7 +438,7 @@ def test_bad_files_from_the_shell(secret, tmp_path):
     for words, remedy in [
         (("inspect", secret), "not a whole Parquet file"),
         (("inspect", tmp_path / "nowhere.parquet"), "nowhere.parquet"),
-        (("publish", tmp_path / "x.xlsx", tmp_path / "y.parquet"), ".csv or .parquet"),
+        (("publish", tmp_path / "x.ods", tmp_path / "y.parquet"), ".xlsx"),
     ]:
         code, output = call(*words)
         assert code == 2 and remedy in output and "Traceback" not in output
@@ -453,7 +453,7 @@ def test_bad_plans_from_the_shell(words):
 def test_parts_of_the_computations_that_do_not_exist():
     for command, one in (("reproduce", "correction"), ("bench", "solver")):
         code, output = call(command, "--only", "weather")
-        assert code == 2 and "only='weather'" in output and one in output
+        assert code == 2 and "only weather" in output and one in output
 
 
 def commands(group, words=()):
