@@ -339,7 +339,7 @@ def _made(name, column):
     words = column.levels[1:]
     return [f"{name}={w}" for w in words] if column.kind == "category" else [name]
 
-
+# %% ../../nbs/2_publish/18_schema.ipynb #23b0095e
 def _of_frame(frame):
     "Statements in a DataFrame with the columns column, low, high."
     if not {"column", "low", "high"} <= set(frame.columns):
@@ -352,6 +352,8 @@ _IDENTIFIER = re.compile(
     r"(?i)(^|[\W_])(id|ids|nr|no|key|index|uuid|nummer|number|name|rownames|unnamed)"
     r"([\W_\d]|$)|(nummer|_?id|Id|ID|name)$"
 )
+
+
 _DATE = re.compile(r"(?i)date|datum|geburt|birth|time$|zeit")
 
 

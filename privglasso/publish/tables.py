@@ -182,7 +182,7 @@ def _check_file(path, form):
         _check_encoding(form["encoding"])
     return ending, text
 
-
+# %% ../../nbs/2_publish/17_tables.ipynb #12f3f2db
 def _read_file(path, form, **options):
     "A table in a file, or one sentence that quotes nothing of it."
     ending, text = _check_file(path, form)

@@ -161,8 +161,8 @@ def _of_the_graph(mechanism, n, p, delta):
     if cells:
         return [
             f"noise on every cell: {found}; with the covariance, at the same promise,"
-            f" {found_sentence(best)} (worth {planned.effective_n[0]:.3g} raw records,"
-            f" not {planned.effective_n[1]:.3g})"
+            f" {found_sentence(best)} (the noisy cells are worth"
+            f" {planned.effective_n[0]:.3g} raw records)"
         ]
     bounded = getattr(mechanism, "bounds", None) is not None
     if bounded and not this <= 1.5 * best:
