@@ -155,7 +155,7 @@ def _table(X, name, min_rows):
         raise InputError(name, (n, p), f"give at least {min_rows} rows and 1 column")
     return values, columns
 
-
+# %% ../../nbs/9_workshop/01_validation.ipynb #5a7e0c1f
 def _refuse_cells(bad, name, columns, reason):
     "`InputError` that names the columns in which a cell is bad."
     if bad.any():

@@ -27,7 +27,7 @@ VALUES = (
 )
 SKEWED = ("CRP", "Ferritin", "TSH")
 
-
+# %% ../../nbs/0_start/05_hospital.ipynb #8d98c51f
 def hospital_table(n=60_000, random_state=0):
     """A simulated table of patients, with the mess of real ones, and its true graph.
 
@@ -64,7 +64,7 @@ def hospital_table(n=60_000, random_state=0):
         table.loc[rng.random(n) < 0.05, name] = np.nan
     return _with_mess(table, rng), {frozenset(pair) for pair in zip(VALUES, VALUES[1:])}
 
-
+# %% ../../nbs/0_start/05_hospital.ipynb #8d98c51e
 def _with_mess(table, rng):
     "The table with an id, a date, two columns of words and one of text in front."
     n = len(table)
