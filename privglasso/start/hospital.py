@@ -62,7 +62,8 @@ def hospital_table(n=60_000, random_state=0):
         table[name] = (units[k] * np.exp(rows[:, k])).round(4)
     for name in ("Laktat", "Albumin"):
         table.loc[rng.random(n) < 0.05, name] = np.nan
-    return _with_mess(table, rng), {frozenset(pair) for pair in zip(VALUES, VALUES[1:])}
+    pairs = zip(VALUES[:-1], VALUES[1:], strict=True)
+    return _with_mess(table, rng), {frozenset(pair) for pair in pairs}
 
 # %% ../../nbs/0_start/05_hospital.ipynb #8d98c51e
 def _with_mess(table, rng):
