@@ -342,7 +342,7 @@ def test_the_plan_of_the_shell_is_that_of_python():
     code, output = call("plan", 20_000, 6, "--epsilon", 2, "--find", 0.2)
     offers = plan(
         {
-            f"{name}, bounds": kind((0, 1), epsilon=2, delta=20_000**-2.0)
+            f"{name}, bounds": kind((0, 1), epsilon=2, delta=1e-9)
             for name, kind in MECHANISMS.items()
         },
         20_000,
@@ -352,7 +352,7 @@ def test_the_plan_of_the_shell_is_that_of_python():
     smallest = offers.set_index("mechanism").smallest_partial_correlation
     found = smallest["covariance, bounds"]
     assert f"{found:.3g}" in output and "inf" in output
-    own = plan(CovarianceMechanism(epsilon=2, delta=20_000**-2.0), 20_000, 6)
+    own = plan(CovarianceMechanism(epsilon=2, delta=1e-9), 20_000, 6)
     smallest = own.smallest_partial_correlation[0]
     assert "Recommended: covariance (or synthetic, if rows are wanted). It" in output
     assert f"partial correlations from {smallest:.2g} on" in output
