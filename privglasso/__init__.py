@@ -25,6 +25,8 @@ _PUBLIC = {
     "publish.ranks": ["KendallMechanism", "QuadrantMechanism"],
     "publish.tree": ["ThresholdedGraphMechanism", "TreeMechanism"],
     "publish.files": ["read_release"],
+    "publish.tables": ["read_table"],
+    "publish.schema": ["Schema"],
     "publish.parquet": ["ReleaseError"],
     "publish.noise_correction": ["CovarianceError", "noise_corrected_covariance"],
     "recover.planning": ["plan", "plot_plan"],

@@ -1,5 +1,6 @@
 """The command line, as a stranger would use it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import privglasso
 import typer
 from typer.testing import CliRunner
 
@@ -102,7 +104,7 @@ def test_bounds_for_each_column_come_from_a_file(secret, tmp_path):
     stated.iloc[1:].to_csv(bounds, index=False)
     other = tmp_path / "other.parquet"
     code, output = call("publish", secret, other, "--bounds", bounds, "--mu", 1)
-    assert code == 2 and "missing: ['e']" in output
+    assert code == 2 and "not stated: e" in output
 
 
 def test_a_release_lost_in_its_noise_says_what_it_promises_and_what_it_lost(
@@ -150,7 +152,7 @@ def test_what_is_promised_of_synthetic_rows_is_stated_for_the_records_behind_the
         tmp_path / "r.parquet"
     )
     code, output = call("inspect", tmp_path / "r.parquet")
-    assert code == 0 and "δ = 1/n² = 4e-08" in output
+    assert code == 0 and "δ = 1/n² rounded down = 1e-08" in output
 
 
 @pytest.mark.parametrize("kind", MECHANISMS)
@@ -340,7 +342,7 @@ def test_the_plan_of_the_shell_is_that_of_python():
     code, output = call("plan", 20_000, 6, "--epsilon", 2, "--find", 0.2)
     offers = plan(
         {
-            f"{name}, bounds": kind((0, 1), epsilon=2, delta=20_000**-2.0)
+            f"{name}, bounds": kind((0, 1), epsilon=2, delta=1e-9)
             for name, kind in MECHANISMS.items()
         },
         20_000,
@@ -350,7 +352,7 @@ def test_the_plan_of_the_shell_is_that_of_python():
     smallest = offers.set_index("mechanism").smallest_partial_correlation
     found = smallest["covariance, bounds"]
     assert f"{found:.3g}" in output and "inf" in output
-    own = plan(CovarianceMechanism(epsilon=2, delta=20_000**-2.0), 20_000, 6)
+    own = plan(CovarianceMechanism(epsilon=2, delta=1e-9), 20_000, 6)
     smallest = own.smallest_partial_correlation[0]
     assert "Recommended: covariance (or synthetic, if rows are wanted). It" in output
     assert f"partial correlations from {smallest:.2g} on" in output
@@ -420,7 +422,7 @@ def test_integers_from_the_shell(tmp_path):
         (("--low", 1, "--high", 0, "--mu", 1), "below its high bound"),
         (("--mechanism", "table", "--mu", 1), "bounds"),
         (("--mu", 0.001), "too little to find"),
-        (("--low", 0, "--high", 1, "--epsilon", 1, "--delta", 2), "delta=2"),
+        (("--low", 0, "--high", 1, "--epsilon", 1, "--delta", 2), "delta 2"),
     ],
 )
 def test_bad_publications_leave_no_file(secret, tmp_path, words, remedy):
@@ -438,7 +440,7 @@ def test_bad_files_from_the_shell(secret, tmp_path):
     for words, remedy in [
         (("inspect", secret), "not a whole Parquet file"),
         (("inspect", tmp_path / "nowhere.parquet"), "nowhere.parquet"),
-        (("publish", tmp_path / "x.xlsx", tmp_path / "y.parquet"), ".csv or .parquet"),
+        (("publish", tmp_path / "x.ods", tmp_path / "y.parquet"), ".xlsx"),
     ]:
         code, output = call(*words)
         assert code == 2 and remedy in output and "Traceback" not in output
@@ -453,7 +455,7 @@ def test_bad_plans_from_the_shell(words):
 def test_parts_of_the_computations_that_do_not_exist():
     for command, one in (("reproduce", "correction"), ("bench", "solver")):
         code, output = call(command, "--only", "weather")
-        assert code == 2 and "only='weather'" in output and one in output
+        assert code == 2 and "only weather" in output and one in output
 
 
 def commands(group, words=()):
@@ -568,7 +570,8 @@ def test_no_traceback_of_a_process_shows_a_row(tmp_path, prelude, words):
     (tmp_path / "t.csv").write_text(f"a,b\n{PRIVATE},2\n3,4\n")
     words = ("publish", "t.csv", "r.parquet", "--low", 0, "--high", 1e5, *words)
     done = program(tmp_path, *words, prelude=prelude)
-    assert done.returncode in (1, 2) and done.stderr.count("\n") == 1
+    told = [x for x in done.stderr.splitlines() if not x.startswith("warning: ")]
+    assert done.returncode in (1, 2) and len(told) == 1
     assert "71234" not in done.stdout + done.stderr
     assert not (tmp_path / "r.parquet").exists()
 
@@ -803,7 +806,7 @@ def test_ctrl_c_waits_for_a_library_that_is_loading(tmp_path):
     prelude = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "sys.path.insert(0, '.')\nfrom privglasso.privacy import budget\n"
-        "def load(*words):\n    import slow, time; time.sleep(60)\n"
+        "def load(*words, **named):\n    import slow, time; time.sleep(60)\n"
         "budget.Budget.create = load"
     )
     done = program(tmp_path, *"budget new b.json --mu 1".split(), prelude=prelude)
@@ -816,3 +819,68 @@ def test_a_plan_without_delta_asks_each_number_of_records_at_its_own():
     words = ("plan", 20_000, 6, "--epsilon", 1, "--find", 0.35)
     own, fixed = call(*words)[1], call(*words, "--delta", 2.5e-9)[1]
     assert "1.33e+11" in own and "1.33e+11" not in fixed
+
+
+def test_a_rehearsal_spends_and_writes_nothing(secret, tmp_path):
+    file, release = tmp_path / "budget.json", tmp_path / "r.parquet"
+    call("budget", "new", file, "--epsilon", 2, "--delta", 1e-8)
+    words = ("publish", secret, release, "--epsilon", 1, "--budget", file)
+    code, output = call(*words, "--dry-run")
+    assert code == 0 and "it fits" in output and "δ = 1e-08" in output
+    assert not release.exists() and Budget(file).spent().mu == 0
+    secret.write_text("a,b\nx,y\nz,\n")  # no cell is looked at
+    assert call("publish", secret, release, "--epsilon", 1, "--dry-run")[0] != 1
+    code, output = call("budget", "show", file, "--json")
+    assert code == 0 and json.loads(output)["record"]["left"] == pytest.approx(2)
+
+
+def test_epsilon_comes_back_as_it_was_stated(secret, tmp_path):
+    release = tmp_path / "r.parquet"
+    code, output = call("publish", secret, release, "--epsilon", 5, "--json")
+    told = json.loads(output)
+    assert code == 0 and told["delta"] == 1e-8
+    assert told["epsilon"] == pytest.approx(5, rel=1e-3) and told["epsilon"] <= 5
+    assert "ε = 5 at δ" in call("inspect", release)[1]
+
+
+def test_columns_can_be_dropped_and_bounds_are_stated_once(secret, tmp_path):
+    release, bounds = tmp_path / "r.parquet", tmp_path / "bounds.csv"
+    words = ("publish", secret, release, "--epsilon", 5)
+    bounds.write_text("column,low,high\n")
+    for more in (
+        ("--drop", "z"),
+        ("--low", 0),
+        ("--low", 0, "--high", 1, "--bounds", bounds),
+        ("--missing", "center", "--low", 0, "--high", 1),
+    ):
+        code, output = call(*words, *more)
+        assert code == 2 and not release.exists() and "None" not in output, more
+    code, output = call(*words, "--drop", "a, b")
+    assert code == 0 and "left out: a, b" in output
+    assert read_release(release).columns == ["c", "d", "e"]
+
+
+def test_a_schema_from_the_shell(secret, tmp_path):
+    stated, release = tmp_path / "schema.toml", tmp_path / "r.parquet"
+    assert call("schema", secret, stated)[0] == 0
+    assert call("schema", secret, stated)[0] == 2  # nothing is replaced
+    words = ("publish", secret, release, "--schema", stated, "--epsilon", 5)
+    assert call(*words, "--low", 0, "--high", 1)[0] == 2
+    code, output = call(*words, "--mechanism", "table")
+    assert code == 2 and "low and high of every column" in output
+    assert call(*words, "--drop", "a")[0] == 0
+    assert read_release(release).columns == list("bcde")
+
+
+def test_a_pipe_that_closes_early_is_no_error(tmp_path):
+    read, write = os.pipe()
+    os.close(read)
+    program = "from privglasso.cli import app; app()"
+    words = [sys.executable, "-c", program, "plan", "1000", "3", "--epsilon", "1"]
+    done = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert done.returncode == 0 and done.stderr == ""
+
+
+def test_the_version_is_said():
+    assert call("--version") == (0, f"privglasso {privglasso.__version__}")

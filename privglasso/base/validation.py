@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
-           'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'unmasked', 'check_symmetric',
-           'per_column']
+           'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'unmasked', 'from_arrow',
+           'check_symmetric', 'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
@@ -97,8 +97,9 @@ def check_table(X, name="X", min_rows=2):
 
     Parameters
     ----------
-    X : array or DataFrame of shape (n, p)
-        Finite numbers; a masked cell is a missing one.
+    X : array, DataFrame or Arrow table of shape (n, p)
+        Finite numbers; a masked cell is a missing one. Tables of polars and others come
+        by way of Arrow.
     name : str
         What to call it in a message.
     min_rows : int
@@ -123,7 +124,7 @@ def check_incomplete_table(X, name="X", min_rows=2):
 
     Parameters
     ----------
-    X : array or DataFrame of shape (n, p)
+    X : array, DataFrame or Arrow table of shape (n, p)
         Finite numbers; a missing cell is NaN or masked.
     name : str
         What to call it in a message.
@@ -146,7 +147,7 @@ def check_incomplete_table(X, name="X", min_rows=2):
 
 def _table(X, name, min_rows):
     "Values, whatever they are, and distinct column names of a table of that size."
-    X = unmasked(X)
+    X = unmasked(from_arrow(X, name))
     columns = _distinct_columns(X, name)
     values = _as_float(X, name, columns)
     n, p = values.shape
@@ -154,7 +155,7 @@ def _table(X, name, min_rows):
         raise InputError(name, (n, p), f"give at least {min_rows} rows and 1 column")
     return values, columns
 
-# %% ../../nbs/9_workshop/01_validation.ipynb #e2c88319
+# %% ../../nbs/9_workshop/01_validation.ipynb #5a7e0c1f
 def _refuse_cells(bad, name, columns, reason):
     "`InputError` that names the columns in which a cell is bad."
     if bad.any():
@@ -208,6 +209,40 @@ def unmasked(values):
     if not np.ma.is_masked(values) or values.dtype.kind not in "biuf":
         return values.data
     return values.astype(np.float64).filled(np.nan)
+
+# %% ../../nbs/9_workshop/01_validation.ipynb #b6ed65fb
+def from_arrow(X, name="X"):
+    """A table of another library as a DataFrame, by way of Arrow; anything else as it
+    is.
+
+    Parameters
+    ----------
+    X : object
+        A table of polars, Arrow or any library that speaks Arrow's interface.
+    name : str
+        What to call it in a message.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from_arrow(pa.table({"a": [1, None]})).a.tolist()
+    [1.0, nan]
+    """
+    if hasattr(X, "iloc") or not hasattr(X, "__arrow_c_stream__"):
+        return X
+    import pyarrow as pa
+
+    try:
+        table = pa.table(X)
+        for j, field in enumerate(table.schema):
+            flags = pa.types.is_boolean(field.type) and table[j].null_count
+            if flags or pa.types.is_decimal(field.type):  # pandas would make objects
+                column = table[j].cast("int8") if flags else table[j]
+                table = table.set_column(j, field.name, column.cast("float64"))
+        return table.to_pandas()
+    except (TypeError, ValueError, NotImplementedError):
+        kind = type(X).__name__
+    raise InputError(name, kind, "give a table with rows and columns")
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #e340b9b9
 def _distinct_columns(X, name):

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from ..base.io import claimed, write_whole
 from ..base.validation import InputError, check_integer, check_positive
-from ..base.validation import check_table
+from ..base.validation import check_probability, check_table
 from .gdp import compose_gdp
 from .guarantee import Guarantee, any_failure, failure_left
 
@@ -183,6 +183,11 @@ def _costs(charges):
 _KIND = {"file": "privglasso privacy budget", "format": 1}
 
 
+def _is_delta(value):
+    "Whether a value of the file is a δ, or none is stated."
+    return value is None or isinstance(value, float) and 0 < value < 1
+
+
 def _is_mu(value):
     "Whether a value of the file is a number that a guarantee may have."
     return isinstance(value, float) and 0 <= value <= _LARGEST
@@ -200,6 +205,8 @@ def _faults(state):
         yield f"its limits are not positive numbers: {limits}"
     elif not _are_failures(state.get("failure", {}), limits):
         yield "its limits of failure are not probabilities"
+    elif not _is_delta(state.get("delta")):
+        yield "its δ is not a probability"
     elif not isinstance(spent, list):
         yield "its list of spendings is missing"
     else:
@@ -368,18 +375,19 @@ def _enter_last(path, state):
         raise
 
 
-def _begin(path, limits):
+def _begin(path, limits, delta=None):
     "Write an empty budget where no file is."
     state = _KIND | {"limits": _check_limits(limits), "spent": []}
+    if delta is not None:
+        state["delta"] = check_probability(delta, "delta")
     if failures := {
         limit.neighbors: limit.failure for limit in limits if limit.failure
     }:
         state["failure"] = failures
     with _locked(path):
         if path.exists():
-            raise InputError(
-                "path", path.name, "there is a file already: open it with Budget(path)"
-            )
+            remedy = "there is a file already: spend from it, or give another name"
+            raise InputError("path", path.name, remedy)
         _store(path, state)
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #5ab4fe61
@@ -487,6 +495,10 @@ class BudgetBook:
             return False
         return True
 
+    def delta(self) -> float | None:
+        "δ at which ε is stated, if one was when the budget began."
+        return _load(self.path).get("delta")
+
     def table(self) -> pd.DataFrame:
         """All spendings, one a row: label, time (UTC), mechanism, and μ for each
         relation."""
@@ -531,7 +543,9 @@ class Budget(BudgetBook):
     """
 
     @classmethod
-    def create(cls, path: str | Path, *limits: Guarantee) -> "Budget":
+    def create(
+        cls, path: str | Path, *limits: Guarantee, delta: float | None = None
+    ) -> "Budget":
         """Begin a budget.
 
         Parameters
@@ -541,6 +555,8 @@ class Budget(BudgetBook):
         *limits : Guarantee
             What all releases together shall promise, about a record, a cell, or one of
             each.
+        delta : float | None
+            Where ε is stated when the budget is shown.
 
         Returns
         -------
@@ -548,7 +564,7 @@ class Budget(BudgetBook):
             Empty.
 
         """
-        _begin(Path(path).resolve(), limits)
+        _begin(Path(path).resolve(), limits, delta)
         return cls(path)
 
     def spend(

@@ -17,6 +17,7 @@ from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source
 from .noise_correction import CovarianceError, SamplingError
 from .parquet import write_release
+from .schema import as_schema
 
 # %% ../../nbs/2_publish/07_release.ipynb #35ac3343
 class AnyRelease(ABC):
@@ -265,7 +266,7 @@ class AnyMechanism(ABC):
         `InputError`: what is refused is refused before anything is paid for."""
         return check_table(X)
 
-    def publish(self, X, random_state=None) -> Release:
+    def publish(self, X, random_state=None, schema=None) -> Release:
         """Release `X`, or what this mechanism makes of it.
 
         Parameters
@@ -276,6 +277,8 @@ class AnyMechanism(ABC):
             None takes the operating system's randomness: use it for anything that
             leaves the house. A seed or generator makes research repeatable, and the
             release says `secure=False`.
+        schema : Schema or dict, optional
+            What the columns of `X` mean; those that it does not name are left out.
 
         Returns
         -------
@@ -284,6 +287,8 @@ class AnyMechanism(ABC):
             cells.
 
         """
+        if schema is not None:
+            X = as_schema(schema).apply(X)
         values, columns = self.check(X)
         return self._release(
             values, columns, self._lattice(*values.shape), bit_source(random_state)

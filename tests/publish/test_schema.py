@@ -1,0 +1,91 @@
+"""A schema is a rule for one record, and says what it leaves out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from privglasso.base.validation import InputError
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.schema import Schema
+
+TABLE = pd.DataFrame(
+    {
+        "id": [7, 8, 9],
+        "age": [130.0, np.nan, 40.0],
+        "ward": ["B", None, "Z"],
+        "day": ["01.02.2024", "02.02.2024", "13.02.2024"],
+    }
+)
+SCHEMA = {
+    "age": {"low": 0, "high": 110, "fill": 50},
+    "ward": {"kind": "category", "levels": ["A", "B", "C"], "fill": "C"},
+    "day": {"kind": "date", "format": "%d.%m.%Y", "low": "2024-02-01",
+            "high": "2024-02-10"},
+}
+
+
+def test_every_cell_has_its_meaning_and_no_row_is_lost():
+    schema = Schema(SCHEMA)
+    rows = schema.apply(TABLE)
+    assert rows.columns.tolist() == schema.names
+    assert rows.age.tolist() == [110, 50, 40]
+    assert rows["ward=B"].tolist() == [1, 0, 0]
+    assert rows["ward=C"].tolist() == [0, 1, 0]
+    assert rows.day.diff().tolist()[1:] == [1, 8]
+    assert schema.left_out(TABLE) == ["id"]
+    low, high = schema.bounds()
+    assert (rows >= low).all(axis=None) and (rows <= high).all(axis=None)
+    assert Schema(SCHEMA | {"id": {}}).bounds() is None
+
+
+def test_a_file_keeps_every_statement(tmp_path):
+    odd = {'a "b"\\\n': {"unit": "µg/l", "unreadable": "missing"}}
+    schema = Schema(SCHEMA | odd)
+    schema.write(tmp_path / "schema.toml")
+    assert Schema.read(tmp_path / "schema.toml").columns == schema.columns
+    with pytest.raises(InputError):
+        schema.write(tmp_path / "schema.toml")
+    (tmp_path / "bad.toml").write_text("71234 = = 1")
+    with pytest.raises(InputError) as stopped:
+        Schema.read(tmp_path / "bad.toml")
+    assert "71234" not in str(stopped.value)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {},
+        {"a": {"use": "no"}},
+        {"a": {"kind": "text"}},
+        {"a": {"low": 1}},
+        {"a": (1, 0)},
+        {"a": {"levels": ["x", "y"]}},
+        {"a": {"kind": "category", "levels": ["x"]}},
+        {"a": {"kind": "category", "levels": ["x", "x"]}},
+        {"a": {"kind": "category", "levels": ["x", "y"], "fill": "z"}},
+        {"a": {"kind": "date", "low": "yesterday", "high": "2024-01-01"}},
+        {"a": {"colour": "red"}},
+    ],
+)
+def test_what_is_not_a_schema(stated):
+    with pytest.raises(InputError):
+        Schema(stated)
+
+
+def test_a_cell_that_cannot_be_read_is_refused_without_a_word_of_it():
+    for cell in ("71234,5", "<0,1"):
+        table = pd.DataFrame({"a": [cell, "1"], "b": [1, 2]})
+        with pytest.raises(InputError) as stopped:
+            Schema({"a": {}}).apply(table)
+        assert cell not in str(stopped.value)
+        kept = Schema({"a": {"unreadable": "missing"}}).apply(table)
+        assert np.isnan(kept.a[0]) and kept.a[1] == 1
+
+
+def test_a_library_publishes_by_a_schema():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(3000, 3)), columns=["a", "b", "id"])
+    mechanism = CovarianceMechanism(epsilon=5.0, delta=1e-7)
+    by_schema = mechanism.publish(table, 0, schema={"a": {}, "b": (-9, 9)})
+    plain = mechanism.publish(table[["a", "b"]], 0)
+    assert by_schema.columns == ["a", "b"]
+    assert (by_schema.second_moment == plain.second_moment).all()

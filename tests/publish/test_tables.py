@@ -1,0 +1,83 @@
+"""Tables in any form are the same table, and nothing of a file is quoted."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from privglasso.base.validation import InputError, check_table
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.tables import TableError, read_table, table_shape
+
+TABLE = pd.DataFrame({"Größe": [1.5, 2.25, np.nan], "n": [1, 2, 3]})
+
+
+@pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1"])
+@pytest.mark.parametrize("ending", [".CSV", ".tsv", ".csv.gz", ".txt.xz"])
+def test_every_form_is_the_same_table(tmp_path, sep, encoding, ending):
+    path = tmp_path / f"t{ending}"
+    for decimal in (".",) if sep == "," else (".", ","):
+        TABLE.to_csv(path, index=False, sep=sep, encoding=encoding, decimal=decimal)
+        pd.testing.assert_frame_equal(read_table(path), TABLE, check_exact=True)
+        assert table_shape(path) == (3, ["Größe", "n"])
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("a;b\n1.5;1,5\n", "decimal"),
+        ("x, y;z\n1,2;3\n", "separators"),
+        ("secretly,b\n71234.5,2,3\n4,5,6\n", "2 names for 3 columns"),
+        ('secretly,b\n71234.5,"2\n', "not a whole"),
+        ("", "not a whole"),
+    ],
+)
+def test_of_what_is_refused_nothing_is_quoted(tmp_path, text, words):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(TableError, match=words) as stopped:
+        read_table(path)
+    assert "71234" not in str(stopped.value) and "secretly" not in str(stopped.value)
+    assert stopped.value.__cause__ is None
+
+
+def test_what_is_stated_beats_what_is_found(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a;b\n1.5;1,5\n")
+    assert read_table(path, decimal=".").dtypes.b.kind == "O"
+    assert read_table(path, decimal=",").b[0] == 1.5
+    assert list(read_table(path, sep="@").columns) == ["a;b"]
+    for name, words in (("no.csv", "no such file"), ("t.doc", "give a table")):
+        with pytest.raises(TableError, match=words):
+            read_table(tmp_path / name)
+    with pytest.raises(TableError, match="not known"):
+        read_table(path, encoding="klingon")
+
+
+class Foreign:
+    "A table of a library that we do not know."
+
+    shape = (3, 2)
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_objects_come_through_one_door():
+    rows = np.random.default_rng(0).normal(size=(200, 2))
+    frame = pd.DataFrame(rows, columns=["a", "b"])
+    mechanism = CovarianceMechanism((-4, 4), mu=1.0)
+    expected = mechanism.publish(frame, 0)
+    for given in (pa.Table.from_pandas(frame), Foreign(pa.Table.from_pandas(frame))):
+        found = mechanism.publish(given, 0)
+        assert (found.second_moment == expected.second_moment).all()
+        assert found.columns == ["a", "b"]
+    gaps = pa.table({"a": [True, None, False], "b": [1, 2, 3]})
+    assert read_table(gaps).isna().sum().sum() == 1
+    with pytest.raises(InputError, match="not numeric"):
+        check_table(pa.table({"a": ["x", "y"]}))
+    with pytest.raises(InputError):
+        read_table(np.zeros(3))
