@@ -17,6 +17,7 @@ _PUBLIC = {
     "publish.table": ["DiscreteGaussianMechanism", "GaussianMechanism", "TableRelease"],
     "publish.covariance": ["CovarianceMechanism", "CovarianceRelease"],
     "publish.sphere": ["Ball", "Sphere"],
+    "publish.limit": ["noise_over_limit"],
     "publish.shape": ["ShapeRelease"],
     "publish.synthetic": ["SyntheticDataMechanism", "SyntheticRelease"],
     "publish.copula": ["CopulaMechanism"],
@@ -36,7 +37,11 @@ _PUBLIC = {
     "recover.baselines": ["NeighborhoodSelection", "SCIO", "WishartPrior"],
     "recover.private_precision": ["DPGraphicalLasso", "DPRidgePrecision"],
     "recover.thresholding": ["DPThresholding", "LDPThresholding"],
-    "recover.graphical_lasso": ["graphical_lasso", "graphical_lasso_path"],
+    "recover.graphical_lasso": [
+        "graphical_lasso",
+        "graphical_lasso_path",
+        "iter_graphical_lasso",
+    ],
     "recover.feasibility": [
         "ConvergenceError",
         "InfeasibleError",

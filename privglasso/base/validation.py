@@ -286,6 +286,8 @@ def check_symmetric(S, name="S"):
 # %% ../../nbs/9_workshop/01_validation.ipynb #a3e88e5f
 def _square(S, name):
     "A copy of `S` as a square matrix of finite float64 entries."
+    _check_labels(S, name)
+    masked = np.ma.is_masked(S)
     try:
         S = np.asarray(unmasked(S))
     except ValueError as error:
@@ -299,8 +301,20 @@ def _square(S, name):
         )
     S = S.astype(np.float64)
     if not np.isfinite(S).all():
-        raise InputError(name, "matrix with NaN or infinity", "give finite entries")
+        found = "masked entries" if masked else "NaN or infinity"
+        raise InputError(name, f"matrix with {found}", "give finite entries")
     return S
+
+
+def _check_labels(S, name):
+    "Complain about a DataFrame whose rows are in another order than its columns."
+    if not (hasattr(S, "columns") and hasattr(S, "index")):
+        return
+    rows, columns = list(S.index), list(S.columns)
+    if rows in (columns, list(range(len(rows)))):
+        return
+    remedy = "give rows and columns the same names in the same order"
+    raise InputError(name, f"rows {rows[:3]}, columns {columns[:3]}, …", remedy)
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #0df9d836
 def per_column(value, name, p):

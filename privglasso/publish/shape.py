@@ -596,7 +596,7 @@ def publish_shape(values, columns, lattice, neighbors, bits, mechanism):
         aside = set_aside(found, columns)
         kept = [j for j, name in enumerate(columns) if name not in aside]
         rows = lattice.in_units(found.scale[kept], found.center[kept])
-        values = values[:, kept]
+        values = values[:, kept] if aside else values
     second, total = noisy_sums(values, rows, bits)
     guarantee = with_units(rows.guarantee(neighbors), lattice.units)
     return ShapeRelease(

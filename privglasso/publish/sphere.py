@@ -270,28 +270,47 @@ def row_lattice(n, p, mu, clipping, mean=1.0):
 
 # %% ../../nbs/2_publish/10_sphere.ipynb #4ae8eb88
 @kernel
+def _ordinary_row(row, center, inverse, radius, normalised, length, counts):
+    "Fill one row of counts and say so; False if it is missing, huge or tiny somewhere."
+    squares = 0.0
+    for j in range(len(row)):
+        z = (row[j] - center[j]) * inverse[j]
+        counts[j] = z
+        squares += z * z
+    if not 1e-200 < squares < 1e200:
+        return False
+    factor = length / radius
+    if normalised or squares > radius * radius:
+        factor = length / math.sqrt(squares)
+    for j in range(len(row)):
+        counts[j] = np.rint(counts[j] * factor)
+    return True
+
+
+@kernel
+def _odd_row(row, center, scale, radius, normalised, length, counts):
+    "Fill one row of counts, whatever its cells are."
+    largest = 0.0
+    for j in range(len(row)):
+        z = (row[j] - center[j]) / scale[j]
+        counts[j] = 0.0 if np.isnan(z) else min(max(z, -1e300), 1e300)
+        largest = max(largest, abs(counts[j]))
+    if largest == 0.0:
+        return
+    norm = math.sqrt(((counts / largest) ** 2).sum())  # over its largest entry
+    if normalised or largest > radius / norm:
+        counts[:] = np.rint(counts / largest * (length / norm))
+    else:
+        counts[:] = np.rint(counts / radius * length)
+
+# %% ../../nbs/2_publish/10_sphere.ipynb #5a7e0f01
+@kernel
 def _put_on_lattice(values, center, scale, radius, normalised, length, counts):
     "Fill `counts` (rows, p) with whole numbers inside the lattice's ball."
+    inverse, settings = 1 / scale, (radius, normalised, length)
     for i in range(values.shape[0]):
-        largest = 0.0
-        for j in range(values.shape[1]):
-            z = (values[i, j] - center[j]) / scale[j]
-            z = 0.0 if np.isnan(z) else min(max(z, -1e300), 1e300)
-            counts[i, j] = z
-            largest = max(largest, abs(z))
-        if largest == 0.0:
-            continue
-        squares = 0.0
-        for j in range(values.shape[1]):
-            squares += (counts[i, j] / largest) ** 2
-        norm = math.sqrt(squares)  # of the row over its largest entry
-        if normalised or largest > radius / norm:
-            factor = length / norm
-            for j in range(values.shape[1]):
-                counts[i, j] = np.rint(counts[i, j] / largest * factor)
-        else:
-            for j in range(values.shape[1]):
-                counts[i, j] = np.rint(counts[i, j] / radius * length)
+        if not _ordinary_row(values[i], center, inverse, *settings, counts[i]):
+            _odd_row(values[i], center, scale, *settings, counts[i])
 
 # %% ../../nbs/2_publish/10_sphere.ipynb #ef6ab9d6
 _BLOCK_CELLS = 1 << 18
@@ -330,7 +349,7 @@ def integer_sums(values, lattice):
         )
         # whole numbers up to 2^53 throughout: exact in any order
         second += counts.T @ counts
-        total += counts.sum(axis=0)
+        total += np.ones(len(counts)) @ counts
     return second.astype(np.int64), total.astype(np.int64) * lattice.constant
 
 # %% ../../nbs/2_publish/10_sphere.ipynb #da472acf

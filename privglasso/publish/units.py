@@ -409,12 +409,16 @@ class UnitsPlan:
         Proved bound of the probability that any unit is wrong or undecided, if all
         columns are Gaussian: a scale wrong by more than a factor of 3, or a centre by
         more than a deviation and a half.
+    rows : int
+        How many rows are counted: all, or a public part of a long table, for which the
+        smallest share of the budget is enough.
     """
 
     n: int
     p: int
     levels: tuple
     failure: float
+    rows: int
 
     @property
     def squared_mu(self) -> float:
@@ -431,6 +435,7 @@ class UnitsPlan:
         return {
             "n": self.n,
             "p": self.p,
+            "rows": self.rows,
             "failure": self.failure,
             "sigma": {level.name: level.sigma for level in self.levels},
         }
@@ -442,7 +447,8 @@ class UnitsPlan:
         p = check_integer(settings["p"], "p", 1)
         failure = check_probability(settings["failure"], "failure")
         sigmas = [settings["sigma"][name] for name, *_ in _LAYOUT]
-        return cls(n, p, _levels(sigmas), failure)
+        rows = check_integer(settings["rows"], "rows", 2)
+        return cls(n, p, _levels(sigmas), failure, rows)
 
 # %% ../../nbs/2_publish/11_units.ipynb #f1e622b8
 def _levels(sigmas):
@@ -488,6 +494,15 @@ def _strengths(n, p, failure):
 
 # %% ../../nbs/2_publish/11_units.ipynb #5d79a111
 _LARGEST_SHARE, _SMALLEST_SHARE = 0.5, 0.02  # of mu² that the units take
+_MANY_ROWS = 1 << 15  # below, all rows are counted
+
+
+def _rows_needed(n, p, mu, failure):
+    """How many rows to count: all, or a power of two if these find the units for the
+    smallest share."""
+    least = 2 * p * (_strengths(n, p, failure) ** 2).sum()
+    enough = math.sqrt(least / _SMALLEST_SHARE) / mu
+    return min(n, 1 << math.ceil(math.log2(max(enough, _MANY_ROWS))))
 
 # %% ../../nbs/2_publish/11_units.ipynb #0d2e29ca
 def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
@@ -515,8 +530,9 @@ def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
     """
     n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
     mu, failure = check_positive(mu, "mu"), check_probability(failure, "failure")
-    strengths = _strengths(n, p, failure).copy()
-    least = 2 * p * (strengths**2).sum() / n**2
+    rows = _rows_needed(n, p, mu, failure)
+    strengths = _strengths(rows, p, failure).copy()
+    least = 2 * p * (strengths**2).sum() / rows**2
     if least > _LARGEST_SHARE * mu**2:
         factor = math.sqrt(least / _LARGEST_SHARE) / mu
         raise InputError(
@@ -527,8 +543,9 @@ def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
             " or give public units",
         )
     more = math.sqrt(max(1, _SMALLEST_SHARE * mu**2 / least))
-    most = _sigmas(n, p, strengths).min() / 8  # whole steps stay small
-    return UnitsPlan(n, p, _levels(_sigmas(n, p, strengths * min(more, most))), failure)
+    most = _sigmas(rows, p, strengths).min() / 8  # whole steps stay small
+    sigmas = _sigmas(rows, p, strengths * min(more, most))
+    return UnitsPlan(n, p, _levels(sigmas), failure, rows)
 
 # %% ../../nbs/2_publish/11_units.ipynb #29e11f7d
 @dataclass(frozen=True, eq=False)
@@ -557,10 +574,12 @@ _UNDECIDED = "undecided: too few rows near the centre that was found"
 
 # %% ../../nbs/2_publish/11_units.ipynb #01ff4c63
 def _check_values(values, plan):
-    "The table as finite or missing float64 cells, in one order."
+    "The rows to be counted, as finite or missing float64 cells, in one order."
     values = np.ascontiguousarray(values, dtype=np.float64)
     if values.shape != (plan.n, plan.p):
         raise InputError("values", values.shape, f"the plan is for {plan.n, plan.p}")
+    if plan.rows < plan.n:
+        values = values[_public_order(plan.n)[: plan.rows]]
     infinite = np.flatnonzero(np.isinf(values).any(axis=0)).tolist()
     if infinite:
         remedy = "these columns hold infinite cells: mark them as missing first"
@@ -623,7 +642,7 @@ def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     >>> bool(units.found[0] and abs(units.center[0] - 5e6) < 3)
     True
     """
-    values, n = _check_values(values, plan), plan.n
+    values, n = _check_values(values, plan), plan.rows
     spread, digits, upper, top, near = plan.levels
     counts = spread_counts(values, plan, bits)
     scores, first_scale = _spread_scores(counts, n, spread.sigma)
@@ -687,7 +706,7 @@ def _seen_scale(fraction):
 @lru_cache(maxsize=256)
 def _limit_of(n, p, failure, sigma):
     "Score below which a Gaussian column falls in a share failure/50p of releases."
-    pairs = np.array([n // 2])
+    pairs = np.array([n // 2], dtype=float)
     strength = pairs**2 / sigma**2
 
     def excess(limit):
@@ -706,7 +725,7 @@ def _limit_of(n, p, failure, sigma):
 
 def _limit(plan):
     "The best score that a column must have, and noise alone seldom has."
-    return _limit_of(plan.n, plan.p, plan.failure, plan.levels[0].sigma)
+    return _limit_of(plan.rows, plan.p, plan.failure, plan.levels[0].sigma)
 
 # %% ../../nbs/2_publish/11_units.ipynb #163ba3de
 def _judge(center, scale, close, seen):

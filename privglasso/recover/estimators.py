@@ -8,7 +8,7 @@ __all__ = ['PrivateGraphicalLasso', 'alpha_grid', 'Fold', 'cross_validation_fold
 # %% ../../nbs/3_recover/10_estimators.ipynb #ce7fece4
 import numbers
 import warnings
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +17,13 @@ from sklearn.model_selection import check_cv
 from tqdm import tqdm
 
 from ..base.graphs import partial_correlations
+from ..base.kernels import in_threads
 from ..base.validation import InputError, check_number, check_positive
 from ..publish.noise_correction import CovarianceError
 from ..publish.noise_correction import noise_corrected_covariance
-from .graph_models import PenalizedModel, check_alphas, log_likelihood
+from ..publish.noise_correction import sample_covariance
+from .graph_models import PenalizedModel, check_alphas
+from .graph_models import expected_log_likelihood
 from .graph_models import penalized_matrix, solvable_path
 from .graph_models import surely_solvable
 from .graphical_lasso import graphical_lasso
@@ -151,18 +154,74 @@ def cross_validation_folds(table, cv, noise_variance, scale):
     return folds
 
 # %% ../../nbs/3_recover/10_estimators.ipynb #57e0c9e8
-def _fold_scores(fold, alphas, noise_variance, options):
-    """Score of the held-out rows at each alpha, NaN where the training rows have no
-    solution."""
-    path = solvable_path(fold.matrix, alphas, options)
-    models = [
-        path[alpha].precision / fold.units if alpha in path else None
-        for alpha in alphas
+@dataclass(eq=False)
+class _Walk:
+    """One matrix on its way down the penalties, each solution the start of the next: a
+    fold's, whose held-out rows are scored, or that of all rows."""
+
+    matrix: np.ndarray
+    units: np.ndarray
+    moments: np.ndarray | None = None  # second moments of held-out rows
+    last: object = None
+    scores: list = field(default_factory=list)
+    path: dict = field(default_factory=dict)
+
+    def go_on(self, alphas, options):
+        "Solve for the next penalties; NaN where the rows have no solution."
+        found = solvable_path(self.matrix, alphas, options | dict(start=self.last))
+        self.last = found.get(alphas[-1], self.last)
+        if self.moments is None:
+            self.path |= found
+        else:
+            self.scores += [self._score(found.get(alpha)) for alpha in alphas]
+
+    def _score(self, result):
+        "Mean log-likelihood of the held-out rows."
+        if result is None:
+            return np.nan
+        return expected_log_likelihood(result.precision / self.units, self.moments)
+
+
+def _walks(folds, matrix, units, noise_variance):
+    "One for each fold, and one for all rows."
+    each = [
+        _Walk(
+            fold.matrix,
+            fold.units,
+            sample_covariance(fold.held_out, fold.location) - np.diag(noise_variance),
+        )
+        for fold in folds
     ]
-    about = fold.held_out, fold.location, noise_variance
-    return [
-        np.nan if model is None else log_likelihood(model, *about) for model in models
-    ]
+    return [*each, _Walk(matrix, units)]
+
+# %% ../../nbs/3_recover/10_estimators.ipynb #5dbd2f86
+_AT_ONCE, _FALLS = 3, 3  # penalties between two looks, falls that count as for good
+_WORTH = 1e7  # p^3 times penalties from which on threads are worth while
+
+
+def _fallen_for_good(scores):
+    "Whether scores (folds, alphas) have only fallen in every fold for some penalties."
+    if scores.shape[1] <= _FALLS or np.isnan(scores).any():
+        return False
+    best = scores[:, [scores.mean(axis=0).argmax()]]
+    last = scores[:, -_FALLS:]
+    falls = np.diff(scores[:, -_FALLS - 1 :], axis=1) < 0
+    return bool(falls.all() and (last < best).all())
+
+
+def _walk_down(walks, alphas, options, to_the_end):
+    "How many of the penalties were tried, and the scores (folds, alphas)."
+    step = len(alphas) if to_the_end else _AT_ONCE
+    worth = len(walks[0].matrix) ** 3 * len(walks) * step > _WORTH
+    bar = tqdm(range(0, len(alphas), step), "penalties", leave=False, delay=2)
+    for first in bar:
+        some = alphas[first : first + step]
+        in_threads(lambda walk: walk.go_on(some, options), walks, worth)  # noqa: B023
+        scores = np.array([walk.scores for walk in walks[:-1]])
+        if not to_the_end and _fallen_for_good(scores):
+            break
+    bar.close()
+    return scores
 
 # %% ../../nbs/3_recover/10_estimators.ipynb #03d066d8
 def _cv_table(alphas, scores, path):
@@ -223,6 +282,9 @@ class PrivateGraphicalLassoCV(PenalizedModel):
     ----------
     alpha_ : float
         The penalty chosen, with which all rows are fitted.
+    alphas_left_ : list
+        Penalties that were not tried, because in every fold the scores had fallen for
+        good.
     cv_results_ : DataFrame
         alpha, n_edges (all rows), without_solution (fits that have none),
         mean_test_score, std_test_score and the score of each split, as `score` gives
@@ -255,12 +317,12 @@ class PrivateGraphicalLassoCV(PenalizedModel):
         lowest = surely_solvable(matrices, self.penalize_diagonal)
         if isinstance(alphas, numbers.Integral):
             alphas = alpha_grid(alphas, matrix, lowest)
-        scores = [
-            _fold_scores(fold, alphas, self.noise_variance_, options)
-            for fold in tqdm(folds, desc="folds", leave=False, delay=2)
-        ]
-        path = solvable_path(matrix, alphas, options)
-        self.cv_results_ = _cv_table(alphas, np.array(scores), path)
+        walks = _walks(folds, matrix, units, self.noise_variance_)
+        given = not isinstance(self.alphas, numbers.Integral)
+        scores = _walk_down(walks, alphas, options, to_the_end=given)
+        path, tried = walks[-1].path, scores.shape[1]
+        alphas, self.alphas_left_ = alphas[:tried], alphas[tried:]
+        self.cv_results_ = _cv_table(alphas, scores, path)
         if self.cv_results_.mean_test_score.isna().all():
             raise InputError(
                 "alphas",

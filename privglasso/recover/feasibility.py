@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['RELAXATION', 'BALANCED_FOR', 'penalty_weights', 'check_same_size', 'FeasibleAlpha', 'step_factor',
-           'min_feasible_alpha', 'nearest_psd', 'InfeasibleError', 'ConvergenceError', 'feasible_start']
+           'min_feasible_alpha', 'nearest_psd', 'InfeasibleError', 'ConvergenceError', 'decide', 'feasible_start']
 
 # %% ../../nbs/3_recover/05_feasibility.ipynb #7c6b4ce7
 import warnings
@@ -14,7 +14,9 @@ from itertools import count, islice
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..base.kernels import check_stopped
 from ..base.validation import InputError, check_probability, check_symmetric
+from .dense_graphs import Ascent, factor
 
 # %% ../../nbs/3_recover/05_feasibility.ipynb #18751561
 def penalty_weights(p: int, penalize_diagonal: bool = True, weights=None):
@@ -262,11 +264,48 @@ def _threshold_search(S, weights):
 
 # %% ../../nbs/3_recover/05_feasibility.ipynb #400f9920
 def _feasibility_bounds(S, weights):
-    "Proved bounds on the threshold, better at every step."
+    "Proved bounds on the threshold, better at every step, found in units of their own."
+    units, largest = _units(S), _power_of_two(weights.max() or 1.0)
+    own = np.outer(units, units)
+    S, weights = S / own, weights / own / largest
     known = _known_bounds(S, weights)
-    return _threshold_search(S, weights) if known is None else iter([known])
+    steps = _threshold_search(S, weights) if known is None else iter([known])
+    for bounds in steps:
+        check_stopped()
+        yield _in_units(bounds, own, largest)
 
 
+def _power_of_two(x):
+    "The power of two next to x: multiplying by it costs no digit."
+    return 2.0 ** np.round(np.log2(x))
+
+
+def _units(S):
+    """Powers of two in which the largest entry of every row is about 1: for a definite
+    S the standard deviations."""
+    units, size = np.ones(len(S)), np.abs(S)
+    for _ in range(_ROUNDS_OF_UNITS):
+        largest = (size / np.outer(units, units)).max(axis=0)
+        units *= np.where(largest > 0, largest, 1.0) ** 0.5
+    alike = units.max() < _ALIKE * units.min()
+    return np.ones(len(S)) if alike else _power_of_two(units)
+
+
+_ALIKE = 16  # units that differ by less are left as they are
+_ROUNDS_OF_UNITS = 20  # each halves what is missing, on a logarithmic scale
+
+# %% ../../nbs/3_recover/05_feasibility.ipynb #155758c7
+def _in_units(bounds, own, largest):
+    "Bounds for S and weights from those for S / own and weights / own / largest."
+    W, V = bounds.witness, bounds.certificate
+    return FeasibleAlpha(
+        float(bounds.lower / largest),
+        float(bounds.upper / largest),
+        None if W is None else W * own,
+        None if V is None else V / own / largest,
+    )
+
+# %% ../../nbs/3_recover/05_feasibility.ipynb #c2dc71a0
 def _known_bounds(S, weights):
     "Bounds that need no search, or None."
     values, free = np.linalg.eigvalsh(S), np.diag(weights) == 0
@@ -344,9 +383,10 @@ def _is_narrow(bounds, rtol):
     return bounds.upper - bounds.lower <= rtol * bounds.upper < np.inf
 
 
-def _narrowed(S, weights, rtol):
+def _narrowed(S, weights, rtol, most=None):
     "Bounds that are within `rtol`, or the best there are."
-    for bounds in islice(_feasibility_bounds(S, weights), _SEARCH_STEPS):
+    steps = _feasibility_bounds(S, weights)
+    for bounds in islice(steps, most or _SEARCH_STEPS):
         if _is_narrow(bounds, rtol):
             break
     return bounds
@@ -454,11 +494,162 @@ def _works(S, bounds, weights):
         margin *= 2
     return bounds.upper + margin
 
+# %% ../../nbs/3_recover/05_feasibility.ipynb #d87ec5d1
+_LIFTS = 60  # steps after which the bounds are asked
+_LOWERED = 0.7  # of the least eigenvalue
+_CENTRED = 2.0  # nats a column: a gap at which the diagonal is lowered
+_SMALL = 250  # columns up to which bounds are found quickly
+_POWERS = 8  # products by which the least eigenvalue is estimated
+
+
+def _unit_box(S, alpha, weights):
+    "T and the limits with ones on the diagonal, and the units they are in."
+    diagonal = np.diag(S) + alpha * np.diag(weights)
+    units = np.outer(*2 * [np.sqrt(diagonal)])
+    T = S / units
+    np.fill_diagonal(T, 1.0)
+    limits = np.minimum(alpha * weights / units, np.abs(T) + 1)
+    np.fill_diagonal(limits, 0.0)
+    return T, limits, units
+
+# %% ../../nbs/3_recover/05_feasibility.ipynb #eb3a8e2a
+def decide(S, alpha: float, weights):
+    """Whether one alpha has a solution, in a few steps.
+
+    Parameters
+    ----------
+    S, weights : array of shape (p, p)
+        Symmetric; weights as `penalty_weights` gives them.
+    alpha : float
+        Penalty > 0, in the units of S.
+
+    Returns
+    -------
+    inside, certificate : array of shape (p, p) or None
+        A definite point of the box, or a proof that there is none, or None and None.
+
+    Examples
+    --------
+    >>> [[x is None for x in decide(np.array([[0.5, 0.8], [0.8, 0.5]]), alpha,
+    ...     np.ones((2, 2)))] for alpha in (0.1, 0.2)]
+    [[True, False], [False, True]]
+    """
+    diagonal = np.diag(S) + alpha * np.diag(weights)
+    if diagonal.min() <= 0:
+        V = np.zeros(S.shape)
+        V[diagonal.argmin(), diagonal.argmin()] = 1.0
+        return None, V
+    T, limits, units = _unit_box(S, alpha, weights)
+    W = np.sign(T) * np.maximum(np.abs(T) - limits, 0)
+    least = np.linalg.eigvalsh(W)[0]
+    if least > 4 * len(S) * np.finfo(float).eps:
+        return W * units, None
+    walk = Ascent(T, limits, W - T)
+    return _lowered(walk, 1e-3 - 1.5 * least, (S, alpha * weights, units))
+
+# %% ../../nbs/3_recover/05_feasibility.ipynb #fa8d718d
+def _lowered(walk, lift, problem):
+    "A point inside or a certificate, from a walk that is lifted so far."
+    S, _, units = problem
+    _lift(walk, lift)
+    most = _LIFTS * (5 if len(S) <= _SMALL else 1)
+    for _ in range(most if np.isfinite(walk.level) else 0):
+        walk.advance()
+        for V in (walk.sparse_pair().precision, _symmetric(walk.theta)):
+            if _refuses(problem, V / units):
+                return None, V / units
+        if walk.free_gap() > _CENTRED * len(S):
+            continue  # lowered too early, the point would be stuck at the edge
+        share = _LOWERED * _least_eigenvalue(walk.theta)
+        for _ in range(_LIFTS):
+            lower = max(lift - share, 0.0)
+            _lift(walk, lower)
+            if np.isfinite(walk.level):
+                break
+            share /= 2
+        else:
+            break
+        lift = lower
+        if lift == 0.0:
+            W = _symmetric(walk.T + walk.U)
+            surely = W - 4 * len(W) * np.finfo(float).eps * np.eye(len(W))
+            return (W * units, None) if np.isfinite(factor(surely)) else (None, None)
+    return None, None
+
+
+def _lift(walk, lift):
+    "Lift the diagonal so far, and invert anew."
+    walk.T = walk.T.copy()
+    np.fill_diagonal(walk.T, 1.0 + lift)
+    walk.refactor()
+
+
+def _symmetric(M):
+    "The matrix whose lower triangle M holds."
+    return np.tril(M) + np.tril(M, -1).T
+
+# %% ../../nbs/3_recover/05_feasibility.ipynb #73e2ff09
+def _refuses(problem, V):
+    "Whether V proves that no solution exists: with a margin for rounding."
+    S, penalties, _ = problem
+    trace, paid = np.vdot(S, V), np.vdot(penalties, np.abs(V))
+    rounding = len(S) * np.finfo(float).eps * (np.vdot(np.abs(S), np.abs(V)) + paid)
+    return bool(trace + paid <= -rounding and np.isfinite(factor(V.copy())))
+
+
+def _least_eigenvalue(theta):
+    "About the least eigenvalue of the inverse of theta, from above."
+    theta, v = _symmetric(theta), np.ones(len(theta))
+    for _ in range(_POWERS):
+        v = theta @ v
+        v /= np.linalg.norm(v)
+    return 1 / (v @ theta @ v)
+
+# %% ../../nbs/3_recover/05_feasibility.ipynb #97e009a2
+def _refusal(S, alpha, weights, V):
+    "The error for an alpha that V refuses, with an alpha that works."
+    norm = np.vdot(weights, np.abs(V))
+    if np.vdot(S, V) < 0 and norm * alpha <= 1e-13 * -np.vdot(S, V):
+        everywhere = _refuses_all(S, V, weights)
+        if everywhere is not None:
+            return InfeasibleError(alpha, np.inf, np.inf, everywhere)
+    known = _certified(S, V, weights)
+    if len(S) <= _SMALL or np.isinf(known.lower):
+        known = known.tighter(_narrowed(S, weights, 0.05, _SEARCH_STEPS // 5))
+    if known.lower < alpha:  # by rounding
+        known = FeasibleAlpha(alpha, known.upper, known.witness, V / (norm or 1.0))
+    works = _works(S, known, weights)
+    if known.upper > 1.06 * known.lower and np.isfinite(known.lower):
+        works = min(works, _bisected(S, known.lower, weights))
+    return InfeasibleError(alpha, works, known.lower, known.certificate)
+
+
+_DOUBLINGS, _WIDTH = 16, 1.05
+
+
+def _bisected(S, low, weights):
+    "An alpha above `low` that works, with none much smaller that is known to."
+    high, step = low, 1.25
+    for _ in range(_DOUBLINGS):
+        high *= step
+        if decide(S, high, weights)[0] is not None:
+            break
+        low, step = high, min(step * step, 16.0)
+    else:
+        return np.inf
+    while high > _WIDTH * low:
+        middle = np.sqrt(low * high)
+        if decide(S, middle, weights)[0] is None:
+            low = middle
+        else:
+            high = middle
+    return float(high)
+
 # %% ../../nbs/3_recover/05_feasibility.ipynb #ca8dfc3c
 # relative width of the bounds at which an alpha between them is called undecided
 _UNDECIDED = 1e-4
 
-
+# %% ../../nbs/3_recover/05_feasibility.ipynb #56517230
 def feasible_start(S, alpha: float, weights):
     """A point strictly inside the dual problem, positive definite and no entry further
     than alpha times its weight from S; or the proof that there is none.
@@ -479,17 +670,23 @@ def feasible_start(S, alpha: float, weights):
 
     Notes
     -----
-    The two bounds on Datta and Zou (2017)'s distance close in until alpha is outside.
+    A lift, and then bounds on Datta and Zou (2017)'s distance, until alpha is outside.
     """
+    inside, V = decide(S, alpha, weights)
+    if inside is not None:
+        return inside
+    if V is not None:
+        raise _refusal(S, alpha, weights, V)
     for bounds in islice(_feasibility_bounds(S, weights), _SEARCH_STEPS):
         if alpha > bounds.upper:
             inside = _interior(S, alpha, bounds, weights)
             if _is_definite(inside):
                 return inside
         if alpha <= bounds.lower:
-            known = bounds.tighter(_narrowed(S, weights, 0.05))
-            works = _works(S, known, weights)
-            raise InfeasibleError(alpha, works, known.lower, known.certificate)
+            raise _refusal(S, alpha, weights, bounds.certificate)
         if bounds.upper - bounds.lower <= _UNDECIDED * bounds.upper < np.inf:
             break
-    raise ConvergenceError(alpha, _works(S, bounds, weights), bounds.lower)
+    works = _works(S, bounds, weights)
+    if np.isinf(works) and bounds.lower < np.inf:
+        works = _bisected(S, alpha, weights)
+    raise ConvergenceError(alpha, works, bounds.lower)

@@ -18,6 +18,7 @@ from scipy.special import ndtri
 from tqdm import tqdm
 
 from ..base.graphs import support
+from ..base.kernels import in_threads
 from ..base.validation import InputError, check_generator, check_integer
 from ..base.validation import check_number, check_positive, check_probability
 from ..base.validation import check_symmetric
@@ -335,7 +336,7 @@ def _halves(n, count, rng):
 
 # %% ../../nbs/3_recover/11_selection.ipynb #d5a4221b
 def _half_matrices(rows, noise_variance, scale, count, rng):
-    "The matrices on which a penalty acts, of random halves of the rows."
+    "The penalised matrices of random halves."
     halves = list(_halves(len(rows), count, rng))
     try:
         return [
@@ -351,12 +352,11 @@ def _half_matrices(rows, noise_variance, scale, count, rng):
 
 
 def _next_graphs(matrices, alpha, results, options):
-    "Solutions at the next alpha, from those before; None where solutions end."
+    "The next solutions, or None."
     try:
-        return [
-            graphical_lasso(matrix, alpha, start=start, **options)
-            for matrix, start in zip(matrices, results, strict=True)
-        ]
+        fit = lambda p: graphical_lasso(p[0], alpha, start=p[1], **options)
+        pairs = zip(matrices, results, strict=True)
+        return in_threads(fit, pairs, len(matrices[0]) > 40)
     except (InfeasibleError, ConvergenceError):
         return None
 

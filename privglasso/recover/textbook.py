@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TEXTBOOK', 'log_det', 'standard_form', 'objective', 'dual_gap', 'kkt_residual', 'largest_alpha', 'admm',
-           'block_descent', 'run_textbook', 'textbook_path']
+           'block_descent', 'rounding_of_gap', 'run_textbook', 'textbook_path']
 
 # %% ../../nbs/3_recover/06_textbook.ipynb #0127902c
 from itertools import count, islice
@@ -12,7 +12,7 @@ from itertools import count, islice
 import numpy as np
 from scipy.linalg.lapack import dpotrf
 
-from ..base.kernels import kernel
+from ..base.kernels import check_stopped, kernel
 from ..base.validation import InputError, check_positive, check_symmetric
 from .feasibility import BALANCED_FOR, RELAXATION, check_same_size
 from .feasibility import feasible_start, penalty_weights, step_factor
@@ -397,23 +397,36 @@ def _pull_inside(W, inside):
     return inside, log_det(inside)
 
 # %% ../../nbs/3_recover/06_textbook.ipynb #ffb7a959
+def rounding_of_gap(precision, W) -> float:
+    """A bound on what rounding can hide of the gap of a pair.
+
+    Parameters
+    ----------
+    precision, W : array of shape (p, p)
+    """
+    size = np.abs(np.diag(W) * np.diag(precision)).sum()
+    return float(len(W) * np.finfo(float).eps * size)
+
+
 def _referee(iterates, T, limits, inside, tol, max_iter):
-    """Best feasible pair, its gap and the iterations taken, until gap / p <= tol or
-    max_iter."""
+    """Best feasible pair, its gap with all that rounding may hide, and the iterations
+    taken, until gap / p <= tol or max_iter."""
     p = len(T)
     precision, W = np.eye(p), inside
     primal, dual = _primal(T, limits, precision), log_det(W) + p
     n_iter = 0
     for Z, candidate in islice(iterates, max_iter):
+        check_stopped()
         n_iter += 1
         value, (mix, level) = _primal(T, limits, Z), _pull_inside(candidate, inside)
         if value < primal:
             precision, primal = Z, value
         if level + p > dual:
             W, dual = mix, level + p
-        if primal - dual <= tol * p:
+        rounding = rounding_of_gap(precision, W)
+        if primal - dual <= max(tol * p - rounding, rounding):
             break
-    return precision, W, max(primal - dual, 0.0), n_iter
+    return precision, W, max(primal - dual, 0.0) + rounding, n_iter
 
 # %% ../../nbs/3_recover/06_textbook.ipynb #de91ca78
 def run_textbook(
@@ -456,7 +469,8 @@ def run_textbook(
 
 # %% ../../nbs/3_recover/06_textbook.ipynb #5a1e0c77
 def textbook_path(algorithm: str, S, alphas, weights, start, tol: float, max_iter: int):
-    """For every alpha a precision, a dual point and [objective, gap, iterations, 0.0].
+    """For every alpha a precision, a dual point and [objective, gap, iterations,
+    rounding].
 
     Parameters
     ----------
@@ -480,7 +494,8 @@ def textbook_path(algorithm: str, S, alphas, weights, start, tol: float, max_ite
             algorithm, S, alpha, weights, inside, tol=tol, max_iter=max_iter, **options
         )
         value = objective(S, alpha, precision, weights=weights)
-        solved.append((precision, W, [value, gap, n_iter, 0.0]))
+        rounding = rounding_of_gap(precision, W)
+        solved.append((precision, W, [value, gap, n_iter, rounding]))
         start = precision, W, alpha
     return solved
 

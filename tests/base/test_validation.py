@@ -115,7 +115,7 @@ def test_masked_cells_are_missing_cells():
             check_table(masked)
     values, _ = check_table(np.ma.array([[1, 2], [3, 4]]))
     assert type(values) is np.ndarray and values.tolist() == [[1, 2], [3, 4]]
-    with pytest.raises(InputError, match="NaN"):
+    with pytest.raises(InputError, match="masked"):
         check_symmetric(np.ma.masked_equal([[1, -999], [-999, 1]], -999))
     for value in (np.ma.masked, np.ma.masked_equal([1, -999], -999)):
         with pytest.raises(InputError, match="sigma="):

@@ -55,9 +55,13 @@ def test_coordinates_solve_the_lasso(seed, k):
     rng = np.random.default_rng(seed)
     A, y, alpha = rng.normal(size=(3 * k, k)), rng.normal(size=3 * k), 0.3
     b = np.zeros(k)
-    descent._lasso(A.T @ A / (3 * k), A.T @ y / (3 * k), np.full(k, alpha), b, 1e-28)
+    problem = A.T @ A / (3 * k), A.T @ y / (3 * k), np.full(k, alpha)
+    descent._lasso(*problem, b, 1e-28, descent.fresh_state())
     peer = Lasso(alpha, fit_intercept=False, tol=1e-14, max_iter=10**6).fit(A, y)
     assert np.allclose(b, peer.coef_, atol=1e-7)
+    exact = np.zeros(k)
+    descent._exact_lasso(*problem, exact, descent.fresh_state())
+    assert np.allclose(exact, peer.coef_, atol=1e-7)
 
 
 @given(seed=seeds, p=st.integers(1, 20), alpha=st.floats(0, 1))
@@ -93,9 +97,8 @@ def run(
         np.zeros((p, p)),
         duals,
         precisions,
-        tol,
-        max_sweeps,
-        rounds,
+        (tol, max_sweeps, rounds),
+        descent.fresh_state(),
         reports,
     )
     return done, duals, precisions, reports

@@ -289,3 +289,16 @@ def test_bad_cross_validation(name, values):
                 TABLE
             )
         assert caught.value.argument == name
+
+
+def test_a_grid_is_left_where_scores_have_fallen_and_a_list_is_not():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(400, 30)) @ (np.eye(30) + 0.3 * np.eye(30, k=1))
+    short = PrivateGraphicalLassoCV().fit(table)
+    alphas = [*short.cv_results_.alpha, *short.alphas_left_]
+    whole = PrivateGraphicalLassoCV(alphas).fit(table)
+    assert len(alphas) == 20 and 0 < len(short.alphas_left_) < 17
+    assert short.alpha_ == whole.alpha_ and whole.alphas_left_ == []
+    best, tried = whole.cv_results_.mean_test_score, len(short.cv_results_)
+    assert best[tried:].max() < best[:tried].max()
+    assert np.allclose(best[:tried], short.cv_results_.mean_test_score, atol=1e-5)

@@ -180,6 +180,45 @@ def test_bounds_that_do_not_close_in_say_so(monkeypatch):
     assert bounds.lower < bounds.upper
 
 
+def test_units_that_differ_hide_nothing():
+    "Next to 1e16 an eigenvalue of -1 looks like rounding, and is not."
+    S = np.array([[1e16, 0, 0], [0, 1.0, 2.0], [0, 2.0, 1.0]])
+    bounds = min_feasible_alpha(S, rtol=1e-6)
+    assert bounds.lower <= 0.5 <= bounds.upper < 0.5001 and bounds.lower > 0.4999
+    assert np.linalg.eigvalsh(bounds.witness[1:, 1:])[0] >= -1e-12
+    assert np.abs(nearest_psd(S, "max") - S).max() >= 0.5
+    heavy = min_feasible_alpha(S, weights=np.full((3, 3), 1e11), rtol=1e-6)
+    assert heavy.lower <= 5e-12 <= heavy.upper < 5.001e-12
+
+
+def hard_box(seed):
+    "A problem for one penalty: singular or indefinite, units, huge and zero weights."
+    rng = np.random.default_rng(seed)
+    p, units = int(rng.integers(2, 15)), 10.0 ** rng.uniform(-4, 4, 15)
+    S = gram(p, max(1, p - seed % 5), seed, (0.0, 0.3)[seed % 2])
+    weights = random_weights(p, seed) * 10.0 ** rng.choice([0, 0, 11], (p, p))
+    weights = np.triu(weights * (rng.random((p, p)) < 0.8))
+    weights, own = weights + np.triu(weights, 1).T, np.outer(units[:p], units[:p])
+    return S * own, weights * own, 10.0 ** rng.uniform(-5, 0), own
+
+
+def test_one_penalty_is_decided_and_proved():
+    decided = 0
+    for seed in range(200):
+        S, weights, alpha, own = hard_box(seed)
+        inside, V = feasibility.decide(S, alpha, weights)
+        assert inside is None or V is None
+        if inside is not None:
+            assert np.linalg.eigvalsh(inside / own)[0] > 0
+            slack = 1e-12 * (own + alpha * weights)
+            assert (np.abs(inside - S) <= alpha * weights + slack).all()
+        if V is not None:
+            assert np.linalg.eigvalsh(V * own)[0] >= -1e-12 * np.abs(V * own).max()
+            assert np.vdot(S, V) + alpha * np.vdot(weights, np.abs(V)) <= 0
+        decided += inside is not None or V is not None
+    assert decided >= 190
+
+
 def test_bad_input_is_named():
     good = np.eye(3)
     for S in ([[1, 2], [3, 4]], [[np.nan]], np.ones((2, 3)), "x", None):
