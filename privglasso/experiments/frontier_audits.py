@@ -131,7 +131,7 @@ class _CountsOnly:
 
     def __init__(self, n, p, factor=1.0):
         first = replace(plan_units(1000, p, 3.0).levels[0], sigma=3.8)
-        self.plan = UnitsPlan(n, p, (first,), 1e-4)
+        self.plan = UnitsPlan(n, p, (first,), 1e-4, n)
         self.used = replace(first, sigma=first.sigma * factor)
 
     def publish(self, X, random_state=None):
