@@ -684,6 +684,8 @@ def _draw_kinds(table, lowest, ax):
     bounds = table.audited.clip(lower=lowest)
     for kind, (color, marker) in _MARKS.items():
         own = table.kind == kind
+        if not own.any():
+            continue
         style = {"color": COLORS[color], "marker": marker, "s": 28, "zorder": 3}
         ax.scatter(table.claimed[own], bounds[own], label=kind, **style)
     beside = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": 7}

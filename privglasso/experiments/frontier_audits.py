@@ -16,6 +16,7 @@ from ..base.settings import setting
 from .audit_table import AuditCase, audit_case
 from .study import Study
 from ..privacy.sampler import bit_source
+from ..publish.copula import CopulaMechanism
 from ..publish.covariance import CovarianceMechanism
 from ..publish.ranks import KendallMechanism, QuadrantMechanism
 from ..publish.sphere import Ball, Sphere
@@ -130,7 +131,7 @@ class _CountsOnly:
 
     def __init__(self, n, p, factor=1.0):
         first = replace(plan_units(1000, p, 3.0).levels[0], sigma=3.8)
-        self.plan = UnitsPlan(n, p, (first,), 1e-4)
+        self.plan = UnitsPlan(n, p, (first,), 1e-4, n)
         self.used = replace(first, sigma=first.sigma * factor)
 
     def publish(self, X, random_state=None):
@@ -290,8 +291,43 @@ def _no_test():
     mechanism = _NoTest(center=0, mu=1.5, failure=1e-6)
     return _broken("Tree without its test", mechanism, _three_columns(6, 1, 2))
 
-# %% ../../nbs/6_experiments/28_frontier_audits.ipynb #37306c30
+# %% ../../nbs/6_experiments/28_frontier_audits.ipynb #5d03f00e
+class _FreeMargins(CopulaMechanism):
+    "The histograms of the columns are not counted."
+
+    def guarantee(self, n, p):
+        lattice, stated = self.lattice(n, p), super().guarantee(n, p)
+        return replace(
+            stated,
+            mu=math.hypot(
+                lattice.ranks.guarantee("record").mu,
+                math.sqrt(lattice.units.squared_mu),
+            ),
+        )
+
+
+def _margins_case(held, label, mechanism):
+    "Gaussian rows, and a first row far out, where the signs or only the bins differ."
+    X, other = _people()
+    X[0], other[0] = (50.0, 50.0), (20.0, -20.0)
+    return held(label, mechanism, (X, other))
+
+
+@_case
+def _rows_with_margins():
+    mechanism = CopulaMechanism(rows=2, mu=2.4)
+    return _margins_case(_ours, "Rows with margins", mechanism)
+
+
+@_case
+def _free_margins():
+    mechanism = _FreeMargins(rows=2, margin_share=0.8, mu=2.4)
+    label = "Rows with margins, histograms free of charge"
+    return _margins_case(_broken, label, mechanism)
+
+# %% ../../nbs/6_experiments/28_frontier_audits.ipynb #f86abf4d
 _FEWER = {"private_units": 10, "private_rows": 10, "no_test": 10}
+_FEWER |= {"rows_with_margins": 10, "free_margins": 10}
 
 
 def _jobs(profile):

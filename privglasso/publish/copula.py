@@ -299,8 +299,10 @@ class CopulaRelease(Release):
         found = {name: getattr(margins, name).tolist() for name in _MARGIN_ARRAYS}
         settings = {
             "margins": found | {"sigma": margins.sigma},
-            "ranks": {"counts": self.correlations.counts.tolist()}
-            | self.correlations.settings(),
+            "ranks": (
+                {"counts": self.correlations.counts.tolist()}
+                | self.correlations.settings()
+            ),
             "units": self.units.settings(),
             "all_columns": self.all_columns,
             "set_aside": self.set_aside,
@@ -459,8 +461,15 @@ class CopulaMechanism(Mechanism):
         spent = CopulaLattice(lattice.units, lattice.margins, correlations.lattice)
         promise = spent.guarantee(self.neighbors)
         return CopulaRelease(
-            table, margins, correlations, lattice.units, columns, aside, promise,
-            bits.secure, name,
+            table,
+            margins,
+            correlations,
+            lattice.units,
+            columns,
+            aside,
+            promise,
+            bits.secure,
+            name,
         )
 
     def _stated(self):

@@ -604,7 +604,8 @@ def spread_counts(values, plan, bits):
 
     Parameters
     ----------
-    values : ndarray of shape (n, p)
+    values : ndarray of shape (rows, p)
+        Those that the plan counts: of a long table a public part.
     plan : UnitsPlan
     bits
         Source of random bits.
@@ -613,7 +614,7 @@ def spread_counts(values, plan, bits):
     -------
     ndarray of int64, shape (p, bins)
     """
-    arguments = _public_order(plan.n), SPREAD_WINDOW
+    arguments = _public_order(len(values)), SPREAD_WINDOW
     return _noisy(plan.levels[0], _count_spreads, values, arguments, bits)
 
 # %% ../../nbs/2_publish/11_units.ipynb #e1c39ca9

@@ -52,3 +52,23 @@ def test_many_shapes(n, p, mu):
     assert plan.squared_mu <= mu**2 / 2 and units.found.all()
     assert np.abs(np.log2(units.scale / scale)).max() < np.log2(3)
     assert np.abs(units.center / scale - 1e4).max() < 1.5
+
+
+def test_a_long_table_is_counted_within_its_public_part(monkeypatch):
+    "The pairs are those of the rows that are counted, not of all rows."
+    from privglasso.publish import units
+
+    n = 300_000
+    plan = plan_units(n, 1, 1.0)
+    assert plan.rows < n
+    count, seen = units._count_spreads, []
+
+    def checked(values, order, window, counts):
+        seen.append((len(values), np.sort(order)))
+        count(values, order, window, counts)
+
+    monkeypatch.setattr(units, "_count_spreads", checked)
+    values = np.random.default_rng(0).normal(size=(n, 1))
+    assert find_units(values, plan, bit_source(0)).found[0]
+    ((rows, order),) = seen
+    assert rows == plan.rows and np.array_equal(order, np.arange(rows))
