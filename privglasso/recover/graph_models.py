@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
+from tqdm import tqdm
 
 from ..base.graphs import partial_correlations
 from ..base.validation import InputError, check_positive, check_table
@@ -410,7 +411,10 @@ class PenalizedModel(GraphModel):
         self.dual_gap_, self.n_iter_ = result.dual_gap, result.n_iter
 
 # %% ../../nbs/3_recover/09_graph_models.ipynb #cf889828
-def solvable_path(matrix, alphas, options):
+_WIDE = 200  # columns
+
+
+def solvable_path(matrix, alphas, options, densest=None):
     """Solutions of the graphical lasso, for those penalties that have one.
 
     Parameters
@@ -421,12 +425,17 @@ def solvable_path(matrix, alphas, options):
         Penalties, in any order.
     options : dict
         As for `graphical_lasso_path`.
+    densest : int, optional
+        Edges per column beyond which nothing is wanted: a wide matrix is not solved
+        further, since a dense graph costs as much as all sparse ones.
 
     Returns
     -------
     dict
         Results by alpha.
     """
+    if densest is not None and len(matrix) > _WIDE:
+        return _sparse_path(matrix, alphas, options, densest)
     alphas = sorted(alphas)
     while alphas:
         try:
@@ -437,6 +446,19 @@ def solvable_path(matrix, alphas, options):
         else:
             return {result.alpha: result for result in path}
     return {}
+
+
+def _sparse_path(matrix, alphas, options, densest):
+    "Solutions by descending penalty, up to the first that is too dense."
+    path, last = {}, None
+    for alpha in tqdm(sorted(alphas, reverse=True), "penalties", leave=False, delay=2):
+        path |= solvable_path(matrix, [alpha], options | {"start": last})
+        if alpha not in path:
+            break
+        last = path[alpha]
+        if np.count_nonzero(np.triu(last.precision, 1)) > densest * len(matrix):
+            break
+    return path
 
 
 def surely_solvable(matrices, penalize_diagonal):

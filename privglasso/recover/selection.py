@@ -172,7 +172,7 @@ class PrivateGraphicalLassoEBIC(_GraphRule):
         if check_number(self.gamma, "gamma") < 0:
             raise InputError("gamma", self.gamma, "give a number of at least 0")
         alphas = _graph_grid(self.alphas, [matrix], self.penalize_diagonal)
-        path = solvable_path(matrix, alphas, self._solver_options())
+        path = solvable_path(matrix, alphas, self._solver_options(), _DENSEST)
         self.ebic_results_ = _ebic_table(path, matrix, data, units, self.gamma)
         self.alpha_ = _least_ebic(self.ebic_results_, self.alphas)
         self._keep_graph(matrix, units, support(path[self.alpha_].precision))
