@@ -7,7 +7,7 @@ __all__ = ['RankLattice', 'sign_sums', 'RankError', 'KendallRelease', 'QuadrantR
 
 # %% ../../nbs/2_publish/12_ranks.ipynb #fd603983
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -376,6 +376,14 @@ class _SignAverages:
         r, (_, noise) = self.corrected_covariance(), self._averages()
         parts, shifts = ((r, self.n),), self.lattice.shifts
         return RankError(parts, _noise_variance(r, noise), shifts, self.untied)
+
+    def _of_columns(self, places):
+        lattice, names = self.lattice, [self.columns[j] for j in places]
+        center = None if lattice.center is None else lattice.center[places]
+        lattice = replace(lattice, p=len(places), center=center)
+        counts = self.counts[np.ix_(places, places)]
+        part = replace(self, counts=counts, columns=names, lattice=lattice)
+        return part.corrected_covariance(), part.sampling_error()
 
     def settings(self) -> dict:
         "How the release was made, ready for JSON."

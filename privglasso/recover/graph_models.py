@@ -107,6 +107,9 @@ def _table_of(X):
         return X, 2
     if getattr(X, "table", None) is not None:
         return X.table, 2
+    if hasattr(X, "decided"):
+        remedy = "it is a graph already: look at its `edges` and its `graph_`"
+        raise InputError("X", type(X).__name__, remedy)
     if not hasattr(X, "location"):
         raise InputError(
             "X", type(X).__name__, "give a release, or a table with rows and columns"
@@ -218,6 +221,9 @@ class ReadsReleases(ReadsTables):
         Column means, and the noise variance that was subtracted.
     sampling_error_ : SamplingError
         How far the entries of `corrected_covariance_` may be off: rows and noise.
+    left_out_ : dict of str to str
+        Columns of the release that `without_lost` left out, and why: partial
+        correlations are not given these.
     """
 
     _: KW_ONLY
@@ -240,6 +246,7 @@ class ReadsReleases(ReadsTables):
             If there is no estimate; names an alpha at which there is one.
         """
         data = self._read(X)
+        self.left_out_ = dict(getattr(X, "left_out", {}))
         self.corrected_covariance_, self.sampling_error_ = data.corrected, data.error
         self._estimate(data, *self._matrix(data.corrected))
         return self
