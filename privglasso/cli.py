@@ -733,43 +733,115 @@ def _estimator(rule, alpha):
     }[rule]()
 
 # %% ../nbs/9_workshop/07_cli.ipynb #afe75f6f
+def _write_graph(path, model, edges):
+    "The edges in the form that the file's ending names."
+    import json
+
+    import networkx as nx
+
+    from privglasso.base.io import write_whole
+
+    graph = nx.Graph()
+    graph.add_nodes_from(model.graph_.nodes)
+    for source, target, *known in edges.itertuples(index=False):
+        values = dict(zip(edges.columns[2:], map(float, known), strict=True))
+        weight = values.get("partial_correlation", values["unshrunk"])
+        graph.add_edge(source, target, weight=weight, **values)
+    writers = {
+        ".csv": lambda file: edges.to_csv(file, index=False),
+        ".graphml": lambda file: nx.write_graphml(graph, file),
+        ".gexf": lambda file: nx.write_gexf(graph, file),
+        ".json": lambda file: file.write(
+            json.dumps(nx.node_link_data(graph, edges="links")).encode()
+        ),
+    }
+    write_whole(path, writers[path.suffix.lower() or ".csv"])
+
+
+def _draw_graph(path, model, edges):
+    "A figure of the edges in the form that the file's ending names."
+    import networkx as nx
+
+    from privglasso.base.io import write_whole
+    from privglasso.base.plots import plot_graph, use_theme
+
+    graph = nx.Graph()
+    graph.add_nodes_from(model.graph_.nodes)
+    column = "partial_correlation" if "partial_correlation" in edges else "unshrunk"
+    graph.add_weighted_edges_from(edges[["source", "target", column]].to_numpy())
+    use_theme()
+    figure = plot_graph(graph, signed=True).figure
+    kind = path.suffix.lower().lstrip(".")
+    write_whole(path, lambda file: figure.savefig(file, format=kind))
+
+
+def _check_ending(path, endings, option):
+    "Refuse a file whose ending names no form that can be written."
+    if path is not None and path.suffix.lower() not in endings:
+        listed = ", ".join(filter(None, endings))
+        raise CommandError(f"{path.name}: {option} ends in one of {listed}")
+
+# %% ../nbs/9_workshop/07_cli.ipynb #ad85c210
 @app.command()
 @friendly
 def recover(
     release: Annotated[Path, typer.Argument(help="a release file of any kind")],
-    edges: Annotated[Path | None, typer.Argument(help="CSV file for the edges")] = None,
+    edges: Annotated[
+        Path | None,
+        typer.Argument(help="file for the edges: .csv, .graphml, .gexf or .json"),
+    ] = None,
     rule: Annotated[
         Rule,
         typer.Option(
-            help="the penalty: by the extended BIC, above every error at once, "
-            "or by cross-validation (tables only)"
+            help="the penalty: by the extended BIC; above every error at once (no "
+            "promise about false edges: see --level); or by cross-validation (tables)"
         ),
     ] = Rule.ebic,
     alpha: Annotated[
         float | None,
         typer.Option(help="penalty on the correlation scale, not by a rule"),
     ] = None,
+    level: Annotated[
+        float | None,
+        typer.Option(
+            help="test all pairs instead: the probability of any false edge, as 0.05"
+        ),
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="draw the graph: .svg, .png or .pdf")
+    ] = None,
     force: _Force = False,
 ):
-    "Recover the graph from a release alone: the noise-corrected graphical lasso."
-    from privglasso.base.io import write_whole
-
-    if edges is not None:
-        _check_output(edges, (release,), force)
+    """Recover the graph from a release alone: the noise-corrected graphical lasso, or
+    with --level the pairs that a test finds."""
+    _check_ending(edges, ("", ".csv", ".graphml", ".gexf", ".json"), "the file of edges")
+    _check_ending(figure, (".svg", ".png", ".pdf"), "--figure")
+    for output in (edges, figure):
+        if output is not None:
+            _check_output(output, (release,), force)
     published = _read_release(release)
     if hasattr(published, "decided"):
         raise CommandError(
             f"{release.name}: is a graph itself, or undecided: see privglasso inspect"
         )
+    published = published.without_lost()
+    for name, reason in published.left_out.items():
+        typer.echo(f"left out: {name} ({reason})", err=True)
     model = _estimator(rule, alpha).fit(published)
+    found = model.edges_ if level is None else model.tested_edges(level)
     if edges is not None:
-        write_whole(edges, lambda file: model.edges_.to_csv(file, index=False))
+        _write_graph(edges, model, found)
+    if figure is not None:
+        _draw_graph(figure, model, found)
     used = model.alpha_ if alpha is None else alpha
+    how = f"alpha = {used:.4g} (on the correlation scale), duality gap"
     typer.echo(
-        f"{len(model.edges_)} edges at alpha = {used:.4g} (on the correlation scale), "
-        f"duality gap {model.dual_gap_:.1e}"
+        f"{len(found)} edges at {how} {model.dual_gap_:.1e}"
+        if level is None
+        else f"{len(found)} edges, any of them false with probability about {level:g}"
     )
-    typer.echo(model.edges_.to_string(index=False, float_format="{:.4f}".format))
+    if len(found):
+        typer.echo(found.to_string(index=False, float_format="{:.4g}".format))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f85e6f5f
 def _worst_pair(kind, neighbors, p):

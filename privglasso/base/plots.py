@@ -8,11 +8,13 @@ __all__ = ['COLORS', 'EDGE_STYLES', 'DASHES', 'use_theme', 'plot_precision', 'gr
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #4fadf750
 import re
+import textwrap
 
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 from scipy.special import ndtr
 
+from .graphs import as_matrices, as_matrix
 from .validation import InputError, check_symmetric
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #e9ba7456
@@ -247,26 +249,37 @@ def _true_edges(truth, edges):
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #a5863719
 def plot_graph(
-    adjacency, truth=None, ax=None, labels=None, pos=None, title=None, node_colors=None
+    graph,
+    truth=None,
+    ax=None,
+    labels=None,
+    pos=None,
+    title=None,
+    node_colors=None,
+    signed=None,
 ):
-    """Draw a graph; against a truth, tell found, missed and extra edges by colour and
-    line style.
+    """Draw a graph with signs by colour and strengths by width; or, against a truth,
+    tell found, missed and extra edges by colour and line style.
 
     Parameters
     ----------
-    adjacency : array of shape (p, p)
-        Symmetric array, an edge where an off-diagonal entry is not zero.
-    truth : array of shape (p, p), optional
-        True adjacency to compare with.
+    graph : array of shape (p, p), networkx graph, fitted model, or release of a graph
+        An edge where an off-diagonal entry of the matrix is not zero.
+    truth : like `graph`, optional
+        True graph to compare with; matched by name if both have names.
     ax : Axes, optional
-        Where to draw; by default on a new figure.
+        Where to draw; by default on a new figure, large enough for the names.
     labels : sequence of p str, optional
-        Names of the nodes.
+        Names of the nodes; those that the graph has when None.
     pos : array of shape (p, 2), optional
         Coordinates; by default `graph_layout` of the truth, or of the graph.
     title : str, optional
     node_colors : sequence of p str, optional
         A colour for each node.
+    signed : bool, optional
+        Whether signs and strengths are drawn, and nodes without edges set aside; by
+        default if the graph is not a bare matrix, its weights are not all 1, and there
+        is no truth.
 
     Returns
     -------
@@ -278,10 +291,18 @@ def plot_graph(
     >>> plot_graph(np.ones((3, 3)), ax=Figure().subplots(), title="three").get_title()
     'three'
     """
-    edges = _edges(adjacency, "adjacency")
-    labels = _check_labels(labels, len(edges))
+    if truth is None:
+        (weights, names), true = as_matrix(graph), None
+    else:
+        weights, true, names = as_matrices(graph, truth, ("graph", "truth"))
+    edges = _edges(weights, "graph")
+    labels = _check_labels(names if labels is None else labels, len(edges))
     node_colors = _check_labels(node_colors, len(edges), "node_colors")
-    true = _true_edges(truth, edges)
+    true = _true_edges(true, edges)
+    bare = truth is not None or isinstance(graph, (np.ndarray, list, tuple))
+    bare = bare or (weights[edges] == 1).all() and edges.any()
+    if signed if signed is not None else not bare:
+        return _plot_signed(weights, edges, labels, pos, ax, title, node_colors)
     pos = graph_layout(edges if true is None else true) if pos is None else pos
     pos, ax = np.asarray(pos), _axes(ax)
     if true is None:
@@ -291,6 +312,66 @@ def plot_graph(
     _draw_nodes(ax, pos, labels, node_colors or [COLORS["truth"]] * len(edges))
     ax.set_title(title or "")
     return ax
+
+# %% ../../nbs/9_workshop/06_plots.ipynb #c3d9a1f4
+_SIGNS = {"positive": ("#a83a00", "solid"), "negative": ("#0b4f8a", (0, (4, 1.5)))}
+
+
+def _plot_signed(weights, edges, labels, pos, ax, title, node_colors):
+    "A graph with signs and strengths, and the nodes without edges in rows below."
+    p, alone = len(edges), ~edges.any(axis=1)
+    labels = [str(j) for j in range(p)] if labels is None else labels
+    shown = [textwrap.fill(label.replace("_", " "), 14) for label in labels]
+    if ax is None:
+        from matplotlib import pyplot as plt
+
+        wide = max((len(line) for name in shown for line in name.split("\n")), default=1)
+        side = 3.0 + np.sqrt((~alone).sum()) * (0.35 + 0.085 * wide)
+        ax = plt.subplots(figsize=(1.25 * side, side + 0.4))[1]
+    if pos is None:
+        pos = _joined_layout(edges, alone)
+    else:
+        pos, alone = np.asarray(pos), np.zeros(p, dtype=bool)
+    _draw_strengths(ax, np.where(edges, weights, 0.0), pos)
+    joined = np.flatnonzero(~alone)
+    colors = [(node_colors or [COLORS["truth"]] * p)[j] for j in joined]
+    ax.axis("off")
+    if len(joined):
+        _draw_nodes(ax, pos[joined], [shown[j] for j in joined], colors)
+    names = ", ".join(labels[j] for j in np.flatnonzero(alone))
+    if names:
+        text = textwrap.fill(f"without edges: {names}", 70)
+        ax.text(0.5, -0.1, text, transform=ax.transAxes, ha="center", va="top", size=8)
+    ax.set_title(title or "")
+    return ax
+
+
+def _joined_layout(edges, alone):
+    "Coordinates of the nodes that have edges; zeros for the others."
+    pos, joined = np.zeros((len(edges), 2)), np.flatnonzero(~alone)
+    if len(joined):
+        pos[joined] = graph_layout(edges[np.ix_(joined, joined)])
+    return pos
+
+
+def _draw_strengths(ax, weights, pos):
+    "Edges of either sign, as wide as they are strong, and a legend."
+    from matplotlib.lines import Line2D
+
+    strongest, handles = np.abs(weights).max(initial=0) or 1.0, []
+    for sign, chosen in zip(_SIGNS, (weights > 0, weights < 0), strict=True):
+        color, style = _SIGNS[sign]
+        pairs = np.argwhere(np.triu(chosen))
+        for i, j in pairs:
+            width = 0.6 + 4.4 * abs(weights[i, j]) / strongest
+            look = {"edgecolors": color, "linestyles": [style], "linewidths": width}
+            _draw_lines(ax, pos[[i, j]], zorder=1, clip_on=False, **look)
+        if len(pairs):
+            label = f"{sign}, up to {np.abs(weights[chosen]).max():.2g}"
+            handles.append(Line2D([], [], color=color, ls=style, lw=2.5, label=label))
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.02)}
+    if handles:
+        ax.legend(handles=handles, ncols=2, frameon=False, **place)
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #a68aced1
 EDGE_STYLES = {"found": "solid", "missed": (0, (5, 2)), "extra": (0, (1, 1.2))}
