@@ -2080,6 +2080,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                              'privglasso/publish/noise_correction.py'),
                                                      'privglasso.publish.noise_correction._refuse': ( '2_publish/noise_correction.html#_refuse',
                                                                                                       'privglasso/publish/noise_correction.py'),
+                                                     'privglasso.publish.noise_correction._units_of': ( '2_publish/noise_correction.html#_units_of',
+                                                                                                        'privglasso/publish/noise_correction.py'),
                                                      'privglasso.publish.noise_correction._wishart_variance': ( '2_publish/noise_correction.html#_wishart_variance',
                                                                                                                 'privglasso/publish/noise_correction.py'),
                                                      'privglasso.publish.noise_correction.check_noise_variance': ( '2_publish/noise_correction.html#check_noise_variance',

@@ -240,18 +240,25 @@ def _over_neighbours(Theta, V):
     return total
 
 
+def _units_of(V):
+    "Numbers whose products come nearest to V off its diagonal, in ratio."
+    logs, p = np.log(V - np.diag(np.diag(V)) + np.eye(len(V))), len(V)
+    sums = logs.sum(axis=1)
+    return np.exp((sums - sums.sum() / (2 * (p - 1))) / (p - 2))
+
+
 def _few_directions(V):
-    """Weights, and directions in rows, that make up V but for its diagonal: half of it
-    is tried in its place, as noise on symmetric entries has it, then a product."""
-    strength = V.max(axis=1) / np.sqrt(V.max())
-    units = np.where(strength > 0, strength, 1.0)
+    """Weights, and directions in rows, that make up a positive V but for its diagonal:
+    half of it is tried in its place, as noise on symmetric entries has it, then a
+    product."""
+    units = _units_of(V)
     W = V / np.outer(units, units)
     least = W[~np.eye(len(W), dtype=bool)].min()
-    for diagonal in (np.diag(W) / 2, strength / units):
+    for diagonal in (np.diag(W) / 2, 1.0):
         np.fill_diagonal(W, diagonal)
         weights, directions = np.linalg.eigh(W)
         kept = np.abs(weights) > _NEGLIGIBLE * least
-        if kept.sum() < len(W) / 10:
+        if kept.sum() < len(W) / 2:
             break
     return weights[kept], directions.T[kept] * units
 
@@ -273,7 +280,8 @@ def _noise_bracket(Theta, V):
     squares, off_diagonal = Theta**2, V - np.diag(np.diag(V))
     unequal = squares @ off_diagonal @ squares.T
     p, work = len(V), (np.count_nonzero(Theta, axis=1) ** 2).mean()
-    if p > _WIDE and work > 30 * p:  # as much as finding the directions
+    positive = (V + np.eye(p) > 0).all()
+    if positive and p > _WIDE and work > 30 * p:  # as finding the directions costs
         found = _few_directions(V)
         if len(found[0]) * p < work:
             return unequal + _over_directions(Theta, V, *found)

@@ -291,7 +291,8 @@ class PrivateGraphicalLassoSimultaneous(PenalizedModel):
     Parameters
     ----------
     level : float
-        Probability with which some entry may be further off than alpha.
+        Probability with which some entry may be further off than alpha. *Not* that of a
+        false edge: `tested_edges` of any fitted model keeps that.
 
     Attributes
     ----------
