@@ -1,9 +1,11 @@
 """The command line, as a stranger would use it."""
 
+import json
 import os
 import subprocess
 import sys
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -816,3 +818,43 @@ def test_a_plan_without_delta_asks_each_number_of_records_at_its_own():
     words = ("plan", 20_000, 6, "--epsilon", 1, "--find", 0.35)
     own, fixed = call(*words)[1], call(*words, "--delta", 2.5e-9)[1]
     assert "1.33e+11" in own and "1.33e+11" not in fixed
+
+
+def test_recover_writes_what_the_ending_says(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((20_000, 4))
+    rows[:, 1] += 0.6 * rows[:, 0]
+    rows[:, 2] -= 0.6 * rows[:, 1]
+    rows[:, 3] *= 1e-4
+    release = tmp_path / "r.parquet"
+    mechanism = CovarianceMechanism((-6, 6), mu=1.0)
+    table = pd.DataFrame(rows, columns=["a", "ä & <b>", "c", "lost"])
+    mechanism.publish(table, random_state=0).to_parquet(release)
+    readers = {
+        "graphml": nx.read_graphml,
+        "gexf": nx.read_gexf,
+        "json": lambda path: nx.node_link_graph(
+            json.loads(path.read_text(encoding="utf-8")), edges="links"
+        ),
+    }
+    pairs = {frozenset(pair) for pair in (("a", "ä & <b>"), ("ä & <b>", "c"))}
+    for ending, read in readers.items():
+        path, figure = tmp_path / f"edges.{ending}", tmp_path / f"{ending}.svg"
+        code, output = call("recover", release, path, "--level", 0.05, "--figure", figure)
+        assert code == 0 and "left out: lost" in output and "2 edges" in output
+        graph = read(path)
+        assert set(map(frozenset, graph.edges)) == pairs and "c" in graph
+        signs = [graph.edges["a", "ä & <b>"]["weight"], graph.edges["ä & <b>", "c"]["weight"]]
+        assert signs[0] > 0 > signs[1]
+        assert figure.read_bytes().lstrip().startswith(b"<?xml")
+    code, output = call("recover", release, tmp_path / "edges.csv")
+    assert code == 0 and "standard_error" in output
+    table = pd.read_csv(tmp_path / "edges.csv")
+    assert (table.p_value < 1e-6).all() and len(table) == 2
+    for arguments in (
+        [tmp_path / "edges.txt"],
+        ["--figure", tmp_path / "figure.doc"],
+        [tmp_path / "edges.csv"],
+        ["--level", 2],
+    ):
+        assert call("recover", release, *arguments)[0] != 0
+    assert not (tmp_path / "edges.txt").exists()

@@ -249,7 +249,7 @@ def _true_edges(truth, edges):
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #a5863719
 def plot_graph(
-    graph,
+    adjacency,
     truth=None,
     ax=None,
     labels=None,
@@ -263,9 +263,9 @@ def plot_graph(
 
     Parameters
     ----------
-    graph : array of shape (p, p), networkx graph, fitted model, or release of a graph
+    adjacency : (p, p) array, networkx graph, fitted model, or release of a graph
         An edge where an off-diagonal entry of the matrix is not zero.
-    truth : like `graph`, optional
+    truth : like `adjacency`, optional
         True graph to compare with; matched by name if both have names.
     ax : Axes, optional
         Where to draw; by default on a new figure, large enough for the names.
@@ -292,14 +292,16 @@ def plot_graph(
     'three'
     """
     if truth is None:
-        (weights, names), true = as_matrix(graph), None
+        (weights, names), true = as_matrix(adjacency, "adjacency"), None
     else:
-        weights, true, names = as_matrices(graph, truth, ("graph", "truth"))
-    edges = _edges(weights, "graph")
+        weights, true, names = as_matrices(
+            adjacency, truth, ("adjacency", "truth")
+        )
+    edges = _edges(weights, "adjacency")
     labels = _check_labels(names if labels is None else labels, len(edges))
     node_colors = _check_labels(node_colors, len(edges), "node_colors")
     true = _true_edges(true, edges)
-    bare = truth is not None or isinstance(graph, (np.ndarray, list, tuple))
+    bare = truth is not None or isinstance(adjacency, (np.ndarray, list, tuple))
     bare = bare or (weights[edges] == 1).all() and edges.any()
     if signed if signed is not None else not bare:
         return _plot_signed(weights, edges, labels, pos, ax, title, node_colors)

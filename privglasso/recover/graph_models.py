@@ -294,7 +294,8 @@ class EdgeTests(NamedTuple):
     unshrunk : array of shape (p, p)
         Partial correlations that no penalty pulls to 0.
     standard_error : array of shape (p, p)
-        Of these, to first order: rows and noise.
+        Of these if there is no edge, to first order: rows and noise. That of a strong
+        edge is smaller, for its scale is estimated too.
     closeness : float
         About the error of the covariance relative to itself. Levels are kept up to 0.5.
     """
@@ -450,7 +451,8 @@ class GraphModel(ReadsReleases):
     def edges_(self):
         """DataFrame of the edges: source, target, partial_correlation, precision; the
         strongest first. Then what a penalty does not shrink: the partial correlation
-        once more, its standard_error, z_value and p_value, of this pair alone."""
+        once more, the standard_error that it would have if there were no edge, and the
+        z_value and p_value that follow, of this pair alone."""
         tests = self._tests()
         return _edge_table(self.precision_, self._names(), tests)
 

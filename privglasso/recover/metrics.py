@@ -109,8 +109,8 @@ def compare(first, second) -> pd.DataFrame:
     DataFrame
         source, target, the weights in `first` and `second` (0 for no edge), and `edge_in`
         "both", "first" or "second". Of two models also the `z_value` and `p_value` of
-        the difference: for releases of different people. Those of the same people share
-        their sampling error, and differ less than these suggest.
+        the difference, for releases of different people. They are cautious: strong edges
+        are known better, and releases of the same people share their sampling error.
 
     Examples
     --------
