@@ -48,6 +48,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'privglasso/base/plots.py'),
                                        'privglasso.base.plots._plot_signed': ( '9_workshop/plots.html#_plot_signed',
                                                                                'privglasso/base/plots.py'),
+                                       'privglasso.base.plots._read_graphs': ( '9_workshop/plots.html#_read_graphs',
+                                                                               'privglasso/base/plots.py'),
                                        'privglasso.base.plots._shortened': ('9_workshop/plots.html#_shortened', 'privglasso/base/plots.py'),
                                        'privglasso.base.plots._show_as_svg': ( '9_workshop/plots.html#_show_as_svg',
                                                                                'privglasso/base/plots.py'),

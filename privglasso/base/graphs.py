@@ -104,7 +104,7 @@ def as_matrix(graph, name="graph"):
     names = list(graph.columns) if hasattr(graph, "columns") else None
     return check_symmetric(graph, name), names
 
-
+# %% ../../nbs/9_workshop/05_graphs.ipynb #7e6f67ec
 def _weights(graph):
     "The matrix of a networkx graph: weights, or signs, or 1."
     place = {node: i for i, node in enumerate(graph.nodes)}
@@ -115,7 +115,7 @@ def _weights(graph):
         matrix[place[target], place[source]] = weight
     return matrix
 
-
+# %% ../../nbs/9_workshop/05_graphs.ipynb #7b6a24a3
 def as_matrices(first, second, names=("first", "second")):
     """Two graphs in any form as matrices of one order of nodes, and the nodes' names.
 

@@ -247,6 +247,14 @@ def _true_edges(truth, edges):
         )
     return true
 
+# %% ../../nbs/9_workshop/06_plots.ipynb #b4f7a1c9
+def _read_graphs(adjacency, truth):
+    "The matrices of a graph and of the truth, if there is one, and the nodes' names."
+    if truth is None:
+        weights, names = as_matrix(adjacency, "adjacency")
+        return weights, None, names
+    return as_matrices(adjacency, truth, ("adjacency", "truth"))
+
 # %% ../../nbs/9_workshop/06_plots.ipynb #a5863719
 def plot_graph(
     adjacency,
@@ -291,19 +299,15 @@ def plot_graph(
     >>> plot_graph(np.ones((3, 3)), ax=Figure().subplots(), title="three").get_title()
     'three'
     """
-    if truth is None:
-        (weights, names), true = as_matrix(adjacency, "adjacency"), None
-    else:
-        weights, true, names = as_matrices(
-            adjacency, truth, ("adjacency", "truth")
-        )
+    weights, true, names = _read_graphs(adjacency, truth)
     edges = _edges(weights, "adjacency")
     labels = _check_labels(names if labels is None else labels, len(edges))
     node_colors = _check_labels(node_colors, len(edges), "node_colors")
     true = _true_edges(true, edges)
-    bare = truth is not None or isinstance(adjacency, (np.ndarray, list, tuple))
-    bare = bare or (weights[edges] == 1).all() and edges.any()
-    if signed if signed is not None else not bare:
+    if signed is None:
+        bare = truth is not None or isinstance(adjacency, (np.ndarray, list, tuple))
+        signed = not (bare or (edges.any() and (weights[edges] == 1).all()))
+    if signed:
         return _plot_signed(weights, edges, labels, pos, ax, title, node_colors)
     pos = graph_layout(edges if true is None else true) if pos is None else pos
     pos, ax = np.asarray(pos), _axes(ax)
@@ -327,7 +331,8 @@ def _plot_signed(weights, edges, labels, pos, ax, title, node_colors):
     if ax is None:
         from matplotlib import pyplot as plt
 
-        wide = max((len(line) for name in shown for line in name.split("\n")), default=1)
+        lines = "\n".join(shown).split("\n")
+        wide = max(map(len, lines))
         side = 3.0 + np.sqrt((~alone).sum()) * (0.35 + 0.085 * wide)
         ax = plt.subplots(figsize=(1.25 * side, side + 0.4))[1]
     if pos is None:
@@ -347,7 +352,7 @@ def _plot_signed(weights, edges, labels, pos, ax, title, node_colors):
     ax.set_title(title or "")
     return ax
 
-
+# %% ../../nbs/9_workshop/06_plots.ipynb #2700233c
 def _joined_layout(edges, alone):
     "Coordinates of the nodes that have edges; zeros for the others."
     pos, joined = np.zeros((len(edges), 2)), np.flatnonzero(~alone)

@@ -262,7 +262,7 @@ def _few_directions(V):
             break
     return weights[kept], directions.T[kept] * units
 
-
+# %% ../../nbs/2_publish/02_noise_correction.ipynb #fedaf375
 def _over_directions(Theta, V, weights, directions):
     "The same sum when V consists of few directions and a diagonal."
     rest = np.diag(V) - weights @ directions**2

@@ -220,7 +220,7 @@ def _noise_variance(r, v):
 # %% ../../nbs/2_publish/12_ranks.ipynb #0eb48ad2
 _SIMULATED, _PARTNERS = 1024, 16
 _AT_ONCE = 1 << 22  # numbers
-_WIDE, _LOOKED_AT = 200, 64  # of more columns than the first, so many rows stand for all
+_WIDE, _LOOKED_AT = 200, 64  # of more columns, so many rows stand for all
 
 
 def _simulated_products(r, shifts):
@@ -240,7 +240,7 @@ def _simulated_products(r, shifts):
         single = np.swapaxes(first, 1, 2) @ first
         yield (single, turned @ part / _PARTNERS) if shifts else (single,)
 
-
+# %% ../../nbs/2_publish/12_ranks.ipynb #0a6b454a
 def _variances(portions):
     "Variance of each entry over all that come in portions; each a tuple of arrays."
     count, centers, sums, squares = 0, None, 0.0, 0.0

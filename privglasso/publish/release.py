@@ -120,8 +120,8 @@ class Release(AnyRelease):
         ]:
             raise CovarianceError(
                 lost,
-                f"{reason}: leave them out by `without_lost`, or take a release of more rows, with tighter"
-                " bounds or less noise",
+                f"{reason}: leave them out by `without_lost`, or take a release of more"
+                " rows, with tighter bounds or less noise",
             )
 
     def select(self, columns) -> "Selection":
@@ -222,7 +222,9 @@ class Selection(Release):
     def location(self) -> np.ndarray:
         "(p,) where the rows are thought to lie, in data units."
         location = getattr(self.release, "location", None)
-        return self.table.mean().to_numpy() if location is None else location[self._places]
+        if location is None:
+            return self.table.mean().to_numpy()
+        return location[self._places]
 
     @property
     def table(self):

@@ -363,7 +363,7 @@ class ShapeRelease(_RowMoments, Release):
     def _of_columns(self, places):
         at, names = np.ix_(places, places), [self.columns[j] for j in places]
         if hiding := [name for name in self._hiding() if name in names]:
-            raise CovarianceError(hiding, "their unit is so small that they hide others")
+            raise CovarianceError(hiding, "their unit is so small, they hide others")
         matrix = self._not_lost(self.matrix[at], places, "lost in the noise")
         rows = rows_worth(self.n, self.lattice)
         return matrix, SamplingError(((matrix, rows),), self.matrix_noise_variance[at])

@@ -314,7 +314,7 @@ class EdgeTests(NamedTuple):
             "p_value": 2 * ndtr(-np.abs(z)),
         }
 
-
+# %% ../../nbs/3_recover/09_graph_models.ipynb #422e9090
 def _tests_from(start, corrected, error):
     "One Newton step from a precision matrix to an unpenalised one, and its errors."
     precision = 2 * start - start @ corrected @ start
@@ -323,7 +323,7 @@ def _tests_from(start, corrected, error):
     closeness = 2 * np.sqrt(len(start) * variance.mean())
     return EdgeTests(-precision / units, np.sqrt(variance), float(closeness))
 
-
+# %% ../../nbs/3_recover/09_graph_models.ipynb #1b1a8b65
 def edge_tests(precision, corrected, error) -> EdgeTests:
     """Standard errors of all partial correlations, from what a release says of itself.
 
@@ -408,8 +408,8 @@ class GraphModel(ReadsReleases):
     Attributes
     ----------
     graph_, edges_ : networkx.Graph, DataFrame
-        Partial correlations as weights; the edges listed, strongest first, each with its
-        standard error, z and p value.
+        Partial correlations as weights; the edges listed, strongest first, each with
+        its standard error, z and p value.
     """
 
     def score(self, X, y=None):
@@ -588,7 +588,7 @@ def solvable_path(matrix, alphas, options, densest=None):
             return {result.alpha: result for result in path}
     return {}
 
-
+# %% ../../nbs/3_recover/09_graph_models.ipynb #79f92a64
 def _sparse_path(matrix, alphas, options, densest):
     "Solutions by descending penalty, up to the first that is too dense."
     path, last = {}, None

@@ -234,7 +234,7 @@ def test_bad_input_is_named():
 def test_graphs_in_any_form_are_matched_by_name():
     path, turned = nx.path_graph(list("abc")), nx.Graph([("c", "b")])
     turned.add_node("a")
-    assert confusion(path, turned) == confusion(turned, path)._replace(missed=0, extra=1)
+    assert confusion(path, turned) == (1, 0, 1) and confusion(turned, path) == (1, 1, 0)
     matrix = nx.to_numpy_array(path)
     assert confusion(path, matrix) == (2, 0, 0)
     names = list("abc")
@@ -251,7 +251,7 @@ def test_graphs_in_any_form_are_matched_by_name():
 
 
 def test_two_releases_are_compared():
-    """Of two halves of people of one kind: z values of the differences are at most those
+    """Two halves of people of one kind: z values of the differences are at most those
     of two independent estimates."""
     graphs, z = [], []
     for seed in range(30):
