@@ -224,6 +224,30 @@ def _correlation_variance(A, r):
     return _wishart_variance(A) + scales - 2 * r * A * np.add.outer(a, a)
 
 
+def _over_directions(Theta, V, weights, directions):
+    "The same sum when V consists of few directions and a diagonal."
+    rest = np.diag(V) - weights @ directions**2
+    total = (Theta**2 * rest) @ Theta.T**2
+    for weight, direction in zip(weights, directions, strict=True):
+        total += weight * ((Theta * direction) @ Theta.T) ** 2
+    return total
+
+
+def _noise_bracket(Theta, V):
+    """What noise of variances V in the covariance adds to the variance of the
+    precision's entries."""
+    if not V.any():
+        return np.zeros_like(V)
+    squares, off_diagonal = Theta**2, V - np.diag(np.diag(V))
+    unequal = squares @ off_diagonal @ squares.T
+    p, work = len(V), (np.count_nonzero(Theta, axis=1) ** 2).mean()
+    positive = (V + np.eye(p) > 0).all()
+    if positive and p > _WIDE and work > 30 * p:  # as finding the directions costs
+        found = _few_directions(V)
+        if len(found[0]) * p < work:
+            return unequal + _over_directions(Theta, V, *found)
+    return unequal + _over_neighbours(Theta, V)
+
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #a51be20c
 _WIDE = 200  # columns from which it pays to look for the few directions of the noise
 _NEGLIGIBLE = 1e-10  # of the least variance: what may be left out of them
@@ -261,31 +285,6 @@ def _few_directions(V):
         if kept.sum() < len(W) / 2:
             break
     return weights[kept], directions.T[kept] * units
-
-# %% ../../nbs/2_publish/02_noise_correction.ipynb #fedaf375
-def _over_directions(Theta, V, weights, directions):
-    "The same sum when V consists of few directions and a diagonal."
-    rest = np.diag(V) - weights @ directions**2
-    total = (Theta**2 * rest) @ Theta.T**2
-    for weight, direction in zip(weights, directions, strict=True):
-        total += weight * ((Theta * direction) @ Theta.T) ** 2
-    return total
-
-
-def _noise_bracket(Theta, V):
-    """What noise of variances V in the covariance adds to the variance of the
-    precision's entries."""
-    if not V.any():
-        return np.zeros_like(V)
-    squares, off_diagonal = Theta**2, V - np.diag(np.diag(V))
-    unequal = squares @ off_diagonal @ squares.T
-    p, work = len(V), (np.count_nonzero(Theta, axis=1) ** 2).mean()
-    positive = (V + np.eye(p) > 0).all()
-    if positive and p > _WIDE and work > 30 * p:  # as finding the directions costs
-        found = _few_directions(V)
-        if len(found[0]) * p < work:
-            return unequal + _over_directions(Theta, V, *found)
-    return unequal + _over_neighbours(Theta, V)
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #6a0654b1
 def _of_size(matrix, name, p):
