@@ -50,7 +50,7 @@ _PUBLIC = {
         "min_feasible_alpha",
         "nearest_psd",
     ],
-    "recover.metrics": ["auc", "confusion", "roc_curve_path"],
+    "recover.metrics": ["auc", "compare", "confusion", "roc_curve_path"],
     "base.graphs": ["partial_correlations", "support"],
     "data_sets.registry": ["DataError", "Dataset"],
     "data_sets.synthetic": ["example_table"],

@@ -16,8 +16,9 @@ from typing import Annotated
 
 import typer
 
+from .base.io import write_whole
 from .base.shell import CommandError, careful_interrupts, check_output
-from .base.shell import friendly, say, say_json, sentence, for_machines
+from .base.shell import for_machines, friendly, say, say_json, sentence
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f9f2874c
 app = typer.Typer(
@@ -943,43 +944,126 @@ def _estimator(rule, alpha):
     }[rule]()
 
 # %% ../nbs/9_workshop/07_cli.ipynb #afe75f6f
-@app.command()
-@friendly
-def recover(
-    release: Annotated[Path, typer.Argument(help="a release file of any kind")],
-    edges: Annotated[Path | None, typer.Argument(help="CSV file for the edges")] = None,
-    rule: Annotated[
-        Rule,
-        typer.Option(
-            help="the penalty: by the extended BIC, above every error at once, "
-            "or by cross-validation (tables only)"
-        ),
-    ] = Rule.ebic,
-    alpha: Annotated[
-        float | None,
-        typer.Option(help="penalty on the correlation scale, not by a rule"),
-    ] = None,
-    force: _Force = False,
-):
-    "Recover the graph from a release alone: the noise-corrected graphical lasso."
-    from privglasso.base.io import write_whole
+def _write_graph(path, model, edges):
+    "The edges in the form that the file's ending names."
+    import json
 
-    if edges is not None:
-        check_output(edges, (release,), force)
+    import networkx as nx
+
+
+    graph = nx.Graph()
+    graph.add_nodes_from(model.graph_.nodes)
+    for source, target, *known in edges.itertuples(index=False):
+        values = dict(zip(edges.columns[2:], map(float, known), strict=True))
+        weight = values.get("partial_correlation", values["unshrunk"])
+        graph.add_edge(source, target, weight=weight, **values)
+    writers = {
+        ".csv": lambda file: edges.to_csv(file, index=False),
+        ".graphml": lambda file: nx.write_graphml(graph, file),
+        ".gexf": lambda file: nx.write_gexf(graph, file),
+        ".json": lambda file: file.write(
+            json.dumps(nx.node_link_data(graph, edges="links")).encode()
+        ),
+    }
+    write_whole(path, writers[path.suffix.lower() or ".csv"])
+
+
+def _draw_graph(path, model, edges):
+    "A figure of the edges in the form that the file's ending names."
+    import networkx as nx
+
+    from privglasso.base.plots import plot_graph, use_theme
+
+    graph = nx.Graph()
+    graph.add_nodes_from(model.graph_.nodes)
+    column = "partial_correlation" if "partial_correlation" in edges else "unshrunk"
+    graph.add_weighted_edges_from(edges[["source", "target", column]].to_numpy())
+    use_theme()
+    figure = plot_graph(graph, signed=True).figure
+    kind = path.suffix.lower().lstrip(".")
+    write_whole(path, lambda file: figure.savefig(file, format=kind))
+
+# %% ../nbs/9_workshop/07_cli.ipynb #5a7e1001
+_Edges = Annotated[
+    Path | None,
+    typer.Argument(help="file for the edges: .csv, .graphml, .gexf or .json"),
+]
+_Rule = Annotated[
+    Rule,
+    typer.Option(
+        help="the penalty: by the extended BIC; above every error at once (no promise"
+        " about false edges: see --level); or by cross-validation (tables)"
+    ),
+]
+_Alpha = Annotated[
+    float | None, typer.Option(help="penalty on the correlation scale, not by a rule")
+]
+_Level = Annotated[
+    float | None,
+    typer.Option(
+        help="test all pairs instead: the probability of any false edge, as 0.05"
+    ),
+]
+_Figure = Annotated[
+    Path | None, typer.Option(help="draw the graph: .svg, .png or .pdf")
+]
+
+
+def _readable(release):
+    "A release from which a graph can be recovered, lost columns left out and named."
     published = _read_release(release)
     if hasattr(published, "decided"):
         raise CommandError(
             f"{release.name}: is a graph itself, or undecided: see privglasso inspect"
         )
+    published = published.without_lost()
+    for name, reason in published.left_out.items():
+        say(f"left out: {name} ({reason})", err=True)
+    return published
+
+
+def _check_ending(path, endings, option):
+    "Refuse a file whose ending names no form that can be written."
+    if path is not None and path.suffix.lower() not in endings:
+        listed = ", ".join(filter(None, endings))
+        raise CommandError(f"{path.name}: {option} ends in one of {listed}")
+
+# %% ../nbs/9_workshop/07_cli.ipynb #ad85c210
+@app.command()
+@friendly
+def recover(
+    release: Annotated[Path, typer.Argument(help="a release file of any kind")],
+    edges: _Edges = None,
+    rule: _Rule = Rule.ebic,
+    alpha: _Alpha = None,
+    level: _Level = None,
+    figure: _Figure = None,
+    force: _Force = False,
+):
+    """Recover the graph from a release alone: the noise-corrected graphical lasso, or
+    with --level the pairs that a test finds."""
+    forms = ("", ".csv", ".graphml", ".gexf", ".json")
+    _check_ending(edges, forms, "the file of edges")
+    _check_ending(figure, (".svg", ".png", ".pdf"), "--figure")
+    for output in (edges, figure):
+        if output is not None:
+            check_output(output, (release,), force)
+    published = _readable(release)
     model = _estimator(rule, alpha).fit(published)
+    found = model.edges_ if level is None else model.tested_edges(level)
     if edges is not None:
-        write_whole(edges, lambda file: model.edges_.to_csv(file, index=False))
+        _write_graph(edges, model, found)
+    if figure is not None:
+        _draw_graph(figure, model, found)
     used = model.alpha_ if alpha is None else alpha
+    how = f"alpha = {used:.4g} (on the correlation scale), duality gap"
     say(
-        f"{len(model.edges_)} edges at alpha = {used:.4g} (on the correlation scale), "
-        f"duality gap {model.dual_gap_:.1e}"
+        f"{len(found)} edges at {how} {model.dual_gap_:.1e}"
+        if level is None
+        else f"{len(found)} edges, any of them false with probability about {level:g}"
     )
-    say(model.edges_.to_string(index=False, float_format="{:.4f}".format))
+    if len(found):
+        say(found.to_string(index=False, float_format="{:.4g}".format))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f85e6f5f
 def _worst_pair(kind, neighbors, p):

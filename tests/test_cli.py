@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
@@ -884,3 +885,44 @@ def test_a_pipe_that_closes_early_is_no_error(tmp_path):
 
 def test_the_version_is_said():
     assert call("--version") == (0, f"privglasso {privglasso.__version__}")
+
+
+def test_recover_writes_what_the_ending_says(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((20_000, 4))
+    rows[:, 1] += 0.6 * rows[:, 0]
+    rows[:, 2] -= 0.6 * rows[:, 1]
+    rows[:, 3] *= 1e-4
+    release = tmp_path / "r.parquet"
+    mechanism = CovarianceMechanism((-6, 6), mu=1.0)
+    table = pd.DataFrame(rows, columns=["a", "ä & <b>", "c", "lost"])
+    mechanism.publish(table, random_state=0).to_parquet(release)
+    readers = {
+        "graphml": nx.read_graphml,
+        "gexf": nx.read_gexf,
+        "json": lambda path: nx.node_link_graph(
+            json.loads(path.read_text(encoding="utf-8")), edges="links"
+        ),
+    }
+    pairs = {frozenset(pair) for pair in (("a", "ä & <b>"), ("ä & <b>", "c"))}
+    for ending, read in readers.items():
+        path, figure = tmp_path / f"edges.{ending}", tmp_path / f"{ending}.svg"
+        options = "--level", 0.05, "--figure", figure
+        code, output = call("recover", release, path, *options)
+        assert code == 0 and "left out: lost" in output and "2 edges" in output
+        graph = read(path)
+        assert set(map(frozenset, graph.edges)) == pairs and "c" in graph
+        weights = nx.get_edge_attributes(graph, "weight").values()
+        assert min(weights) < 0 < max(weights)
+        assert figure.read_bytes().lstrip().startswith(b"<?xml")
+    code, output = call("recover", release, tmp_path / "edges.csv")
+    assert code == 0 and "standard_error" in output
+    table = pd.read_csv(tmp_path / "edges.csv")
+    assert (table.p_value < 1e-6).all() and len(table) == 2
+    for arguments in (
+        [tmp_path / "edges.txt"],
+        ["--figure", tmp_path / "figure.doc"],
+        [tmp_path / "edges.csv"],
+        ["--level", 2],
+    ):
+        assert call("recover", release, *arguments)[0] != 0
+    assert not (tmp_path / "edges.txt").exists()

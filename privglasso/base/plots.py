@@ -8,11 +8,14 @@ __all__ = ['COLORS', 'EDGE_STYLES', 'DASHES', 'use_theme', 'plot_precision', 'gr
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #4fadf750
 import re
+import textwrap
+from functools import partial
 
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 from scipy.special import ndtr
 
+from .graphs import as_matrices, as_matrix
 from .validation import InputError, check_symmetric
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #e9ba7456
@@ -245,39 +248,23 @@ def _true_edges(truth, edges):
         )
     return true
 
-# %% ../../nbs/9_workshop/06_plots.ipynb #a5863719
-def plot_graph(
-    adjacency, truth=None, ax=None, labels=None, pos=None, title=None, node_colors=None
-):
-    """Draw a graph; against a truth, tell found, missed and extra edges apart.
+# %% ../../nbs/9_workshop/06_plots.ipynb #b4f7a1c9
+def _read_graphs(adjacency, truth):
+    "The matrices of a graph and of the truth, if there is one, and the nodes' names."
+    if truth is None:
+        weights, names = as_matrix(adjacency, "adjacency")
+        return weights, None, names
+    return as_matrices(adjacency, truth, ("adjacency", "truth"))
 
-    Parameters
-    ----------
-    adjacency : array of shape (p, p)
-        Symmetric, an edge where an off-diagonal entry is not zero.
-    truth : array of shape (p, p), optional
-        True adjacency.
-    ax : optional
-    labels, node_colors : sequence of p str, optional
-        Names and colours of the nodes.
-    pos : array of shape (p, 2), optional
-        Coordinates; by default `graph_layout` of the truth, or of the graph.
-    title : str, optional
+# %% ../../nbs/9_workshop/06_plots.ipynb #5a7e1002
+def _has_weights(graph, weights):
+    "Whether a graph is more than a matrix of zeros and ones."
+    bare = isinstance(graph, (np.ndarray, list, tuple))
+    return not (bare or (len(weights) and (weights == 1).all()))
 
-    Returns
-    -------
-    Axes
 
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> plot_graph(np.ones((3, 3)), ax=Figure().subplots(), title="three").get_title()
-    'three'
-    """
-    edges = _edges(adjacency, "adjacency")
-    labels = _check_labels(labels, len(edges))
-    node_colors = _check_labels(node_colors, len(edges), "node_colors")
-    true = _true_edges(truth, edges)
+def _plot_plain(weights, edges, labels, pos, ax, title, node_colors, true):
+    "Edges of one kind; or found, missed and extra ones, against a truth."
     pos = graph_layout(edges if true is None else true) if pos is None else pos
     pos, ax = np.asarray(pos), _axes(ax)
     if true is None:
@@ -287,6 +274,110 @@ def plot_graph(
     _draw_nodes(ax, pos, labels, node_colors or [COLORS["truth"]] * len(edges))
     ax.set_title(title or "")
     return ax
+
+# %% ../../nbs/9_workshop/06_plots.ipynb #a5863719
+def plot_graph(
+    adjacency,
+    truth=None,
+    ax=None,
+    labels=None,
+    pos=None,
+    title=None,
+    node_colors=None,
+    signed=None,
+):
+    """Draw a graph with signs and strengths; or tell found, missed and extra edges.
+
+    Parameters
+    ----------
+    adjacency, truth : (p, p) array, networkx graph, fitted model, or release of a graph
+        An edge where an off-diagonal entry of the matrix is not zero.
+    ax : Axes, optional
+    labels, node_colors : sequence of p str, optional
+    pos : array of shape (p, 2), optional
+    title : str, optional
+    signed : bool, optional
+        Whether signs and strengths are drawn; by default if there are any.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> plot_graph(np.ones((3, 3)), title="three").get_title()
+    'three'
+    """
+    weights, true, names = _read_graphs(adjacency, truth)
+    edges = _edges(weights, "adjacency")
+    labels = _check_labels(names if labels is None else labels, len(edges))
+    node_colors = _check_labels(node_colors, len(edges), "node_colors")
+    true = _true_edges(true, edges)
+    if signed is None:
+        signed = truth is None and _has_weights(adjacency, weights[edges])
+    draw = _plot_signed if signed else partial(_plot_plain, true=true)
+    return draw(weights, edges, labels, pos, ax, title, node_colors)
+
+# %% ../../nbs/9_workshop/06_plots.ipynb #c3d9a1f4
+_SIGNS = {"positive": ("#a83a00", "solid"), "negative": ("#0b4f8a", (0, (4, 1.5)))}
+
+
+def _plot_signed(weights, edges, labels, pos, ax, title, node_colors):
+    "A graph with signs and strengths, and the nodes without edges in rows below."
+    p, alone = len(edges), ~edges.any(axis=1)
+    labels = [str(j) for j in range(p)] if labels is None else labels
+    shown = [textwrap.fill(label.replace("_", " "), 14) for label in labels]
+    if ax is None:
+        from matplotlib import pyplot as plt
+
+        lines = "\n".join(shown).split("\n")
+        wide = max(map(len, lines))
+        side = 3.0 + np.sqrt((~alone).sum()) * (0.35 + 0.085 * wide)
+        ax = plt.subplots(figsize=(1.25 * side, side + 0.4))[1]
+    if pos is None:
+        pos = _joined_layout(edges, alone)
+    else:
+        pos, alone = np.asarray(pos), np.zeros(p, dtype=bool)
+    _draw_strengths(ax, np.where(edges, weights, 0.0), pos)
+    joined = np.flatnonzero(~alone)
+    colors = [(node_colors or [COLORS["truth"]] * p)[j] for j in joined]
+    ax.axis("off")
+    if len(joined):
+        _draw_nodes(ax, pos[joined], [shown[j] for j in joined], colors)
+    names = ", ".join(labels[j] for j in np.flatnonzero(alone))
+    if names:
+        text = textwrap.fill(f"without edges: {names}", 70)
+        ax.text(0.5, -0.1, text, transform=ax.transAxes, ha="center", va="top", size=8)
+    ax.set_title(title or "")
+    return ax
+
+# %% ../../nbs/9_workshop/06_plots.ipynb #2700233c
+def _joined_layout(edges, alone):
+    "Coordinates of the nodes that have edges; zeros for the others."
+    pos, joined = np.zeros((len(edges), 2)), np.flatnonzero(~alone)
+    if len(joined):
+        pos[joined] = graph_layout(edges[np.ix_(joined, joined)])
+    return pos
+
+
+def _draw_strengths(ax, weights, pos):
+    "Edges of either sign, as wide as they are strong, and a legend."
+    from matplotlib.lines import Line2D
+
+    strongest, handles = np.abs(weights).max(initial=0) or 1.0, []
+    for sign, chosen in zip(_SIGNS, (weights > 0, weights < 0), strict=True):
+        color, style = _SIGNS[sign]
+        pairs = np.argwhere(np.triu(chosen))
+        for i, j in pairs:
+            width = 0.6 + 4.4 * abs(weights[i, j]) / strongest
+            look = {"edgecolors": color, "linestyles": [style], "linewidths": width}
+            _draw_lines(ax, pos[[i, j]], zorder=1, clip_on=False, **look)
+        if len(pairs):
+            label = f"{sign}, up to {np.abs(weights[chosen]).max():.2g}"
+            handles.append(Line2D([], [], color=color, ls=style, lw=2.5, label=label))
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.02)}
+    if handles:
+        ax.legend(handles=handles, ncols=2, frameon=False, **place)
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #a68aced1
 EDGE_STYLES = {"found": "solid", "missed": (0, (5, 2)), "extra": (0, (1, 1.2))}

@@ -332,6 +332,12 @@ class CovarianceRelease(_NoisyMoments, Release):
         noise taken as independent too."""
         return SamplingError(((self.matrix, self.n),), self.matrix_noise_variance)
 
+    def _of_columns(self, places):
+        at = np.ix_(places, places)
+        matrix = self._not_lost(self.matrix[at], places, "lost in the noise")
+        noise = self.matrix_noise_variance[at]
+        return matrix, SamplingError(((matrix, self.n),), noise)
+
     def settings(self) -> dict:
         """How the release was made, ready for JSON: the lattice, and the total, which
         stands in no row of the matrix."""

@@ -7,7 +7,7 @@ __all__ = ['RankLattice', 'sign_sums', 'RankError', 'KendallRelease', 'QuadrantR
 
 # %% ../../nbs/2_publish/12_ranks.ipynb #fd603983
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -219,39 +219,57 @@ def _noise_variance(r, v):
 
 # %% ../../nbs/2_publish/12_ranks.ipynb #0eb48ad2
 _SIMULATED, _PARTNERS = 1024, 16
+_AT_ONCE = 1 << 22  # numbers
+_WIDE, _LOOKED_AT = 200, 64  # of more columns, so many rows stand for all
 
 
 def _simulated_products(r, shifts):
     """Products of signs of simulated Gaussian rows, (rows, p, p): single, and averaged
-    over several partners of a row."""
+    over several partners of a row; in portions that fit into memory."""
     p = len(r)
     values, vectors = np.linalg.eigh(r)
-    rows = min(_SIMULATED, max((1 << 22) // p**2, 64))
+    rows = min(_SIMULATED, max(_AT_ONCE // p**2, 64))
     draws = np.random.default_rng(0).standard_normal((rows, p))
     draws = draws * np.sqrt(np.maximum(values, 0)) @ vectors.T
-    if not shifts:
-        signs = np.sign(draws)[:, None]
-        return (np.swapaxes(signs, 1, 2) @ signs,)
-    partners = [np.roll(draws, k, axis=0) for k in range(1, _PARTNERS + 1)]
-    signs = np.sign(draws[:, None] - np.stack(partners, axis=1))
-    first, turned = signs[:, :1], np.swapaxes(signs, 1, 2)
-    return np.swapaxes(first, 1, 2) @ first, turned @ signs / _PARTNERS
+    signs = np.sign(draws)[:, None]
+    if shifts:
+        partners = [np.roll(draws, k, axis=0) for k in range(1, _PARTNERS + 1)]
+        signs = np.sign(draws[:, None] - np.stack(partners, axis=1))
+    for part in np.array_split(signs, math.ceil(rows * p**2 / _AT_ONCE)):
+        first, turned = part[:, :1], np.swapaxes(part, 1, 2)
+        single = np.swapaxes(first, 1, 2) @ first
+        yield (single, turned @ part / _PARTNERS) if shifts else (single,)
+
+# %% ../../nbs/2_publish/12_ranks.ipynb #0a6b454a
+def _variances(portions):
+    "Variance of each entry over all that come in portions; each a tuple of arrays."
+    count, centers, sums, squares = 0, None, 0.0, 0.0
+    for portion in portions:
+        centers = centers or [values.mean(axis=0) for values in portion]
+        away = [v - center for v, center in zip(portion, centers, strict=True)]
+        count += len(away[0])
+        sums = sums + np.array([values.sum(axis=0) for values in away])
+        squares = squares + np.array([(values**2).sum(axis=0) for values in away])
+    return squares / count - (sums / count) ** 2
 
 
 def _precision_loss(r, precision, shifts):
     """Mean variance of a precision matrix's entries from signs, over that from Gaussian
     rows: by simulation with a fixed seed."""
-    off = ~np.eye(len(r), dtype=bool)
+    p = len(r)
+    off = ~np.eye(p, dtype=bool)
     slopes = np.pi / 2 * np.sqrt(np.maximum(1 - r**2, 0)) * off
-    single, *averaged = (
-        (precision @ (slopes * products) @ precision).var(axis=0)[off].mean()
-        for products in _simulated_products(r, shifts)
+    few = np.arange(p) if p <= _WIDE else np.linspace(0, p - 1, _LOOKED_AT, dtype=int)
+    portions = (
+        [precision[few] @ (slopes * products) @ precision for products in portion]
+        for portion in _simulated_products(r, shifts)
     )
+    single, *averaged = (v[off[few]].mean() for v in _variances(portions))
     if averaged:
         shared = (averaged[0] - single / _PARTNERS) / (1 - 1 / _PARTNERS)
         single = max(single - 2 * shared, 0.0) / shifts + 4 * shared
     of_rows = SamplingError(((r, 1),)).precision_variance(precision)
-    return single / of_rows[off].mean()
+    return single / of_rows[few][off[few]].mean()
 
 # %% ../../nbs/2_publish/12_ranks.ipynb #317f6086
 @dataclass(frozen=True, eq=False)
@@ -358,6 +376,14 @@ class _SignAverages:
         r, (_, noise) = self.corrected_covariance(), self._averages()
         parts, shifts = ((r, self.n),), self.lattice.shifts
         return RankError(parts, _noise_variance(r, noise), shifts, self.untied)
+
+    def _of_columns(self, places):
+        lattice, names = self.lattice, [self.columns[j] for j in places]
+        center = None if lattice.center is None else lattice.center[places]
+        lattice = replace(lattice, p=len(places), center=center)
+        counts = self.counts[np.ix_(places, places)]
+        part = replace(self, counts=counts, columns=names, lattice=lattice)
+        return part.corrected_covariance(), part.sampling_error()
 
     def settings(self) -> dict:
         "How the release was made, ready for JSON."

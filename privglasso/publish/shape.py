@@ -328,22 +328,24 @@ class ShapeRelease(_RowMoments, Release):
         """
         diagonal = np.diag(self._average())
         self._refuse_lost(diagonal, "their variance is lost in the noise")
-        self._refuse_hiding(diagonal)
+        self._refuse_hiding()
         matrix = self.matrix
         self._refuse_lost(np.diag(matrix), "their variance is lost in the noise")
         return matrix
 
-    def _refuse_hiding(self, diagonal):
-        "`CovarianceError` if a column's unit is so small that it hides all others."
+    def _hiding(self):
+        "Columns whose unit is so small that little is left of all others."
+        diagonal = np.diag(self._average())
         p = len(diagonal)
         if not self.lattice.normalised or p < 3:
-            return
+            return []
         left = (diagonal.sum() - diagonal) / (p - 1)
-        if hiding := [
-            name
-            for name, rest in zip(self.columns, left, strict=True)
-            if rest < _LEAST_LEFT
-        ]:
+        pairs = zip(self.columns, left, strict=True)
+        return [name for name, rest in pairs if rest < _LEAST_LEFT]
+
+    def _refuse_hiding(self):
+        "`CovarianceError` if a column's unit is so small that it hides all others."
+        if hiding := self._hiding():
             raise CovarianceError(
                 hiding,
                 "their unit is far too small, and they hide all other columns: take"
@@ -357,6 +359,14 @@ class ShapeRelease(_RowMoments, Release):
             ((self.matrix, rows_worth(self.n, self.lattice)),),
             self.matrix_noise_variance,
         )
+
+    def _of_columns(self, places):
+        at, names = np.ix_(places, places), [self.columns[j] for j in places]
+        if hiding := [name for name in self._hiding() if name in names]:
+            raise CovarianceError(hiding, "their unit is so small, they hide others")
+        matrix = self._not_lost(self.matrix[at], places, "lost in the noise")
+        rows = rows_worth(self.n, self.lattice)
+        return matrix, SamplingError(((matrix, rows),), self.matrix_noise_variance[at])
 
     def settings(self) -> dict:
         "How the release was made, ready for JSON."

@@ -141,6 +141,13 @@ class SyntheticRelease(_DrawnRows, Release):
             (*people.parts, (self.drawn_covariance, self.n)), people.noise
         )
 
+    def _of_columns(self, places):
+        S = sample_covariance(self.table, self.covariance_release.location)
+        at = np.ix_(places, places)
+        reason = "all their variance was added by the projection"
+        matrix = self._not_lost((S - self.projection)[at], places, reason)
+        return matrix, self._error_of(places)
+
     def _contents(self):
         private = self.covariance_release
         moments = {

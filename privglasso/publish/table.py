@@ -87,6 +87,11 @@ class TableRelease(Release):
         rows and noise together."""
         return SamplingError(((sample_covariance(self.table), self.n),))
 
+    def _of_columns(self, places):
+        table = self.table.iloc[:, places]
+        corrected = noise_corrected_covariance(table, self.noise_variance[places])
+        return corrected, SamplingError(((sample_covariance(table), self.n),))
+
     def privacy_losses(self) -> tuple:
         """The exact account for a replaced record, or one for each column for a changed
         cell: see `privacy_losses`."""

@@ -4,22 +4,27 @@
 
 # %% auto #0
 __all__ = ['penalized_matrix', 'Evidence', 'ReadsTables', 'ReadsReleases', 'log_likelihood', 'expected_log_likelihood',
-           'GraphModel', 'PenalizedModel', 'solvable_path', 'surely_solvable', 'descending_alphas', 'check_alphas']
+           'EdgeTests', 'edge_tests', 'GraphModel', 'PenalizedModel', 'solvable_path', 'surely_solvable',
+           'descending_alphas', 'check_alphas']
 
 # %% ../../nbs/3_recover/09_graph_models.ipynb #f24b3f69
 import inspect
 import numbers
 import re
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
+from tqdm import tqdm
 
 from ..base.graphs import partial_correlations
-from ..base.validation import InputError, check_positive, check_table
+from ..base.validation import InputError, check_positive, check_probability
+from ..base.validation import check_table
 from ..publish.noise_correction import CovarianceError, SamplingError
 from ..publish.noise_correction import check_noise_variance, correlation_scale
 from ..publish.noise_correction import noise_corrected_covariance
@@ -103,6 +108,9 @@ def _table_of(X):
         return X, 2
     if getattr(X, "table", None) is not None:
         return X.table, 2
+    if hasattr(X, "decided"):
+        remedy = "it is a graph already: look at its `edges` and its `graph_`"
+        raise InputError("X", type(X).__name__, remedy)
     if not hasattr(X, "location"):
         raise InputError(
             "X", type(X).__name__, "give a release, or a table with rows and columns"
@@ -212,6 +220,11 @@ class ReadsReleases(ReadsTables):
         Covariance with the noise's share subtracted; may be indefinite.
     location_, noise_variance_ : arrays of shape (p,)
         Column means, and the noise variance that was subtracted.
+    sampling_error_ : SamplingError
+        How far the entries of `corrected_covariance_` may be off: rows and noise.
+    left_out_ : dict of str to str
+        Columns of the release that `without_lost` left out, and why: partial
+        correlations are not given these.
     """
 
     _: KW_ONLY
@@ -234,7 +247,8 @@ class ReadsReleases(ReadsTables):
             If there is no estimate; names an alpha at which there is one.
         """
         data = self._read(X)
-        self.corrected_covariance_ = data.corrected
+        self.left_out_ = dict(getattr(X, "left_out", {}))
+        self.corrected_covariance_, self.sampling_error_ = data.corrected, data.error
         self._estimate(data, *self._matrix(data.corrected))
         return self
 
@@ -283,9 +297,90 @@ def expected_log_likelihood(precision, moments):
     fit = np.linalg.slogdet(precision)[1] - np.vdot(moments, precision)
     return float(fit - len(precision) * np.log(2 * np.pi)) / 2
 
+# %% ../../nbs/3_recover/09_graph_models.ipynb #e7a90c15
+_WIDE = 200  # columns
+_CLOSE = 0.5  # relative error of a covariance up to which its inverse is linear enough
+
+
+class EdgeTests(NamedTuple):
+    """What a release says of every pair of columns, whether it is an edge or not.
+
+    Attributes
+    ----------
+    unshrunk : array of shape (p, p)
+        Partial correlations that no penalty pulls to 0.
+    standard_error : array of shape (p, p)
+        Of these if there is no edge, to first order: rows and noise. That of a strong
+        edge is smaller, for its scale is estimated too.
+    closeness : float
+        About the error of the covariance relative to itself. Levels are kept up to 0.5.
+    """
+
+    unshrunk: np.ndarray
+    standard_error: np.ndarray
+    closeness: float
+
+    def columns(self):
+        "Matrices by the names that they have in a table of edges."
+        z = self.unshrunk / np.where(self.standard_error > 0, self.standard_error, 1)
+        return {
+            "unshrunk": self.unshrunk,
+            "standard_error": self.standard_error,
+            "z_value": z,
+            "p_value": 2 * ndtr(-np.abs(z)),
+        }
+
+# %% ../../nbs/3_recover/09_graph_models.ipynb #422e9090
+def _tests_from(start, corrected, error):
+    "One Newton step from a precision matrix to an unpenalised one, and its errors."
+    precision = 2 * start - start @ corrected @ start
+    units = np.sqrt(np.outer(np.diag(start), np.diag(start)))
+    variance = error.precision_variance(start) / units**2
+    closeness = 2 * np.sqrt(len(start) * variance.mean())
+    return EdgeTests(-precision / units, np.sqrt(variance), float(closeness))
+
+# %% ../../nbs/3_recover/09_graph_models.ipynb #1b1a8b65
+def edge_tests(precision, corrected, error) -> EdgeTests:
+    """Standard errors of all partial correlations, from what a release says of itself.
+
+    Parameters
+    ----------
+    precision : array of shape (p, p)
+        An estimate with a positive diagonal, perhaps penalised: where the unpenalised
+        one is too noisy, or of more than 200 columns, the Newton step starts from it.
+    corrected : array of shape (p, p)
+        The corrected covariance.
+    error : SamplingError
+        How far its entries may be off.
+
+    Returns
+    -------
+    EdgeTests
+
+    Notes
+    -----
+    The Newton step is the debiased graphical lasso: Janková & van de Geer (2015). From
+    the inverse of `corrected` it does not move.
+
+    Examples
+    --------
+    >>> error = SamplingError([(np.eye(2), 10_000)])
+    >>> edge_tests(np.eye(2), np.eye(2), error).standard_error[0, 1].round(6).item()
+    0.01
+    """
+    units = np.sqrt(np.abs(np.diag(corrected)))
+    definite = np.linalg.eigvalsh(corrected / np.outer(units, units))[0] > 0
+    if definite and len(corrected) <= _WIDE:
+        inverse = np.linalg.inv(corrected)
+        tests = _tests_from((inverse + inverse.T) / 2, corrected, error)
+        if tests.closeness <= _CLOSE:
+            return tests
+    return _tests_from(precision, corrected, error)
+
 # %% ../../nbs/3_recover/09_graph_models.ipynb #8fb682fd
-def _edge_table(precision, names):
-    "DataFrame of the edges, the strongest first."
+def _edge_table(precision, names, tests=None):
+    """DataFrame of the edges, the strongest first; with standard errors and tests if
+    these are given."""
     i, j = np.nonzero(np.triu(precision, 1))
     names = np.array(names, dtype=object)
     columns = {
@@ -294,6 +389,8 @@ def _edge_table(precision, names):
         "partial_correlation": partial_correlations(precision)[i, j],
         "precision": precision[i, j],
     }
+    if tests is not None:
+        columns |= {name: values[i, j] for name, values in tests.columns().items()}
     return pd.DataFrame(columns).sort_values(
         "partial_correlation",
         key=abs,
@@ -327,7 +424,8 @@ class GraphModel(ReadsReleases):
     Attributes
     ----------
     graph_, edges_ : networkx.Graph, DataFrame
-        Partial correlations as weights; the edges listed, strongest first.
+        Partial correlations as weights; the edges listed, strongest first, each with
+        its standard error, z and p value.
     """
 
     def score(self, X, y=None):
@@ -355,19 +453,67 @@ class GraphModel(ReadsReleases):
             return -np.inf
         return log_likelihood(self.precision_, values, self.location_, noise)
 
+    def _tests(self):
+        "Standard errors of all pairs, found once for each fit."
+        check_is_fitted(self, "precision_")
+        kept = getattr(self, "_kept_tests", None)
+        if kept is None or kept[0] is not self.precision_:
+            known = self.corrected_covariance_, self.sampling_error_
+            kept = self.precision_, edge_tests(self.precision_, *known)
+            self._kept_tests = kept
+        return kept[1]
+
     @property
     def edges_(self):
         """DataFrame of the edges: source, target, partial_correlation, precision; the
-        strongest first."""
-        check_is_fitted(self, "precision_")
-        return _edge_table(self.precision_, self._names())
+        strongest first. Then what a penalty does not shrink: the partial correlation
+        once more, the standard_error that it would have if there were no edge, and the
+        z_value and p_value that follow, of this pair alone."""
+        tests = self._tests()
+        return _edge_table(self.precision_, self._names(), tests)
+
+    def tested_edges(self, level=0.05):
+        """The pairs of columns whose partial correlation is not 0, with a probability
+        of any false one of about `level` (Bonferroni, two-sided).
+
+        Parameters
+        ----------
+        level : float
+            Probability of any false edge among all pairs.
+
+        Returns
+        -------
+        DataFrame
+            source, target, unshrunk (partial correlation), standard_error, z_value,
+            p_value; the surest first. All pairs are tested, whether the model has an
+            edge there or not.
+
+        Notes
+        -----
+        To first order, for Gaussian rows. A UserWarning says when the noise is so large
+        that the level is not kept."""
+        level, tests = check_probability(level, "level"), self._tests()
+        if tests.closeness > _CLOSE:
+            warnings.warn(
+                f"the covariance is known to {tests.closeness:.0%} of itself only, and"
+                f" tests at a level need {_CLOSE:.0%}: false edges may be more",
+                UserWarning,
+                stacklevel=2,
+            )
+        columns, names = tests.columns(), np.array(self._names(), dtype=object)
+        pairs = len(names) * (len(names) - 1) / 2
+        i, j = np.nonzero(np.triu(columns["p_value"] * max(pairs, 1) <= level, 1))
+        found = {name: values[i, j] for name, values in columns.items()}
+        table = pd.DataFrame({"source": names[i], "target": names[j]} | found)
+        return table.sort_values("z_value", key=abs, ascending=False, ignore_index=True)
 
     @property
     def graph_(self):
         "networkx.Graph: the columns as nodes, partial correlations as edge weights."
         import networkx as nx
 
-        graph, edges = nx.Graph(), self.edges_
+        check_is_fitted(self, "precision_")
+        graph, edges = nx.Graph(), _edge_table(self.precision_, self._names())
         graph.add_nodes_from(self._names())
         graph.add_weighted_edges_from(
             zip(edges.source, edges.target, edges.partial_correlation, strict=True)
@@ -425,7 +571,7 @@ class PenalizedModel(GraphModel):
         self.dual_gap_, self.n_iter_ = result.dual_gap, result.n_iter
 
 # %% ../../nbs/3_recover/09_graph_models.ipynb #cf889828
-def solvable_path(matrix, alphas, options):
+def solvable_path(matrix, alphas, options, densest=None):
     """Solutions of the graphical lasso, for those penalties that have one.
 
     Parameters
@@ -436,12 +582,17 @@ def solvable_path(matrix, alphas, options):
         Penalties, in any order.
     options : dict
         As for `graphical_lasso_path`.
+    densest : int, optional
+        Edges per column beyond which nothing is wanted: a wide matrix is not solved
+        further, since a dense graph costs as much as all sparse ones.
 
     Returns
     -------
     dict
         Results by alpha.
     """
+    if densest is not None and len(matrix) > _WIDE:
+        return _sparse_path(matrix, alphas, options, densest)
     alphas = sorted(alphas)
     while alphas:
         try:
@@ -452,6 +603,19 @@ def solvable_path(matrix, alphas, options):
         else:
             return {result.alpha: result for result in path}
     return {}
+
+# %% ../../nbs/3_recover/09_graph_models.ipynb #79f92a64
+def _sparse_path(matrix, alphas, options, densest):
+    "Solutions by descending penalty, up to the first that is too dense."
+    path, last = {}, None
+    for alpha in tqdm(sorted(alphas, reverse=True), "penalties", leave=False, delay=2):
+        path |= solvable_path(matrix, [alpha], options | {"start": last})
+        if alpha not in path:
+            break
+        last = path[alpha]
+        if np.count_nonzero(np.triu(last.precision, 1)) > densest * len(matrix):
+            break
+    return path
 
 
 def surely_solvable(matrices, penalize_diagonal):

@@ -4,15 +4,19 @@
 
 # %% auto #0
 __all__ = ['Confusion', 'confusion', 'f1_score', 'relative_error', 'roc_curve_path', 'auc', 'auc_by_magnitude',
-           'auc_by_path_entry', 'snr_db']
+           'auc_by_path_entry', 'snr_db', 'compare']
 
 # %% ../../nbs/3_recover/12_metrics.ipynb #5815cc6b
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
+from scipy.special import ndtr
 
+from ..base.graphs import as_matrices
 from ..base.validation import InputError, check_number, check_symmetric
 from ..base.validation import check_table, per_column
+from .selection import PrivateGraphicalLassoEBIC
 
 # %% ../../nbs/3_recover/12_metrics.ipynb #c8716167
 def _pairs(matrix, name, like=None):
@@ -45,6 +49,24 @@ class Confusion(NamedTuple):
     missed: int
     extra: int
 
+
+def _graph_of(given):
+    "A release of numbers as a model by the EBIC rule; all else as it is."
+    if hasattr(given, "corrected_covariance"):
+        return PrivateGraphicalLassoEBIC().fit(given)
+    return given
+
+
+def _differences(first, second, nodes):
+    "z values of the differences of two models' unshrunk partial correlations."
+    order = [list(model._names()) for model in (first, second)]
+    places = [[names.index(node) for node in nodes] for names in order]
+    tests = [model._tests() for model in (first, second)]
+    at = [np.ix_(place, place) for place in places]
+    (one, other), (a, b) = tests, at
+    spread = np.hypot(one.standard_error[a], other.standard_error[b])
+    return (one.unshrunk[a] - other.unshrunk[b]) / spread
+
 # %% ../../nbs/3_recover/12_metrics.ipynb #2ae36d74
 def confusion(estimated, true) -> Confusion:
     """Count the edges an estimated graph found, missed and added; every edge counts
@@ -52,10 +74,9 @@ def confusion(estimated, true) -> Confusion:
 
     Parameters
     ----------
-    estimated : array of shape (p, p)
-        Symmetric; an edge where an off-diagonal entry is not zero.
-    true : array of shape (p, p)
-        Symmetric; an edge where an off-diagonal entry is not zero.
+    estimated, true : array of shape (p, p), or a graph in another form
+        Symmetric; an edge where an off-diagonal entry is not zero. Or a networkx graph,
+        a fitted model, or the release of a tree: those with names are matched by name.
 
     Returns
     -------
@@ -67,6 +88,7 @@ def confusion(estimated, true) -> Confusion:
     >>> confusion([[0, 1, 1], [1, 0, 0], [1, 0, 0]], [[0, 1, 0], [1, 0, 1], [0, 1, 0]])
     Confusion(found=1, missed=1, extra=1)
     """
+    estimated, true, _ = as_matrices(estimated, true, ("estimated", "true"))
     true, p = _pairs(true, "true")
     estimated, true = _pairs(estimated, "estimated", like=p)[0] != 0, true != 0
     kinds = estimated & true, true & ~estimated, estimated & ~true
@@ -346,3 +368,40 @@ def snr_db(table, noise_variance):
             "table", constant, "constant columns have no signal: drop them"
         )
     return 10 * np.log10(values.var(axis=0) / noise)
+
+# %% ../../nbs/3_recover/12_metrics.ipynb #77b04d1e
+def compare(first, second) -> pd.DataFrame:
+    """All edges of two graphs side by side.
+
+    Parameters
+    ----------
+    first, second : release, fitted model, networkx graph, or array of shape (p, p)
+        A release without a graph is fitted by `PrivateGraphicalLassoEBIC`. Graphs with
+        names are matched by name, others by place.
+
+    Returns
+    -------
+    DataFrame
+        source, target, the weights in `first` and `second` (0 for no edge), and
+        `edge_in`: "both", "first" or "second". Of two models also `z_value` and
+        `p_value` of the difference, for releases of different people: cautious, since
+        strong edges are known better.
+
+    Examples
+    --------
+    >>> compare([[0, 1], [1, 0]], [[0, 0], [0, 0]]).edge_in.tolist()
+    ['first']
+    """
+    first, second = _graph_of(first), _graph_of(second)
+    one, other, nodes = as_matrices(first, second)
+    _pairs(other, "second", like=len(one))
+    nodes = [f"x{j}" for j in range(len(one))] if nodes is None else nodes
+    i, j = np.nonzero(np.triu((one != 0) | (other != 0), 1))
+    names = np.array([*nodes, None], dtype=object)
+    has = np.select([other[i, j] == 0, one[i, j] == 0], ["first", "second"], "both")
+    table = {"source": names[i], "target": names[j]}
+    table |= {"first": one[i, j], "second": other[i, j], "edge_in": has}
+    if all(hasattr(model, "sampling_error_") for model in (first, second)):
+        z = _differences(first, second, nodes)[i, j]
+        table |= {"z_value": z, "p_value": 2 * ndtr(-np.abs(z))}
+    return pd.DataFrame(table)

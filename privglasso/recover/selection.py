@@ -173,7 +173,7 @@ class PrivateGraphicalLassoEBIC(_GraphRule):
         if check_number(self.gamma, "gamma") < 0:
             raise InputError("gamma", self.gamma, "give a number of at least 0")
         alphas = _graph_grid(self.alphas, [matrix], self.penalize_diagonal)
-        path = solvable_path(matrix, alphas, self._solver_options())
+        path = solvable_path(matrix, alphas, self._solver_options(), _DENSEST)
         self.ebic_results_ = _ebic_table(path, matrix, data, units, self.gamma)
         self.alpha_ = _least_ebic(self.ebic_results_, self.alphas)
         self._keep_graph(matrix, units, support(path[self.alpha_].precision))
@@ -292,7 +292,8 @@ class PrivateGraphicalLassoSimultaneous(PenalizedModel):
     Parameters
     ----------
     level : float
-        Probability with which some entry may be further off than alpha.
+        Probability with which some entry may be further off than alpha. *Not* that of a
+        false edge: `tested_edges` of any fitted model keeps that.
 
     Attributes
     ----------

@@ -8,6 +8,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -177,3 +178,23 @@ def test_same_bytes_in_another_process():
     ).stdout
     A = np.diag(np.ones(7), 1)
     assert svg(plots.plot_graph(A + A.T, labels="abcdefgh")) == other
+
+
+def test_graphs_in_other_forms_show_signs_and_strengths():
+    graph = nx.Graph()
+    graph.add_nodes_from(["lonely_column", "a", "b", "c"])
+    graph.add_weighted_edges_from([("a", "b", 0.4), ("b", "c", -0.2)])
+    ax = plots.plot_graph(graph, title="signs")
+    lines = [line for line in ax.collections if line.get_zorder() == 1]
+    found = {to_hex(c.get_edgecolors()[0]): c.get_linewidths()[0] for c in lines}
+    assert found == pytest.approx({"#a83a00": 5.0, "#0b4f8a": 2.8})
+    texts = [text.get_text() for text in ax.texts]
+    assert texts[:3] == ["a", "b", "c"] and "lonely_column" in texts[3]
+    legend = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert legend == ["positive, up to 0.4", "negative, up to 0.2"]
+    assert len(plots.plot_graph(np.zeros((2, 2)), signed=True).texts) == 1  # all aside
+    matched = plots.plot_graph(graph, truth=nx.relabel_nodes(graph, {}), labels="wxyz")
+    legend = [text.get_text() for text in matched.get_legend().get_texts()]
+    assert legend == ["found 2", "missed 0", "extra 0"]
+    with pytest.raises(InputError):
+        plots.plot_graph("a graph")

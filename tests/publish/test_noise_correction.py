@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.covariance import empirical_covariance
 
+from privglasso.publish import noise_correction
 from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.noise_correction import correlation_scale
 from privglasso.publish.noise_correction import noise_corrected_covariance
@@ -258,3 +259,48 @@ def test_bad_noise_is_named():
     ]:
         with pytest.raises(InputError, match="^noise="):
             SamplingError(((A, 3),), noise)
+
+
+def every_pair(Theta, V):
+    "Variance of the entries of Θ E Θ, written as a sum over the pairs of columns."
+    total = 0.0
+    for k in range(len(V)):
+        for m in range(k, len(V)):
+            moved = np.outer(Theta[:, k], Theta[:, m])
+            moved = moved if k == m else moved + moved.T
+            total = total + V[k, m] * moved**2
+    return total
+
+
+@pytest.mark.parametrize("diagonal", [2.0, 1.0, 0.0])
+def test_noise_of_a_precision_by_every_way(diagonal, monkeypatch):
+    rng = np.random.default_rng(0)
+    p, units = 12, np.exp(3 * rng.standard_normal(12))
+    dense = np.linalg.inv(0.6 ** np.abs(np.subtract.outer(range(p), range(p))))
+    dense += 0.1 * np.cov(rng.standard_normal((p, 3 * p)))
+    offset = rng.random(p)
+    V = 0.5 + 0.1 * np.add.outer(offset, offset) * (diagonal == 2.0)
+    np.fill_diagonal(V, diagonal * np.diag(V))
+    sparse = np.where(np.abs(dense) > 0.3, dense, 0.0)
+    for Theta in (dense, sparse):
+        Theta, noise = Theta / np.outer(units, units), V * np.outer(units, units) ** 2
+        exact = every_pair(Theta, noise)
+        weights, directions = noise_correction._few_directions(noise)
+        assert len(weights) <= 2
+        unequal = noise - np.diag(np.diag(noise))
+        first = Theta**2 @ unequal @ Theta.T**2
+        by_rows = first + noise_correction._over_neighbours(Theta, noise)
+        found = noise_correction._over_directions(Theta, noise, weights, directions)
+        for value in (by_rows, first + found):
+            np.testing.assert_allclose(value, exact, rtol=1e-9)
+    # wide and dense: the short way is taken, and gives the same
+    monkeypatch.setattr(noise_correction, "_WIDE", 0)
+    wide = np.kron(np.eye(20), dense) + 0.001
+    V = 1 + np.eye(len(wide))
+    monkeypatch.setattr(noise_correction, "_over_neighbours", None)
+    error = SamplingError(((np.eye(len(wide)), 10),), V)
+    rows = SamplingError(((np.eye(len(wide)), 10),))
+    got = error.precision_variance(wide) - rows.precision_variance(wide)
+    square = wide @ wide
+    exact = np.outer(np.diag(square), np.diag(square)) + square**2
+    np.testing.assert_allclose(got, exact, rtol=1e-9)

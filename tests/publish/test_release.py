@@ -10,10 +10,15 @@ from privglasso.base.validation import InputError
 from privglasso.privacy.gdp import mu_gdp
 from privglasso.privacy.guarantee import Guarantee, NoGuarantee
 from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.files import read_release
 from privglasso.publish.local import LocalMechanism
+from privglasso.publish.noise_correction import CovarianceError
+from privglasso.publish.ranks import KendallMechanism, QuadrantMechanism
 from privglasso.publish.release import check_bounds, check_budget, check_neighbors
+from privglasso.publish.sphere import Sphere
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
+from privglasso.recover.estimators import PrivateGraphicalLasso
 
 TABLE = pd.DataFrame({"a": [5, 15, 20, 1], "b": [3.0, 4.0, 5.0, 6.0]})
 KINDS = {
@@ -211,3 +216,97 @@ def test_bad_tables_and_seeds(kind):
 def test_a_target_that_no_lattice_holds_is_named(kind):
     with pytest.raises(InputError, match="mu="):
         kind(mu=1e-60).guarantee(10, 2)
+
+
+# ------------------------------------------------------------------- some columns
+
+SELECTED = {
+    "table": GaussianMechanism((-6, 6), mu=100.0),
+    "covariance": CovarianceMechanism((-6, 6), mu=2.0),
+    "sphere": CovarianceMechanism(clipping=Sphere(center=0.0, scale=1.0), mu=2.0),
+    "synthetic": SyntheticDataMechanism((-6, 6), mu=2.0),
+    "kendall": KendallMechanism(mu=2.0),
+    "quadrants": QuadrantMechanism(center=0.0, mu=2.0),
+}
+
+
+def chain_table(n=3000):
+    "Three columns in a chain, and a fourth of its own."
+    X = np.random.default_rng(0).standard_normal((n, 4))
+    X[:, 1] += X[:, 0]
+    X[:, 2] += X[:, 1]
+    return pd.DataFrame(X, columns=list("abcd"))
+
+
+@pytest.mark.parametrize("kind", SELECTED)
+def test_some_columns_of_a_release(kind, tmp_path):
+    release = SELECTED[kind].publish(chain_table(), random_state=0)
+    part = release.select(["c", "a"])
+    at = np.ix_([2, 0], [2, 0])
+    whole = release.corrected_covariance()[at]
+    np.testing.assert_allclose(part.corrected_covariance(), whole, rtol=1e-9)
+    whole = release.sampling_error().covariance_variance()[at]
+    found = part.sampling_error().covariance_variance()
+    np.testing.assert_allclose(found, whole, rtol=1e-9, atol=1e-15)
+    assert part.columns == ["c", "a"] and part.guarantee == release.guarantee
+    assert part.select(["a"]).columns == ["a"] and "2 of 4 columns" in str(part)
+    model = PrivateGraphicalLasso(0.05).fit(part)
+    assert list(model.feature_names_in_) == ["c", "a"] and model.left_out_ == {}
+    part.to_parquet(tmp_path / "whole.parquet")
+    assert read_release(tmp_path / "whole.parquet").columns == release.columns
+    for columns in (["a", "a"], ["a", "other"], []):
+        with pytest.raises(InputError) as caught:
+            release.select(columns)
+        assert caught.value.argument == "columns"
+    with pytest.raises(InputError):
+        part.select(["b"])
+
+
+@pytest.mark.parametrize("kind", ["covariance", "sphere", "synthetic"])
+def test_a_lost_column_does_not_lose_the_graph(kind):
+    table = chain_table(20_000)
+    table["d"] *= 1e-4
+    releases = [SELECTED[kind].publish(table, random_state=k) for k in range(6)]
+    refused = 0
+    for release in releases:
+        part = release.without_lost()
+        assert list(part.left_out) == ["d"] and part.columns == list("abc")
+        model = PrivateGraphicalLasso(0.1).fit(part)
+        assert model.left_out_ == part.left_out
+        pairs = zip(model.edges_.source, model.edges_.target, strict=True)
+        assert {("a", "b"), ("b", "c")} <= set(pairs)
+        try:
+            PrivateGraphicalLasso(0.1).fit(release)
+        except CovarianceError as error:
+            refused += error.columns == ["d"]
+    assert refused > 0, "nothing was lost, so nothing was shown"
+
+
+def test_a_hiding_column_is_left_out():
+    table = chain_table(20_000)
+    table["d"] *= 1e4
+    release = SELECTED["sphere"].publish(table, random_state=0)
+    with pytest.raises(CovarianceError):
+        release.corrected_covariance()
+    with pytest.raises(CovarianceError):
+        release.select(["a", "d"])
+    try:
+        assert "d" in release.without_lost().left_out
+    except CovarianceError as error:  # nothing of the others may be left
+        assert set(error.columns) <= set("abcd")
+
+
+def test_nothing_left_is_an_error():
+    release = CovarianceMechanism((-1e3, 1e3), mu=0.1).publish(chain_table(100), 1)
+    with pytest.raises(CovarianceError):
+        release.without_lost()
+
+
+@every_kind
+def test_releases_are_shown_in_a_few_words(kind):
+    table = TABLE.rename(columns={"a": "<script>"})
+    release = kind(mu=1.0).publish(table, random_state=0)
+    assert len(repr(release)) < 1000 and repr(release).startswith("<")
+    card = release._repr_html_()
+    assert "&lt;script&gt;" in card and "<script>" not in card
+    assert "not for publication" in card

@@ -14,18 +14,27 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from privglasso.base.graphs import partial_correlations, support
 from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.noise_correction import noise_corrected_covariance
 from privglasso.publish.noise_correction import sample_covariance
+from privglasso.publish.ranks import KendallMechanism
+from privglasso.publish.sphere import Sphere
+from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import GaussianMechanism
+from privglasso.publish.tree import TreeMechanism
+from privglasso.recover import graph_models
 from privglasso.recover.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
+from privglasso.recover.graph_models import solvable_path
 from privglasso.recover.selection import PrivateGraphicalLassoEBIC
+from privglasso.recover.selection import PrivateGraphicalLassoSimultaneous
 from privglasso.recover.selection import PrivateGraphicalLassoStable
 
 
@@ -98,7 +107,7 @@ def test_a_covariance_without_rows():
     model = PrivateGraphicalLasso().fit(release)
     same = PrivateGraphicalLasso(noise_variance=noise).fit(table)
     np.testing.assert_array_equal(model.precision_, same.precision_)
-    pd.testing.assert_frame_equal(model.edges_, same.edges_)
+    pd.testing.assert_frame_equal(model.edges_.iloc[:, :4], same.edges_.iloc[:, :4])
     np.testing.assert_array_equal(model.location_, release.location)
     assert np.isfinite(model.score(table))
     with pytest.raises(InputError, match="^X="):
@@ -221,7 +230,7 @@ def test_graph_and_edges():
     model = PrivateGraphicalLasso(alpha=0.2, noise_variance=noise).fit(table)
     edges, graph = model.edges_, model.graph_
     partial = partial_correlations(model.precision_)
-    assert list(edges) == ["source", "target", "partial_correlation", "precision"]
+    assert list(edges)[:4] == ["source", "target", "partial_correlation", "precision"]
     assert edges.partial_correlation.abs().is_monotonic_decreasing
     assert list(graph.nodes) == table.columns.tolist()
     np.testing.assert_allclose(
@@ -333,3 +342,97 @@ def test_estimators_do_not_load_what_only_pictures_need():
         [sys.executable, "-c", program], capture_output=True, text=True
     )
     assert run.stdout.strip() == "set()", run.stdout + run.stderr
+
+
+def test_edges_say_how_sure_they_are():
+    table, noise = noisy_table(n=4000, ratio=0.2)
+    model = PrivateGraphicalLasso(alpha=0.1, noise_variance=noise).fit(table)
+    edges, tests = model.edges_, model.tested_edges(0.05)
+    # no penalty: the inverse of the corrected covariance
+    inverse = np.linalg.inv(model.corrected_covariance_)
+    partial = partial_correlations((inverse + inverse.T) / 2)
+    variance = model.sampling_error_.precision_variance(inverse)
+    place = {name: j for j, name in enumerate(table.columns)}
+    for row in edges.itertuples():
+        i, j = place[row.source], place[row.target]
+        units = np.sqrt(inverse[i, i] * inverse[j, j])
+        assert row.unshrunk == pytest.approx(partial[i, j], rel=1e-9)
+        error = np.sqrt(variance[i, j]) / units
+        assert row.standard_error == pytest.approx(error, rel=1e-9)
+        assert row.z_value == pytest.approx(row.unshrunk / row.standard_error)
+        assert row.p_value == pytest.approx(2 * norm.sf(abs(row.z_value)))
+        assert abs(row.partial_correlation) < abs(row.unshrunk), "shrunk"
+    chain = {(f"col{j}", f"col{j + 1}") for j in range(4)}
+    assert set(zip(tests.source, tests.target, strict=True)) == chain
+    assert (tests.p_value <= 0.05 / 10).all()
+    assert len(model.tested_edges(1e-300)) < 4
+    with pytest.raises(InputError, match="^level="):
+        model.tested_edges(0)
+
+
+@pytest.mark.parametrize("kind", ["sphere", "synthetic", "kendall", "random"])
+def test_false_edges_stay_at_the_level(kind):
+    """Forty releases: at 5 % seven or more with a false edge have probability 0.003;
+    `PrivateGraphicalLassoSimultaneous` has them in most releases of a chain."""
+    p, n = 6, 4000
+    precision = np.linalg.inv(0.35 ** np.abs(np.subtract.outer(range(p), range(p))))
+    if kind == "random":
+        strength = np.random.default_rng(5).choice([-0.25, 0, 0, 0.25], size=(p, p))
+        precision = np.eye(p) + np.triu(strength, 1) + np.triu(strength, 1).T
+        precision += max(0, 0.2 - np.linalg.eigvalsh(precision)[0]) * np.eye(p)
+    S = np.linalg.inv(precision)
+    S /= np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    absent = ~support(np.round(np.linalg.inv(S), 9)) & ~np.eye(p, dtype=bool)
+    mechanism = {
+        "sphere": CovarianceMechanism(clipping=Sphere(center=0.0, scale=1.0), mu=1.0),
+        "synthetic": SyntheticDataMechanism((-4, 4), mu=1.0),
+        "kendall": KendallMechanism(mu=1.0, shifts=5),
+        "random": CovarianceMechanism((-4, 4), mu=1.0),
+    }[kind]
+    runs = 40 if kind != "kendall" else 20
+    false, joined, found = 0, 0, 0
+    for seed in range(runs):
+        rows = np.random.default_rng(seed).multivariate_normal(np.zeros(p), S, size=n)
+        release = mechanism.publish(rows, random_state=seed)
+        model = PrivateGraphicalLassoSimultaneous().fit(release)
+        tests = model.tested_edges()
+        at = [[int(x[1:]) for x in tests[end]] for end in ("source", "target")]
+        false += absent[at[0], at[1]].any()
+        found += len(tests) / runs
+        joined += (support(model.precision_) & absent).any()
+    assert false < 7 and found > 3
+    if kind == "sphere":
+        assert joined > 7, "the simultaneous rule has no such promise"
+
+
+def test_a_level_that_noise_does_not_allow_is_said():
+    rows = np.random.default_rng(0).standard_normal((300, 4))
+    release = CovarianceMechanism((-4, 4), mu=1.0).publish(rows, random_state=0)
+    release = release.without_lost(0.1)
+    model = PrivateGraphicalLasso(1.0).fit(release)
+    with pytest.warns(UserWarning, match="false edges"):
+        model.tested_edges()
+
+
+def test_a_tree_is_a_graph_already():
+    rows = np.random.default_rng(0).standard_normal((20_000, 3)).cumsum(axis=1)
+    tree = TreeMechanism(center=0.0, epsilon=2, delta=1e-6).publish(rows, 0)
+    with pytest.raises(InputError, match="edges") as caught:
+        PrivateGraphicalLasso().fit(tree)
+    assert caught.value.argument == "X"
+
+
+def test_wide_paths_end_where_graphs_are_dense(monkeypatch):
+    table, _ = noisy_table(n=400, p=12, ratio=0.1)
+    S = np.corrcoef(table.T)
+    alphas = np.geomspace(1.0, 0.005, 12)
+    options = PrivateGraphicalLasso()._solver_options() | {"tol": 1e-9}
+    whole = solvable_path(S, alphas, options, 1)
+    monkeypatch.setattr(graph_models, "_WIDE", 0)
+    short = solvable_path(S, alphas, options, 1)
+    assert 2 < len(short) < len(whole) == 12
+    count = lambda result: support(result.precision).sum() / 2
+    sizes = [count(short[alpha]) for alpha in short]
+    assert all(size <= 12 for size in sizes[:-1]) and sizes[-1] > 12
+    for alpha, result in short.items():
+        np.testing.assert_allclose(result.precision, whole[alpha].precision, atol=1e-3)

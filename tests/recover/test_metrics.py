@@ -4,7 +4,9 @@ from collections import namedtuple
 from fractions import Fraction
 from itertools import product
 
+import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -12,8 +14,10 @@ from sklearn.metrics import f1_score as sklearn_f1
 from sklearn.metrics import roc_curve
 
 from privglasso.base.validation import InputError
+from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.recover.metrics import Confusion, auc, auc_by_magnitude
-from privglasso.recover.metrics import auc_by_path_entry, confusion, f1_score
+from privglasso.recover.metrics import auc_by_path_entry, compare, confusion
+from privglasso.recover.metrics import f1_score
 from privglasso.recover.metrics import relative_error, roc_curve_path, snr_db
 
 Result = namedtuple("Result", "precision alpha")
@@ -225,3 +229,42 @@ def test_bad_input_is_named():
         with pytest.raises(InputError) as caught:
             call()
         assert caught.value.argument == argument
+
+
+def test_graphs_in_any_form_are_matched_by_name():
+    path, turned = nx.path_graph(list("abc")), nx.Graph([("c", "b")])
+    turned.add_node("a")
+    assert confusion(path, turned) == (1, 0, 1) and confusion(turned, path) == (1, 1, 0)
+    matrix = nx.to_numpy_array(path)
+    assert confusion(path, matrix) == (2, 0, 0)
+    names = list("abc")
+    frame = pd.DataFrame(matrix, names, names).loc[names[::-1], names[::-1]]
+    assert confusion(path, frame) == (2, 0, 0)
+    table = compare(path, turned)
+    assert table.edge_in.tolist() == ["first", "both"]
+    assert table.source.tolist() == ["a", "b"] and table.second.tolist() == [0, 1]
+    with pytest.raises(InputError):
+        confusion(path, nx.path_graph(list("abx")))
+    with pytest.raises(InputError):
+        compare(path, "a graph")
+    assert compare(np.eye(2), np.eye(2)).empty
+
+
+def test_two_releases_are_compared():
+    """Two halves of people of one kind: z values of the differences are at most those
+    of two independent estimates."""
+    graphs, z = [], []
+    for seed in range(30):
+        rows = np.random.default_rng(seed).standard_normal((6000, 3))
+        rows[:, 1] += 0.5 * rows[:, 0]
+        table = pd.DataFrame(rows, columns=list("abc"))
+        mechanism = CovarianceMechanism((-6, 6), mu=1.0)
+        half = table[:3000], table[3000:][["c", "a", "b"]]
+        first, second = half
+        releases = mechanism.publish(first, seed), mechanism.publish(second, seed + 99)
+        table = compare(*releases)
+        graphs.append((table.source[0], table.target[0], table.edge_in[0]))
+        z.append(table.z_value[0])
+    assert graphs.count(("a", "b", "both")) > 25
+    # 30 squares of standard normals: above with probability below 3e-4
+    assert 3 < np.sum(np.square(z)) < 65
