@@ -1008,7 +1008,7 @@ _Figure = Annotated[
     Path | None, typer.Option(help="draw the graph: .svg, .png or .pdf")
 ]
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #5a7e1003
 def _readable(release):
     "A release from which a graph can be recovered, lost columns left out and named."
     published = _read_release(release)

@@ -286,7 +286,7 @@ def plot_graph(
     node_colors=None,
     signed=None,
 ):
-    """Draw a graph with signs and strengths; or tell found, missed and extra edges.
+    """Draw a graph, with its signs, or with found, missed and extra edges.
 
     Parameters
     ----------
@@ -296,8 +296,7 @@ def plot_graph(
     labels, node_colors : sequence of p str, optional
     pos : array of shape (p, 2), optional
     title : str, optional
-    signed : bool, optional
-        Whether signs and strengths are drawn; by default if there are any.
+    signed : bool, optional; by default if there are signs or strengths
 
     Returns
     -------
