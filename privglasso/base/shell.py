@@ -71,11 +71,15 @@ def _press_again():
         _thread.interrupt_main()
 
 
+# a library in C++ may abort while it loads; a compiler that calls back swallows Ctrl-C
+_UNSTOPPABLE = ("importlib._bootstrap", "llvmlite", "numba")
+
+
 def _stop_between_imports(number, frame):
-    """Ctrl-C, but not while a module loads: a library in C++ may abort. It is tried
-    again a moment later."""
+    """Ctrl-C, but not while a module loads or a kernel is compiled. It is tried again a
+    moment later."""
     while frame is not None:
-        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+        if str(frame.f_globals.get("__name__")).startswith(_UNSTOPPABLE):
             _thread.start_new_thread(_press_again, ())  # takes no lock
             return
         frame = frame.f_back
