@@ -39,7 +39,8 @@ def read(path):
 
 def has_points(notebook):
     "Whether a notebook has a cell that is graded."
-    return any(cell.metadata.get("nbgrader", {}).get("grade") for cell in notebook.cells)
+    marks = (cell.metadata.get("nbgrader", {}) for cell in notebook.cells)
+    return any(mark.get("grade") for mark in marks)
 
 
 def on_its_own(notebook):

@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 
 import pytest
-from privglasso.course.exercise import Mistake, Sheet, WrongAnswer
+from privglasso.course.exercise import Mistake, WrongAnswer
 
 import privglasso.course
 
