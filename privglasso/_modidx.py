@@ -3271,6 +3271,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'privglasso/publish/units.py'),
                                           'privglasso.publish.units._spread_templates': ( '2_publish/units.html#_spread_templates',
                                                                                           'privglasso/publish/units.py'),
+                                          'privglasso.publish.units._stacked_rivals': ( '2_publish/units.html#_stacked_rivals',
+                                                                                        'privglasso/publish/units.py'),
                                           'privglasso.publish.units._strengths': ( '2_publish/units.html#_strengths',
                                                                                    'privglasso/publish/units.py'),
                                           'privglasso.publish.units._toward': ( '2_publish/units.html#_toward',

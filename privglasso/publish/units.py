@@ -343,18 +343,24 @@ def _unit_error(strength, counts, fractions=_FRACTIONS):
         found.append(total)
     return max(found)
 
+# %% ../../nbs/2_publish/06_units.ipynb #08a5b944
+@cache
+def _stacked_rivals(log_scale, chosen):
+    "The rivals of several scales in one long array, and where each scale's begin."
+    rivals, copies = zip(*(_joint_rivals(log_scale, x) for x in chosen), strict=True)
+    starts = np.cumsum([0, *map(len, copies[:-1])])
+    return np.concatenate(rivals, axis=2), np.concatenate(copies), starts
+
 
 def _exponent_error(log_scale, chosen, single, arguments):
     "The same where the spread prefers one of the chosen scales over the bin."
     if not -1.5 < log_scale < 3.5:
         return single.sum()
-    total = 0.0
-    for scale, probability in zip(chosen, single, strict=True):
-        rivals, copies = _joint_rivals(log_scale, scale)
-        total += min(probability, _error(rivals, *arguments) @ copies)
     true = _SCALES[_nearest(_SCALES / _STEPS, log_scale)]
-    rivals, copies = _joint_rivals(log_scale, true)
-    return min(total, _error(rivals, *arguments) @ copies)
+    rivals, copies, starts = _stacked_rivals(log_scale, (*chosen.tolist(), true))
+    errors = _error(rivals, *arguments) * copies
+    *each, whatever_is_preferred = np.add.reduceat(errors, starts)
+    return min(np.minimum(single, each).sum(), whatever_is_preferred)
 
 # %% ../../nbs/2_publish/06_units.ipynb #f510dacb
 def _noise_factor(sigmas):
