@@ -19,8 +19,9 @@ from ..base.validation import check_integer, check_positive, is_plain
 from ..privacy.discrete_gaussian import check_sigma
 from .copula import CopulaLattice, CopulaRelease, Margins, bin_counts
 from .copula import drawn_correlation
-from .covariance import CovarianceRelease, LocalRelease, MomentLattice
+from .covariance import CovarianceRelease, MomentLattice
 from .lattice import LATTICE_FIELDS, Lattice
+from .local import LocalRelease
 from .parquet import COMMON_FIELDS, MECHANISMS, ReleaseError
 from .parquet import stored_release
 from .ranks import KendallRelease, QuadrantRelease, RankLattice
