@@ -621,9 +621,8 @@ class CovarianceMechanism(Mechanism):
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published, or
         `InputError`: what is refused is refused before anything is paid for."""
-        values, columns = (
-            check_table(X) if self.missing == "refuse" else check_incomplete_table(X)
-        )
+        read = check_table if self.missing == "refuse" else check_incomplete_table
+        values, columns = read(X, copy=False)
         self._lattice(*values.shape)
         return values, columns
 
