@@ -520,7 +520,7 @@ class CovarianceMechanism(Mechanism):
     bounds : (low, high), optional
         Each a scalar or one value per column, in data units, *chosen without looking at
         the data*. Cells outside are clipped. The midpoint is the centre, half-ranges
-        the units: changing units changes nothing.
+        the units. This is for variances in data units: the graph alone needs no bounds.
     clipping : Sphere or Ball, optional
         Instead of bounds: rows on a sphere or in a ball, in public units per column.
         About a sixteenth of the noise of bounds at four deviations.

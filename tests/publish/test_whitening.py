@@ -188,7 +188,7 @@ def test_only_a_sphere_has_white_coordinates():
 
 def test_an_estimator_and_a_budget_take_it(tmp_path):
     budget = pg.Budget.create(tmp_path / "b.json", pg.Guarantee(0.5, "record"))
-    budget.spend(*mechanism().guarantees(6000, 4), label="both", columns=4)
+    budget.spend(mechanism().guarantee(6000, 4), label="both rounds")
     assert budget.left("record").mu < 0.41
     release = mechanism().publish(TIGHT)
     assert type(release) is WhitenedRelease and release.secure
@@ -203,8 +203,8 @@ def test_likelihoods_of_two_rounds_tell_tables_apart():
     made = mechanism(clipping=PUBLIC, mu=4.0)
     statistic = made.likelihood_statistic(table, other)
     one, two = (
-        np.array([statistic(made.publish(X, random_state=k + start)) for k in range(60)])
-        for X, start in ((table, 0), (other, 100))
+        np.array([statistic(made.publish(X, random_state=seed)) for seed in seeds])
+        for X, seeds in ((table, range(60)), (other, range(100, 160)))
     )
     apart = (two.mean() - one.mean()) / np.sqrt((one.var() + two.var()) / 2)
     assert 2.5 < apart < 5.2  # at most 4, and a standard error of 0.3
