@@ -19,8 +19,9 @@ from ..base.validation import check_integer, check_positive, is_plain
 from ..privacy.discrete_gaussian import check_sigma
 from .copula import CopulaLattice, CopulaRelease, Margins, bin_counts
 from .copula import drawn_correlation
-from .covariance import CovarianceRelease, LocalRelease, MomentLattice
+from .covariance import CovarianceRelease, MomentLattice
 from .lattice import LATTICE_FIELDS, Lattice
+from .local import LocalRelease
 from .parquet import COMMON_FIELDS, MECHANISMS, ReleaseError
 from .parquet import stored_release
 from .ranks import KendallRelease, QuadrantRelease, RankLattice
@@ -31,6 +32,8 @@ from .table import TableRelease
 from .tree import Certificate, GraphRelease, TreeRelease, reached_with
 from .tree import tree_gap
 from .units import REASONS, Level, UnitsPlan
+from .whitening import LEAST_CONDITION, WhitenedRelease, Whitening
+from .whitening import noise_norm, together
 
 # %% ../../nbs/2_publish/18_files.ipynb #089d5441
 class _Contradiction(Exception):
@@ -354,6 +357,40 @@ def _check_row_sums(second, total, lattice):
         f"the total is larger than {n} rows can make it",
     )
 
+# %% ../../nbs/2_publish/18_files.ipynb #7b1c0e95
+def _whitened_release(metadata, table):
+    "The `WhitenedRelease` that a file holds."
+    stated = metadata["first"]
+    moment = _numbers(stated["second_moment"], np.int64)
+    before = pd.DataFrame(moment, columns=table.columns)
+    first = _shape_release(metadata | stated, before)
+    own = {"units": None, "all_columns": metadata["columns"], "set_aside": {}}
+    second = _shape_release(metadata | own, table)
+    whitened = _flag(metadata["whitened"])
+    _check_rounds(first, second, whitened)
+    promise = together(first.guarantee, second.guarantee)
+    return WhitenedRelease(
+        first, second, whitened, promise, first.secure, metadata["mechanism"]
+    )
+
+
+def _check_rounds(first, second, whitened):
+    "`_Contradiction` if a second round does not follow from the first."
+    one, two = first.lattice, second.lattice
+    _require(one.normalised and two.normalised, "a round is not on a sphere")
+    _require(noise_norm(one) <= 1 + 1e-9, "its first round shows nothing but noise")
+    ratio = Whitening.of(first).condition / LEAST_CONDITION
+    _require(
+        whitened == (ratio > 1) or abs(ratio - 1) < 1e-6,
+        "it is whitened where its first round says otherwise, or not where it does",
+    )
+    wanted = (0 * one.center, 1 + 0 * one.scale)
+    wanted = wanted if whitened else (one.center, one.scale)
+    _require(
+        (two.center == wanted[0]).all() and (two.scale == wanted[1]).all(),
+        "the units of its second round are not those of its first",
+    )
+
 # %% ../../nbs/2_publish/18_files.ipynb #e22436d2
 _IMPROBABLE = 50  # an honest file is refused with probability 2 e^-50
 
@@ -608,6 +645,7 @@ _KINDS = {
     "table": _table_release,
     "covariance": _covariance_release,
     "shape": _shape_release,
+    "whitened": _whitened_release,
     "local": _local_release,
     "synthetic": _synthetic_release,
     "kendall": partial(_rank_release, kind=KendallRelease),
@@ -623,6 +661,7 @@ _FIELDS = {
     "table": {"lattice"},
     "covariance": {"lattice", "total"},
     "shape": {"lattice", "total", "units", "all_columns", "set_aside"},
+    "whitened": {"lattice", "total", "first", "whitened"},
     "local": {"lattice", "total"},
     "synthetic": {"moments"},
     "kendall": {"lattice"},
@@ -637,6 +676,7 @@ _LATTICE_FIELDS = {
     "covariance": {"center", "half_range", "sigma", "ball", "noise", "radius"},
     "local": {"center", "half_range", "sigma", "ball", "noise", "radius"},
     "shape": {field.name for field in fields(RowLattice)} - {"n"},
+    "whitened": {field.name for field in fields(RowLattice)} - {"n"},
     "kendall": {"shifts", "center", "scale", "sigma"},
     "quadrant": {"shifts", "center", "scale", "sigma"},
 }
@@ -676,6 +716,11 @@ def _check_lattice_words(metadata):
         wanted = _MOMENT_FIELDS | _FIELDS[kind]
         _require(moments.keys() == wanted, "fields of no moments")
     _require(moments["lattice"].keys() == _LATTICE_FIELDS[kind], "fields of no lattice")
+    if kind == "whitened":
+        first, known = metadata["first"], {"second_moment"} | _FIELDS["shape"]
+        _require(first.keys() == known, "fields of no first round")
+        known = _LATTICE_FIELDS["shape"]
+        _require(first["lattice"].keys() == known, "fields of no lattice")
 
 # %% ../../nbs/2_publish/18_files.ipynb #09b598e6
 def _check_copula_words(metadata):
