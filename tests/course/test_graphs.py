@@ -86,7 +86,7 @@ def test_honest_slips_get_a_hint_that_fits():
         (2, ("ab", "ef", "ce")): "neighbours of c",
         (3, np.linalg.inv): "theta_ij",
         (3, lambda theta: np.linalg.inv(theta)[0, 1]): "array",
-        (4, lambda theta, truth: roc_auc_score(truth.ravel(), theta.ravel())): "Look at",
+        (4, lambda theta, truth: roc_auc_score(truth.flat, theta.flat)): "compared",
         (5, "a"): "picture",
     }
     for (number, answer), word in slips.items():
