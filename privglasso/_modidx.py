@@ -215,6 +215,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'privglasso.cli.recover': ('9_workshop/cli.html#recover', 'privglasso/cli.py'),
                                 'privglasso.cli.reproduce': ('9_workshop/cli.html#reproduce', 'privglasso/cli.py'),
                                 'privglasso.cli.schema': ('9_workshop/cli.html#schema', 'privglasso/cli.py')},
+            'privglasso.course.budgets': { 'privglasso.course.budgets._least_mu': ( '8_course/budgets.html#_least_mu',
+                                                                                    'privglasso/course/budgets.py')},
             'privglasso.course.exercise': { 'privglasso.course.exercise.Choice': ( '8_course/exercise.html#choice',
                                                                                    'privglasso/course/exercise.py'),
                                             'privglasso.course.exercise.Choice.__init__': ( '8_course/exercise.html#choice.__init__',
