@@ -323,6 +323,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                       'privglasso/course/questions.py'),
                                              'privglasso.course.questions.to_html': ( '8_course/questions.html#to_html',
                                                                                       'privglasso/course/questions.py')},
+            'privglasso.course.trust': { 'privglasso.course.trust._kept': ('8_course/trust.html#_kept', 'privglasso/course/trust.py'),
+                                         'privglasso.course.trust._pairs': ('8_course/trust.html#_pairs', 'privglasso/course/trust.py')},
             'privglasso.data_sets.chickenpox': { 'privglasso.data_sets.chickenpox._county_graph': ( '7_data/chickenpox.html#_county_graph',
                                                                                                     'privglasso/data_sets/chickenpox.py'),
                                                  'privglasso.data_sets.chickenpox.load_chickenpox': ( '7_data/chickenpox.html#load_chickenpox',
