@@ -108,10 +108,10 @@ def test_nothing_but_constants_is_said_in_one_sentence():
 
 def test_a_budget_says_why_nothing_was_published(tmp_path):
     budget = Budget.create(tmp_path / "b.json", Guarantee(2.0, "record"))
-    constant = pd.DataFrame({"one": np.ones(5000)})
+    constant, path = pd.DataFrame({"one": np.ones(5000)}), tmp_path / "r.parquet"
     with pytest.raises(ChargedError, match="WAS CHARGED .*no column's unit was found"):
-        budget.publish(CovarianceMechanism(mu=1.0), constant, tmp_path / "r.parquet")
-    assert budget.spent().mu == pytest.approx(1.0) and not list(tmp_path.glob("*.parq*"))
+        budget.publish(CovarianceMechanism(mu=1.0), constant, path, label="one")
+    assert budget.spent().mu == pytest.approx(1.0) and not path.exists()
 
 
 def test_missing_cells_are_refused_unless_a_rule_is_chosen():
