@@ -527,7 +527,7 @@ def _accounted(release, budget):
     # what is there after a refusal is somebody else's
     mine = written and not others
     file = f"{release.name} is whole" if mine else "no release was written"
-    raise CommandError("; ".join(filter(None, (told, cost, file))), code)
+    raise CommandError("; ".join(filter(None, (told.rstrip("."), cost, file))), code)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #e5fd70c7
 class _Words(dict):

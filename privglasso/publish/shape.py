@@ -543,6 +543,8 @@ class ShapeLattice:
 class UnitsError(ValueError):
     "No column has a unit, so there is nothing to release; the budget is spent."
 
+    private_finding = True  # of noisy counts: it may be told
+
 
 def with_units(rows, units) -> Guarantee:
     """The promise of a release of rows after one of their units.
