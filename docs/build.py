@@ -21,6 +21,11 @@ from process import module_of, process
 
 ROOT = Path(__file__).resolve().parent.parent
 WAYS_IN = ("routes", "gallery", "claims", "results")  # composed by pages.py
+LOOK_AROUND = """
+Each door has a [route with times](routes.md). Or look around: the [gallery](gallery.md) of
+all figures, [every claim](claims.md) with the cell that decides it, the
+[results](results.md) with the commands that make them, the [API](api/index.md).
+"""
 
 
 def chapters(nbs):
@@ -236,6 +241,9 @@ def write_source(nbs, source):
     paths = chapters(nbs)
     for page, notebook in processed.items():
         if page == "index":
+            doors = next(cell for cell in notebook.cells if "{.doors}" in cell.source)
+            before, heading, after = doors.source.partition("\n## Two commands")
+            doors.source = before + LOOK_AROUND + heading + after
             notebook.cells.append(
                 nbformat.v4.new_markdown_cell(contents(paths, nbs), id="contents")
             )

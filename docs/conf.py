@@ -55,5 +55,6 @@ python_maximum_signature_line_length = 88
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
-pygments_style = "friendly"
+html_js_files = ["book.js"]
+pygments_style = "default"
 pygments_dark_style = "github-dark"

@@ -14,7 +14,6 @@ import math
 import re
 from html import escape
 from html.parser import HTMLParser
-from pathlib import Path
 
 import process
 
@@ -231,10 +230,14 @@ def preview(path, rows=5, columns=8):
     more = "<th>…</th>" if len(head) > columns else ""
     html = "".join(f"<th>{escape(name)}</th>" for name in head[:columns]) + more
     lines = "".join(
-        "<tr>" + "".join(f"<td>{escape(short(x))}</td>" for x in row[:columns]) + "</tr>"
+        "<tr>"
+        + "".join(f"<td>{escape(short(x))}</td>" for x in row[:columns])
+        + "</tr>"
         for row in body[:rows]
     )
-    return len(body), f"<table><thead><tr>{html}</tr></thead><tbody>{lines}</tbody></table>"
+    return len(
+        body
+    ), f"<table><thead><tr>{html}</tr></thead><tbody>{lines}</tbody></table>"
 
 
 def short(text):
@@ -270,7 +273,9 @@ def results_page(folder, modules, notebooks):
         rows, table = preview(path)
         page, notebook = notebooks[modules[name]]
         command = (
-            "make bench" if name.startswith("benchmark_") else f"make reproduce ONLY={name}"
+            "make bench"
+            if name.startswith("benchmark_")
+            else f"make reproduce ONLY={name}"
         )
         seconds = made.get("seconds")
         cost = f", {seconds:,.0f} s" if seconds and seconds >= 1 else ""
@@ -324,7 +329,8 @@ def used_in(names, notebooks):
         code = "\n".join(
             cell.source
             for cell in notebooks[page].cells
-            if cell.cell_type == "code" and "exported" not in cell.metadata.get("tags", [])
+            if cell.cell_type == "code"
+            and "exported" not in cell.metadata.get("tags", [])
         )
         words = set(re.findall(r"\w+", code))
         for name in names:
@@ -359,7 +365,9 @@ def public_table(package, titles, notebooks):
     used = used_in(things, notebooks)
     text = []
     for job, folders in JOBS.items():
-        text.append(f"\n## {job}\n\n| name | what it does | see it used |\n|---|---|---|")
+        text.append(
+            f"\n## {job}\n\n| name | what it does | see it used |\n|---|---|---|"
+        )
         for name, module in package._HOME.items():
             if module.partition(".")[0] not in folders:
                 continue
@@ -380,7 +388,9 @@ def module_page(name, chapter, excluded, foreign):
     for each in own:
         thing = getattr(module, each)
         said = one_line(thing) if callable(thing) else f"a {type(thing).__name__}"
-        rows.append(f"| {{py:obj}}`{each} <{title}.{each}>` | {said.replace('|', chr(92) + '|')} |")
+        rows.append(
+            f"| {{py:obj}}`{each} <{title}.{each}>` | {said.replace('|', chr(92) + '|')} |"
+        )
     table = "| name | what it does |\n|---|---|\n" + "\n".join(rows) if rows else ""
     return (
         f"# {title}\n\n{{.subtitle}}\n> {one_line(module)}\n\nDerived, tested and drawn in"
@@ -482,14 +492,17 @@ def fill_gallery(html, pages):
                     "</figcaption></figure></a>"
                 )
         if items:
-            blocks.append(f"<h2>{escape(part)}</h2><div class='tiles'>{''.join(items)}</div>")
+            blocks.append(
+                f"<h2>{escape(part)}</h2><div class='tiles'>{''.join(items)}</div>"
+            )
     path = html / "gallery.html"
     text = path.read_text(encoding="utf-8")
     shell = "<div id='gallery'></div>"
     if shell not in text:
         raise ValueError("the gallery's page has lost its place for figures")
     path.write_text(
-        text.replace(shell, f"<div id='gallery'>{''.join(blocks)}</div>"), encoding="utf-8"
+        text.replace(shell, f"<div id='gallery'>{''.join(blocks)}</div>"),
+        encoding="utf-8",
     )
 
 

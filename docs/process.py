@@ -18,6 +18,8 @@ DROPPED = {"hide", "default_exp"}
 EXPORTING = {"export", "exports", "exporti"}
 # code blocks, doubled backticks and formulas hold neither names nor links
 OPAQUE = r"^ *(?P<fence>```+|~~~+).*?^ *(?P=fence) *$|``.+?``|\$\$.*?\$\$|\$[^$\n]+\$"
+# a line with a gap between words
+COLUMNS = re.compile(r"^.*\S {2,}\S.*$", re.MULTILINE)
 # a text of an SVG with its size in points
 SVG_TEXT = re.compile(r'<text[^>]*style="[^"]*?font[^:]*:\s*([\d.]+)px[^>]*>([^<]*)')
 LINK = (
@@ -182,6 +184,13 @@ def has_figure(cell):
     )
 
 
+def prints_columns(output):
+    "Whether an output is text in columns, which a line break would tear apart."
+    data = output.get("data", {})
+    text = output.get("text", "") or data.get("text/plain", "")
+    return "text/html" not in data and len(COLUMNS.findall(text)) > 2
+
+
 def is_progress_bar(output):
     "Whether an output is what a progress bar left behind."
     return (
@@ -223,9 +232,10 @@ def link_names(text, index, module):
 
 
 def style_blockquotes(text):
-    """Give the subtitle below the title, and every **Result.**, the class its style
-    hangs on."""
+    """Give the subtitle below the title, every **Result.** and the landing page's doors
+    the class their style hangs on."""
     text = re.sub(r"\A(# .+\n+)(?=> )", r"\1\n{.subtitle}\n", text)
+    text = text.replace("## Choose a door\n", "## Choose a door\n\n{.doors}\n")
     return re.sub(r"^(?=> \*\*Result\b)", "\n{.result}\n", text, flags=re.MULTILINE)
 
 
@@ -269,6 +279,7 @@ def show_code(cell, module, heading):
         "remove-input": directives.get("echo") == "false",
         "remove-output": directives.get("output") == "false",
         "hide-input": folded,
+        "columns": any(map(prints_columns, cell.outputs)),
     }
     summary = directives.get("code-summary") or folded_as(code, names, exported)
     rendering = {"code_prompt_show": summary, "code_prompt_hide": summary}

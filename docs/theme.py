@@ -15,6 +15,7 @@ from pathlib import Path
 # MathJax in pieces: the usual bundle weighs twice as much, mostly for menus and speech
 MATHJAX = ("startup.js", "core.js", "input/tex.js", "output/chtml.js")
 MATHJAX_FOLDERS = ("output/chtml/fonts", "input/tex/extensions")
+UNCOLOURED = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
 ARROW = '<span class="icon"><svg><use href="#svg-arrow-right"></use></svg></span>'
 
 
@@ -71,6 +72,16 @@ def no_contents(app, page, template, context, doctree):
     context["toctree"] = lambda **options: ""
 
 
+def lighter(body):
+    """A page in fewer letters: names, brackets and spaces in code need no colour, and
+    figures are loaded when they come into view. The title of a module may break after
+    its package."""
+    body = UNCOLOURED.sub(r"\1", body).replace("<img ", '<img loading="lazy" ')
+    return re.sub(
+        r"<h1>privglasso\.", '<h1><span class="package">privglasso.</span>', body
+    )
+
+
 def own_contents(app, page, template, context, doctree):
     "After furo: the sidebar; and figures are loaded when they come into view."
     parts = json.loads((Path(app.srcdir) / "parts.json").read_text(encoding="utf-8"))
@@ -78,7 +89,7 @@ def own_contents(app, page, template, context, doctree):
         parts, page, lambda name: app.builder.get_relative_uri(page, name)
     )
     if "body" in context:
-        context["body"] = context["body"].replace("<img ", '<img loading="lazy" ')
+        context["body"] = lighter(context["body"])
     # the description in the page's head
     subtitle = re.search(
         r'<blockquote class="subtitle">\s*(?:<div>)?\s*<p>(.*?)</p>',
@@ -97,7 +108,10 @@ def copy_mathjax(app, fault):
     if fault is not None:
         return
     package = find_spec("sphinx-mathjax-offline").submodule_search_locations[0]
-    source, target = Path(package) / "static/mathjax", Path(app.outdir) / "_static/mathjax"
+    source, target = (
+        Path(package) / "static/mathjax",
+        Path(app.outdir) / "_static/mathjax",
+    )
     for name in MATHJAX:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, target / name)
