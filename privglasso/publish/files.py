@@ -20,8 +20,9 @@ from ..base.validation import is_plain
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, SMALLEST_SIGMA
 from .copula import CopulaLattice, CopulaRelease, Margins, bin_counts
 from .copula import drawn_correlation
-from .covariance import CovarianceRelease, LocalRelease, MomentLattice
+from .covariance import CovarianceRelease, MomentLattice
 from .lattice import LATTICE_FIELDS, Lattice
+from .local import LocalRelease
 from .parquet import FORMAT, MECHANISMS, ReleaseError
 from .parquet import stored_release
 from .ranks import KendallRelease, QuadrantRelease, RankLattice
@@ -32,6 +33,8 @@ from .table import TableRelease
 from .tree import Certificate, GraphRelease, TreeRelease, reached_with
 from .tree import tree_gap
 from .units import LEVEL_NAMES, REASONS, Level, UnitsPlan
+from .whitening import LEAST_CONDITION, WhitenedRelease, Whitening
+from .whitening import noise_norm, together
 
 # %% ../../nbs/2_publish/18_files.ipynb #089d5441
 class _Damage(Exception):
@@ -138,6 +141,7 @@ def _check_fields(stated, wanted, sizes, place=""):
         if not (all(held) and all(map(is_plain, stated))):
             raise _Damage(f"{place} must give each column a {wanted.wanted.kind}")
         return None
+    sizes = sizes | _own_sizes(stated)
     for name in wanted:
         at = f"{place}.{name}" if place else name
         if name not in stated:
@@ -229,8 +233,6 @@ _ASIDE = {
     "set_aside": _Each(_word(words=(*REASONS, TOO_EXTREME))),
 }
 _SHAPE = _ASIDE | {"lattice": _ROW_LATTICE, "total": _TOTAL, "units": _Optional(_UNITS)}
-
-# %% ../../nbs/2_publish/18_files.ipynb #c41d0011
 _CERTIFICATE = {
     "center": _Optional(_PLACE),
     "shifts": _whole(0, "n"),
@@ -240,6 +242,8 @@ _CERTIFICATE = {
     "failure": _real(2.3e-308, 0.1),
     "cut": _Optional(_whole(1, 2**62)),
 }
+
+# %% ../../nbs/2_publish/18_files.ipynb #c41d0011
 _MARGINS = {
     "counts": _whole(-(2**62), 2**62, ("p", "bins")),
     "center": _real(-1e100, 1e100, ("p",)),
@@ -252,18 +256,23 @@ _FIELDS = {
     "table": {"lattice": _TABLE_LATTICE},
     "covariance": _MOMENTS,
     "shape": _SHAPE,
+    "whitened": {
+        "lattice": _ROW_LATTICE,
+        "total": _TOTAL,
+        "whitened": _flag,
+        "first": _SHAPE | {"second_moment": _COUNTS},
+    },
     "local": _MOMENTS,
     "kendall": {"lattice": _RANK_LATTICE},
     "quadrant": {"lattice": _RANK_LATTICE},
     "tree": {"certificate": _CERTIFICATE},
     "graph": {"certificate": _CERTIFICATE},
-    "copula": (
-        _ASIDE | {
-            "margins": _MARGINS,
-            "ranks": {"counts": _COUNTS, "lattice": _RANK_LATTICE},
-            "units": _UNITS,
-        }
-    ),
+    "copula": _ASIDE
+    | {
+        "margins": _MARGINS,
+        "ranks": {"counts": _COUNTS, "lattice": _RANK_LATTICE},
+        "units": _UNITS,
+    },
 }
 _MOMENTS_BEHIND = {"n": _whole(2, _MOST_ROWS), "second_moment": _COUNTS}
 
@@ -287,16 +296,23 @@ def _sizes(metadata, table):
     "The sizes that bounds and lengths of fields speak of; 0 for what is no size."
     moments = metadata.get("moments")
     stated = moments if type(moments) is dict else metadata
-    names, lattice = stated.get("all_columns"), stated.get("lattice")
-    steps = lattice.get("steps") if type(lattice) is dict else 0
     n = stated.get("n")
     return {
         "p": table.shape[1],
         "n": n if type(n) is int else 0,
-        "all": len(names) if type(names) is list else 0,
-        "steps": steps if type(steps) is int else 0,
         "bins": bin_counts(np.zeros((0, 1)), np.zeros(1), np.ones(1)).shape[1],
     }
+
+
+def _own_sizes(stated):
+    "Sizes that a set of fields states for itself: of its columns, of its lattice."
+    found = {}
+    if "all_columns" in stated:
+        names = stated["all_columns"]
+        found["all"] = len(names) if type(names) is list else 0
+    if "steps" in stated:
+        found["steps"] = stated["steps"] if type(stated["steps"]) is int else 0
+    return found
 
 # %% ../../nbs/2_publish/18_files.ipynb #c5e4b792
 _NOISE_REACH = 50  # times sigma: noise lands beyond with probability below e^-1200
@@ -390,7 +406,7 @@ def _moment_lattice(metadata):
     others = {name: settings[name] for name in ("ball", "noise", "radius")}
     return MomentLattice(n=metadata["n"], **others, **arrays)
 
-# %% ../../nbs/2_publish/18_files.ipynb #789cbbec
+
 def _check_moment_lattice(lattice, total):
     "`_Contradiction` if the settings of a covariance do not fit each other."
     _require((lattice.unit > 0).all(), "the lattice has an empty clipping set")
@@ -526,6 +542,40 @@ def _check_row_sums(second, total, lattice):
         or np.abs(total.astype(float)).max()
         <= n * lattice.steps * lattice.constant + reach[0],
         f"the total is larger than {n} rows can make it",
+    )
+
+# %% ../../nbs/2_publish/18_files.ipynb #7b1c0e95
+def _whitened_release(metadata, table):
+    "The `WhitenedRelease` that a file holds."
+    stated = metadata["first"]
+    moment = np.array(stated["second_moment"], np.int64)
+    before = pd.DataFrame(moment, columns=table.columns)
+    first = _shape_release(metadata | stated, before)
+    own = {"units": None, "all_columns": metadata["columns"], "set_aside": {}}
+    second = _shape_release(metadata | own, table)
+    whitened = metadata["whitened"]
+    _check_rounds(first, second, whitened)
+    promise = together(first.guarantee, second.guarantee)
+    return WhitenedRelease(
+        first, second, whitened, promise, first.secure, metadata["mechanism"]
+    )
+
+
+def _check_rounds(first, second, whitened):
+    "`_Contradiction` if a second round does not follow from the first."
+    one, two = first.lattice, second.lattice
+    _require(one.normalised and two.normalised, "a round is not on a sphere")
+    _require(noise_norm(one) <= 1 + 1e-9, "its first round shows nothing but noise")
+    ratio = Whitening.of(first).condition / LEAST_CONDITION
+    _require(
+        whitened == (ratio > 1) or abs(ratio - 1) < 1e-6,
+        "it is whitened where its first round says otherwise, or not where it does",
+    )
+    wanted = (0 * one.center, 1 + 0 * one.scale)
+    wanted = wanted if whitened else (one.center, one.scale)
+    _require(
+        (two.center == wanted[0]).all() and (two.scale == wanted[1]).all(),
+        "the units of its second round are not those of its first",
     )
 
 # %% ../../nbs/2_publish/18_files.ipynb #e22436d2
@@ -746,6 +796,7 @@ _KINDS = {
     "table": _table_release,
     "covariance": _covariance_release,
     "shape": _shape_release,
+    "whitened": _whitened_release,
     "local": _local_release,
     "synthetic": _synthetic_release,
     "kendall": partial(_rank_release, kind=KendallRelease),

@@ -106,9 +106,14 @@ def _digits_of(x, exponent):
 def _count_digits(values, exponents, origins, shift, window, counts):
     "Add each cell's digits above `shift`, as seen from the origin, to a window."
     p, bins = counts.shape
+    factors = np.array([math.ldexp(1.0, -exponent) for exponent in exponents])
     for i in range(values.shape[0]):
         for j in range(p):
-            q = _digits_of(values[i, j], exponents[j])
+            y = values[i, j] * factors[j]
+            if 1e-300 < abs(y) < 2.0**62:  # exact, and faster
+                q = np.int64(np.floor(y)) & np.int64(2**42 - 1)
+            else:
+                q = _digits_of(values[i, j], exponents[j])
             if q >= 0:
                 place = ((q - origins[j]) & np.int64(2**42 - 1)) >> shift
                 for k in range(window):
@@ -344,18 +349,24 @@ def _unit_error(strength, counts, fractions=_FRACTIONS):
         found.append(total)
     return max(found)
 
+# %% ../../nbs/2_publish/06_units.ipynb #08a5b944
+@cache
+def _stacked_rivals(log_scale, chosen):
+    "The rivals of several scales in one long array, and where each scale's begin."
+    rivals, copies = zip(*(_joint_rivals(log_scale, x) for x in chosen), strict=True)
+    starts = np.cumsum([0, *map(len, copies[:-1])])
+    return np.concatenate(rivals, axis=2), np.concatenate(copies), starts
+
 
 def _exponent_error(log_scale, chosen, single, arguments):
     "The same where the spread prefers one of the chosen scales over the bin."
     if not -1.5 < log_scale < 3.5:
         return single.sum()
-    total = 0.0
-    for scale, probability in zip(chosen, single, strict=True):
-        rivals, copies = _joint_rivals(log_scale, scale)
-        total += min(probability, _error(rivals, *arguments) @ copies)
     true = _SCALES[_nearest(_SCALES / _STEPS, log_scale)]
-    rivals, copies = _joint_rivals(log_scale, true)
-    return min(total, _error(rivals, *arguments) @ copies)
+    rivals, copies, starts = _stacked_rivals(log_scale, (*chosen.tolist(), true))
+    errors = _error(rivals, *arguments) * copies
+    *each, whatever_is_preferred = np.add.reduceat(errors, starts)
+    return min(np.minimum(single, each).sum(), whatever_is_preferred)
 
 # %% ../../nbs/2_publish/06_units.ipynb #f510dacb
 def _noise_factor(sigmas):
@@ -579,7 +590,7 @@ def _check_values(values, plan):
     if values.shape != (plan.n, plan.p):
         raise InputError("values", values.shape, f"the plan is for {plan.n, plan.p}")
     if plan.rows < plan.n:
-        values = values[_public_order(plan.n)[: plan.rows]]
+        values = values[_counted_rows(plan.n, plan.rows)]
     infinite = np.flatnonzero(np.isinf(values).any(axis=0)).tolist()
     if infinite:
         remedy = "these columns hold infinite cells: mark them as missing first"
@@ -598,6 +609,12 @@ def _noisy(level, count, values, arguments, bits):
 def _public_order(n):
     "A shuffle of the rows that depends on their number alone."
     return np.random.Generator(np.random.PCG64(n)).permutation(n)
+
+
+@lru_cache(maxsize=4)
+def _counted_rows(n, rows):
+    "The first so many of all rows in that order, as a long table has them counted."
+    return _public_order(n)[:rows].copy()
 
 # %% ../../nbs/2_publish/06_units.ipynb #93ce90df
 def spread_counts(values, plan, bits):
