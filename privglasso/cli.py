@@ -8,8 +8,10 @@ __all__ = ['app', 'budget', 'Neighbors', 'Mechanism', 'Profile', 'DemoData', 'pl
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dddb60fe
 import os
+import re
 import signal
 from contextlib import contextmanager
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -17,11 +19,13 @@ from typing import Annotated
 import typer
 
 from .base.io import write_whole
-from .base.shell import CommandError, careful_interrupts, check_output
+from .base.shell import CommandError, Commands, careful_interrupts
+from .base.shell import check_output
 from .base.shell import for_machines, friendly, say, say_json, sentence
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f9f2874c
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,  # they print local variables: private rows
@@ -115,7 +119,8 @@ def _dropped(path, data, names):
     unwanted = [name.strip() for name in names.split(",")] if names else []
     there = [str(name) for name in data.columns]
     if set(unwanted) - set(there):
-        raise CommandError(f"{path.name}: --drop names a column that is not there")
+        absent = _shown(sorted(set(unwanted) - set(there)))
+        raise CommandError(f"{path.name}: --drop: no column is called {absent}")
     return data.loc[:, [name not in unwanted for name in there]]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #0942dc06
@@ -494,21 +499,33 @@ def _standing(release, budget):
     )
 
 # %% ../nbs/9_workshop/07_cli.ipynb #7a5ba658
+def _floor(epsilon):
+    "ε in three digits, rounded downward."
+    return float(Context(prec=3, rounding=ROUND_FLOOR).create_decimal(epsilon))
+
+
 @contextmanager
 def _accounted(release, budget):
     """Whatever stops a publication is told with what it has cost and whether there is a
     release."""
     from privglasso.base.validation import InputError
-    from privglasso.privacy.budget import BudgetError
+    from privglasso.privacy.budget import Budget, BudgetError, ChargedError
 
     before = _standing(release, budget)
     try:
         yield
         return
-    except BudgetError:  # says so itself
-        raise
+    except BudgetError as error:
+        delta, failed = Budget(budget).delta(), error.failure > error.left.failure
+        if failed or not delta or not error.left.mu:
+            raise  # it has said all
+        epsilon = _floor(error.left.epsilon(delta))
+        told = f"{error}; what is left is ε = {epsilon:g} at δ = {delta:g}"
+        raise CommandError(told) from None
     except BaseException as error:
         told, code = sentence(error)
+        if isinstance(error, ChargedError):  # what it says of the budget is said below
+            told = sentence(error.__cause__)[0]
         others = any(isinstance(e, InputError) for e in (error, error.__cause__))
     with careful_interrupts(signal.SIG_IGN):
         try:
@@ -554,7 +571,11 @@ def _names_used(words, names):
         frame = pd.DataFrame(columns=names, dtype=float)
         left = schema.left_out(frame)
         if set(schema.used) - set(names):
-            raise CommandError(f"{words.schema.name}: names columns that are not there")
+            absent = _shown(sorted(set(schema.used) - set(names)))
+            raise CommandError(
+                f"{words.schema.name}: is for another table: no column is called"
+                f" {absent}"
+            )
         return schema.names, left
     kept = _dropped(words.table, pd.DataFrame(columns=names), words.drop).columns
     return list(kept), [name for name in names if name not in set(kept)]
@@ -598,27 +619,55 @@ def _bounds_of(words, names):
     return bounds
 
 # %% ../nbs/9_workshop/07_cli.ipynb #e4138660
+def _delta(words, n):
+    "δ as it was typed, as a budget states it, or as the number of records suggests."
+    from privglasso.privacy.budget import Budget
+    from privglasso.start.advice import default_delta
+
+    if words.delta is not None:
+        return words.delta, "as stated"
+    stated = None if words.budget is None else Budget(words.budget).delta()
+    if stated is not None:
+        return stated, f"that of {words.budget.name}"
+    return default_delta(n), "1/n², rounded down to a power of ten"
+
+
 def _mechanism(words, n, names):
-    "The mechanism, its δ, and what is to be said before it runs."
-    from privglasso.start.advice import default_delta, warnings_before
+    "The mechanism, and what is to be said before it runs."
+    from privglasso.base.validation import InputError
+    from privglasso.start.advice import warnings_before
 
     keys = ("mu", "epsilon", "delta", "sigma", "failure")
     budget = _given(neighbors=words.neighbors.value, **{k: words[k] for k in keys})
-    said, delta = [], words.delta
-    if delta is None and n > 1:
-        delta = default_delta(n)
-        if words.epsilon is not None:
-            budget["delta"] = delta
-            said.append(f"δ = {delta:g}: 1/n², rounded down to a power of ten")
-    made = _make(
-        words.mechanism,
-        words.integers,
-        _bounds_of(words, names),
-        budget,
-        words.missing.value,
-    )
-    advice = warnings_before(made, n, len(names), delta) if n > 1 else []
-    return made, said, advice
+    delta, named = _delta(words, n)
+    said, bounds = [], _bounds_of(words, names)
+    if words.epsilon is not None:
+        budget["delta"] = delta
+        if words.delta is None:
+            said.append(f"δ = {delta:g}: {named}")
+    try:
+        made = _make(
+            words.mechanism, words.integers, bounds, budget, words.missing.value
+        )
+        return made, said, warnings_before(made, n, len(names), delta)
+    except InputError as error:
+        if error.argument != "mu" or words.epsilon is None:
+            raise
+        told = f"--epsilon {words.epsilon:g}: {_in_epsilon_of(error.remedy, delta)}"
+    raise CommandError(told)
+
+
+def _in_epsilon_of(remedy, delta):
+    "A remedy that is stated in μ, in ε instead: rounded so that it works."
+    from privglasso.privacy.guarantee import Guarantee
+
+    def stated(found):
+        epsilon = Guarantee(float(found[2]), "record").epsilon(delta)
+        rounding = ROUND_FLOOR if found[1] == "<" else ROUND_CEILING
+        shown = float(Context(prec=3, rounding=rounding).create_decimal(epsilon))
+        return f"--epsilon {found[1]}= {shown:g}"
+
+    return re.sub(r"mu ([<>])= ([\d.]+(?:e[+-]?\d+)?)", stated, remedy)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #d5c930de
 def _published(words):
@@ -635,6 +684,9 @@ def _published(words):
     else:
         n, names = len(data), [str(name) for name in data.columns]
     used, left = _names_used(words, names)
+    if n < 2 or not used:
+        few = "fewer than two records" if n < 2 else "no column that is used"
+        raise CommandError(f"{words.table.name}: the table has {few}")
     made, said, advice = _mechanism(words, n, used)
     if data is not None:
         form = data.attrs.get("read as")
@@ -660,10 +712,7 @@ def _published(words):
 # %% ../nbs/9_workshop/07_cli.ipynb #7609aea2
 def _for_the_record(words, made, n, used, left, advice):
     "A publication in numbers, all of them public."
-    from privglasso.start.advice import default_delta
-
-    promised = made.guarantee(n, len(used))
-    delta = words.delta or default_delta(n)
+    promised, (delta, _) = made.guarantee(n, len(used)), _delta(words, n)
     return {
         "release": words.release.name,
         "mechanism": type(made).__name__,
@@ -859,7 +908,13 @@ def _read_release(path):
     import privglasso as pg
 
     if not path.is_file():
-        raise CommandError(f"{path.name}: there is no such file")
+        there = "this is a folder" if path.is_dir() else "there is no such file"
+        raise CommandError(f"{path.name}: {there}")
+    if path.suffix.lower() != ".parquet":
+        raise CommandError(
+            f"{path.name}: is not a release: these are .parquet files, made by"
+            " privglasso publish"
+        )
     try:
         return pg.read_release(path)
     except OSError:  # by Arrow, about damaged bytes
@@ -1048,7 +1103,13 @@ def recover(
     for output in (edges, figure):
         if output is not None:
             check_output(output, (release,), force)
+    if alpha is not None and level is not None:
+        raise CommandError("give --alpha or --level, not both: a test has no penalty")
     published = _readable(release)
+    if rule is Rule.cv and getattr(published, "table", None) is None:
+        raise CommandError(
+            "--rule cv: holds rows out, and this release has none: use --rule ebic"
+        )
     model = _estimator(rule, alpha).fit(published)
     found = model.edges_ if level is None else model.tested_edges(level)
     if edges is not None:

@@ -439,7 +439,7 @@ def test_bad_publications_leave_no_file(secret, tmp_path, words, remedy):
 
 def test_bad_files_from_the_shell(secret, tmp_path):
     for words, remedy in [
-        (("inspect", secret), "not a whole Parquet file"),
+        (("inspect", secret), "is not a release"),
         (("inspect", tmp_path / "nowhere.parquet"), "nowhere.parquet"),
         (("publish", tmp_path / "x.ods", tmp_path / "y.parquet"), ".xlsx"),
     ]:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from ..base.io import claimed, write_whole
+from ..base.io import claimed, is_read_only, write_whole
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_probability, check_table
 from .gdp import compose_gdp
@@ -75,6 +75,7 @@ def _told(error, label, path):
     "What to raise instead of an error that came after a release was entered."
     reason = type(error).__name__
     reason += f" ({error.strerror})" if getattr(error, "strerror", None) else ""
+    reason = str(error) if getattr(error, "public", False) else reason
     kind = ChargedError if isinstance(error, Exception) else type(error)
     return kind(
         f"{path.name} WAS CHARGED for {label!r}, but nothing was published: {reason}."
@@ -271,8 +272,9 @@ def _load(path):
         )
     except FileNotFoundError as error:
         raise BudgetFileError(
-            f"{path.name}: there is no such file. Begin a budget with Budget.create,"
-            " or, if one was begun, fetch it back: it counts what is already published"
+            f"{path.name}: there is no such file. Begin a budget (privglasso budget new,"
+            " or Budget.create) or, if one was begun, fetch it back: it counts what is"
+            " already published"
         ) from error
     except (ValueError, RecursionError) as error:
         fault = _fault_of(error)
@@ -356,6 +358,8 @@ def _enter(path, promises, columns, label, mechanism):
     "Add a spending to a budget file if it fits."
     if not isinstance(label, str) or not label.strip():
         raise InputError("label", label, "say in a few words what is published")
+    if is_read_only(path):
+        raise BudgetFileError(f"{path.name} is read-only: nothing was spent from it")
     with _locked(path):
         state = _load(path)
         charges = _charges(state, promises, columns)

@@ -535,6 +535,8 @@ class ShapeLattice:
 class UnitsError(ValueError):
     "No column has a unit, so there is nothing to release; the budget is spent."
 
+    public = True  # a result of noisy counts that were paid for
+
 
 def with_units(rows, units) -> Guarantee:
     """The promise of a release of rows after one of their units.
