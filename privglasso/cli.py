@@ -8,10 +8,8 @@ __all__ = ['app', 'budget', 'Neighbors', 'Mechanism', 'Profile', 'DemoData', 'pl
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dddb60fe
 import os
-import re
 import signal
 from contextlib import contextmanager
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -402,16 +400,14 @@ _DryRun = Annotated[
 ]
 
 
-class Missing(StrEnum):
-    "What happens to cells that are missing."
-
-    refuse = "refuse"
-    center = "center"
-
-
-_Missing = Annotated[
-    Missing,
-    typer.Option(help="refuse missing cells, or count them as their column's centre"),
+_Check = Annotated[
+    float | None,
+    typer.Option(
+        "--check-bounds", help="say how many cells were outside, for this part of μ²"
+    ),
+]
+_Yes = Annotated[
+    bool, typer.Option("--yes", help="noise on every cell is meant, whatever it costs")
 ]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f7a5147d
@@ -454,11 +450,6 @@ def _make(kind, integers, bounds, budget, missing="refuse"):
     make = pg.DiscreteGaussianMechanism if integers else MECHANISMS[kind.value]
     return make(bounds, **budget)
 
-# %% ../nbs/9_workshop/07_cli.ipynb #3ff1c982
-def _suitable(cells):
-    "What is published where no mechanism is named."
-    return Mechanism.table if cells else Mechanism.covariance
-
 # %% ../nbs/9_workshop/07_cli.ipynb #77949431
 def _make_tree(bounds, budget):
     "The mechanism of a tree: signs about the middle of bounds, if there are any."
@@ -499,17 +490,13 @@ def _standing(release, budget):
     )
 
 # %% ../nbs/9_workshop/07_cli.ipynb #7a5ba658
-def _floor(epsilon):
-    "ε in three digits, rounded downward."
-    return float(Context(prec=3, rounding=ROUND_FLOOR).create_decimal(epsilon))
-
-
 @contextmanager
 def _accounted(release, budget):
     """Whatever stops a publication is told with what it has cost and whether there is a
     release."""
     from privglasso.base.validation import InputError
     from privglasso.privacy.budget import Budget, BudgetError, ChargedError
+    from privglasso.start.advice import rounded
 
     before = _standing(release, budget)
     try:
@@ -519,7 +506,7 @@ def _accounted(release, budget):
         delta, failed = Budget(budget).delta(), error.failure > error.left.failure
         if failed or not delta or not error.left.mu:
             raise  # it has said all
-        epsilon = _floor(error.left.epsilon(delta))
+        epsilon = rounded(error.left.epsilon(delta), upward=False)
         told = f"{error}; what is left is ε = {epsilon:g} at δ = {delta:g}"
         raise CommandError(told) from None
     except BaseException as error:
@@ -581,6 +568,7 @@ def _names_used(words, names):
     return list(kept), [name for name in names if name not in set(kept)]
 
 
+# %% ../nbs/9_workshop/07_cli.ipynb #d91438dd
 def _schema(words):
     "The schema in a file, without what is dropped."
     from privglasso.publish.schema import Schema
@@ -590,7 +578,7 @@ def _schema(words):
     dropped = [name.strip() for name in (words.drop or "").split(",") if name.strip()]
     return Schema.read(words.schema).drop(*dropped)
 
-# %% ../nbs/9_workshop/07_cli.ipynb #d91438dd
+
 def _numbers(words, data):
     "The columns of numbers that are published."
     integers = words.integers and words.mechanism is Mechanism.table
@@ -635,7 +623,7 @@ def _delta(words, n):
 def _mechanism(words, n, names):
     "The mechanism, and what is to be said before it runs."
     from privglasso.base.validation import InputError
-    from privglasso.start.advice import warnings_before
+    from privglasso.start.advice import in_epsilon, warnings_before
 
     keys = ("mu", "epsilon", "delta", "sigma", "failure")
     budget = _given(neighbors=words.neighbors.value, **{k: words[k] for k in keys})
@@ -645,6 +633,7 @@ def _mechanism(words, n, names):
         budget["delta"] = delta
         if words.delta is None:
             said.append(f"δ = {delta:g}: {named}")
+    budget = _without_check(words, budget)
     try:
         made = _make(
             words.mechanism, words.integers, bounds, budget, words.missing.value
@@ -653,21 +642,113 @@ def _mechanism(words, n, names):
     except InputError as error:
         if error.argument != "mu" or words.epsilon is None:
             raise
-        told = f"--epsilon {words.epsilon:g}: {_in_epsilon_of(error.remedy, delta)}"
+        part = 1 - (words.check_bounds or 0)
+        told = f"--epsilon {words.epsilon:g}: {in_epsilon(error.remedy, delta, part)}"
     raise CommandError(told)
 
 
-def _in_epsilon_of(remedy, delta):
-    "A remedy that is stated in μ, in ε instead: rounded so that it works."
-    from privglasso.privacy.guarantee import Guarantee
+# %% ../nbs/9_workshop/07_cli.ipynb #2d0984a1
+def _announce(words, data, used, left, said, advice):
+    "What a publication will hold, and what should be considered."
+    lines = [f"columns, by these names: {_shown(map(str, used))}"]
+    form = None if data is None else data.attrs.get("read as")
+    if form and form != "commas, decimal points, utf-8":
+        lines.insert(0, f"read as: {form}")
+    if left:
+        lines.append(f"left out: {_shown(left)}")
+    for line in lines + said:
+        if not words.as_json:
+            say(line)
+    for line in advice:
+        say(f"warning: {line}", err=True)
 
-    def stated(found):
-        epsilon = Guarantee(float(found[2]), "record").epsilon(delta)
-        rounding = ROUND_FLOOR if found[1] == "<" else ROUND_CEILING
-        shown = float(Context(prec=3, rounding=rounding).create_decimal(epsilon))
-        return f"--epsilon {found[1]}= {shown:g}"
 
-    return re.sub(r"mu ([<>])= ([\d.]+(?:e[+-]?\d+)?)", stated, remedy)
+def _ask_about_cells(words, used):
+    "Whether noise on every cell, of which the plan was quoted, is really meant."
+    import sys
+
+    if words.mechanism is not Mechanism.table or words.yes or len(used) < 2:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise CommandError(
+            "noise on every cell is published only if it is meant, whatever it costs:"
+            " --yes; without --mechanism, --sigma and --integers it is the covariance"
+        )
+    typer.confirm("Publish noise on every cell all the same?", abort=True)
+
+# %% ../nbs/9_workshop/07_cli.ipynb #291962b7
+def _without_check(words, budget):
+    "What is left of a budget, in μ, when the check of the bounds is paid."
+    from privglasso.publish.release import check_budget
+
+    share = words.check_bounds
+    if share is None:
+        return budget
+    if not 0 < share < 1:
+        raise CommandError(f"--check-bounds {share:g}: give a part of μ² in (0, 1)")
+    if words.sigma is not None or words.mechanism is Mechanism.tree:
+        raise CommandError("--check-bounds: is not for --sigma or --mechanism tree")
+    paid = {key: budget.pop(key) for key in ("mu", "epsilon", "delta") if key in budget}
+    words["whole_mu"] = check_budget(**paid)["mu"] if paid else None
+    return budget | _given(mu=paid and words.whole_mu * (1 - share) ** 0.5 or None)
+
+
+def _with_check(words, made, names, data):
+    "The mechanism, and beside it the check of the bounds, if one is asked for."
+    import pandas as pd
+    from privglasso.publish.bounds import BoundsCheck, CheckedMechanism
+
+    if words.check_bounds is None:
+        return made
+    if words.schema is not None:
+        limits = _schema(words).limits()
+        names, bounds = list(limits), tuple(zip(*limits.values(), strict=True))
+    else:
+        bounds = _stated_bounds(words.low, words.high, words.bounds, names)
+    if not bounds:
+        raise CommandError("--check-bounds: no bounds are stated, so none are checked")
+    if data is None:
+        cells = pd.DataFrame(columns=names, dtype=float)
+    elif words.schema is not None:
+        cells = _schema(words).apply(data, clip=False)[names]
+    else:
+        cells = _dropped(words.table, data, words.drop)
+    mu = words.whole_mu * words.check_bounds**0.5
+    check = BoundsCheck(bounds, neighbors=words.neighbors.value, mu=mu)
+    return CheckedMechanism(made, check, cells)
+
+# %% ../nbs/9_workshop/07_cli.ipynb #58f0c0a9
+def _outside(made):
+    "The shares of cells outside of their bounds, for machines, if they were bought."
+    report = getattr(made, "report", None)
+    if report is None:
+        return {}
+    shares = report.shares().T.to_dict()
+    return {"outside": shares, "mu_of_check": report.guarantee.mu}
+
+
+def _say_checked(made, n, used):
+    "The same for people, and what both have cost."
+    if getattr(made, "report", None) is not None:
+        say(f"\n{made.report}\n\nBoth together: {made.guarantee(n, len(used))}")
+
+
+class Missing(StrEnum):
+    "What happens to cells that are missing."
+
+    refuse = "refuse"
+    center = "center"
+
+
+_Missing = Annotated[
+    Missing,
+    typer.Option(help="refuse missing cells, or count them as their column's centre"),
+]
+
+
+def _suitable(cells):
+    "What is published where no mechanism is named."
+    return Mechanism.table if cells else Mechanism.covariance
 
 # %% ../nbs/9_workshop/07_cli.ipynb #d5c930de
 def _published(words):
@@ -688,24 +769,19 @@ def _published(words):
         few = "fewer than two records" if n < 2 else "no column that is used"
         raise CommandError(f"{words.table.name}: the table has {few}")
     made, said, advice = _mechanism(words, n, used)
-    if data is not None:
-        form = data.attrs.get("read as")
-        data = _numbers(words, data)
-    tell = (lambda text: None) if words.as_json else say
-    if data is not None and form and form != "commas, decimal points, utf-8":
-        tell(f"read as: {form}")
-    tell(f"columns, by these names: {_shown(map(str, used))}")
-    for line in [f"left out: {_shown(left)}"] * bool(left) + said:
-        tell(line)
-    for line in advice:
-        say(f"warning: {line}", err=True)
+    numbers = None if data is None else _numbers(words, data)
+    made = _with_check(words, made, used, data)
+    _announce(words, data, used, left, said, advice)
     if data is None:
         return _rehearsed(words, made, n, used, left, advice)
+    _ask_about_cells(words, used)
     with _accounted(words.release, words.budget):
         published = _release(
-            made, data, words.release, words.budget, words.seed, words.force
+            made, numbers, words.release, words.budget, words.seed, words.force
         )
-        tell(f"{words.release.name}: {published}")
+        if not words.as_json:
+            say(f"{words.release.name}: {published}")
+            _say_checked(made, n, used)
     if words.as_json:
         say_json(_for_the_record(words, made, n, used, left, advice))
 
@@ -715,7 +791,7 @@ def _for_the_record(words, made, n, used, left, advice):
     promised, (delta, _) = made.guarantee(n, len(used)), _delta(words, n)
     return {
         "release": words.release.name,
-        "mechanism": type(made).__name__,
+        "mechanism": type(getattr(made, "mechanism", made)).__name__,
         "records": n,
         "columns": used,
         "left_out": left,
@@ -724,7 +800,7 @@ def _for_the_record(words, made, n, used, left, advice):
         "delta": delta,
         "warnings": advice,
         "written": not words.dry_run,
-    }
+    } | _outside(made)
 
 
 def _rehearsed(words, made, n, used, left, advice):
@@ -767,6 +843,8 @@ def publish(
     encoding: _Encoding = None,
     numbered_columns: _Numbered = False,
     dry_run: _DryRun = False,
+    yes: _Yes = False,
+    check_bounds: _Check = None,
     as_json: _Json = False,
     force: _Force = False,
     seed: _Seed = None,
@@ -921,35 +999,46 @@ def _read_release(path):
         failed = f"{path.name}: this file cannot be read as a release"
     raise CommandError(failed)
 
-
-def _noise_table(published):
-    """What is known of each column of a release: its noise, and its bounds or its
-    centre."""
-    import pandas as pd
-
-    known = (
-        {"noise sd": published.noise_variance**0.5}
-        if published.noise_variance.any()
-        else {}
-    )
-    lattice = getattr(published, "lattice", None)
-    if lattice is not None and hasattr(published, "table"):
-        known |= {
-            "low": lattice.low * lattice.step,
-            "high": lattice.high * lattice.step,
-        }
-    elif hasattr(published, "location"):
-        known |= {"location": published.location}
-    error = published.sampling_error().covariance_variance().diagonal()
-    return pd.DataFrame(
-        known | {
-            "variance": published.corrected_covariance().diagonal(),
-            "± of it": error**0.5,
-        },
-        index=published.columns,
-    )
-
 # %% ../nbs/9_workshop/07_cli.ipynb #6cdb4811
+def _where_stated(published, delta):
+    "δ at which the ε of a release is stated, and why there."
+    from privglasso.start.advice import default_delta
+
+    # of the records, not of synthetic rows
+    chosen = default_delta(getattr(published, "covariance_release", published).n)
+    failure, named = getattr(published.guarantee, "failure", 0.0), "1/n² rounded down"
+    delta, named = (chosen, named) if delta is None else (delta, "as stated")
+    # below its failure ε would be infinite
+    return (failure, "the failure") if failure > delta else (delta, named)
+
+
+def _of_release(published, delta):
+    "What a release says of itself, for machines."
+    from privglasso.publish.noise_correction import CovarianceError
+    from privglasso.publish.release import column_table
+
+    promise, names = published.guarantee, [str(name) for name in published.columns]
+    told = {
+        "kind": type(published).__name__,
+        "mechanism": published.mechanism,
+        "records": getattr(published, "covariance_release", published).n,
+        "secure": published.secure,
+        "hides": promise.neighbors,
+        "mu": promise.mu,
+        "epsilon": promise.epsilon(delta),
+        "delta": delta,
+        "failure": getattr(promise, "failure", 0.0),
+        "set_aside": dict(getattr(published, "set_aside", None) or {}),
+    }
+    if hasattr(published, "decided"):
+        edges = published.edges.to_dict("records") if published.decided else []
+        return told | {"columns": names, "decided": published.decided, "edges": edges}
+    try:
+        return told | {"columns": column_table(published).T.to_dict()}
+    except CovarianceError as error:
+        return told | {"columns": names, "lost": error.columns}
+
+# %% ../nbs/9_workshop/07_cli.ipynb #828f4701
 @app.command()
 @friendly
 def inspect(
@@ -957,23 +1046,22 @@ def inspect(
     delta: Annotated[
         float | None, typer.Option(help="where ε is stated; 1/n² rounded down")
     ] = None,
+    as_json: _Json = False,
 ):
     "Say what a release holds, what noise it carries and what it promises."
-    from privglasso.start.advice import default_delta
+    from privglasso.base.validation import check_probability
+    from privglasso.publish.release import column_table
 
     published = _read_release(release)
-    # of the records, not of synthetic rows
-    chosen = default_delta(getattr(published, "covariance_release", published).n)
-    failure, named = getattr(published.guarantee, "failure", 0.0), "1/n² rounded down"
-    delta, named = (chosen, named) if delta is None else (delta, "as stated")
-    if failure > delta:  # there ε would be infinite
-        delta, named = failure, "the failure"
+    delta, named = _where_stated(published, delta)
+    if as_json:
+        return say_json(_of_release(published, check_probability(delta, "delta")))
     say(
         f"{published}\n\nε = {published.guarantee.epsilon_text(delta)} at δ ="
         f" {named} = {delta:.2g}\n"
     )
     if not hasattr(published, "decided"):
-        say(_noise_table(published).to_string(float_format="{:.6g}".format))
+        say(column_table(published).to_string(float_format="{:.6g}".format))
     elif published.decided:
         say(published.edges.to_string(index=False))
 
@@ -997,30 +1085,6 @@ def _estimator(rule, alpha):
         Rule.cv: estimators.PrivateGraphicalLassoCV,
         Rule.simultaneous: selection.PrivateGraphicalLassoSimultaneous,
     }[rule]()
-
-# %% ../nbs/9_workshop/07_cli.ipynb #afe75f6f
-def _write_graph(path, model, edges):
-    "The edges in the form that the file's ending names."
-    import json
-
-    import networkx as nx
-
-
-    graph = nx.Graph()
-    graph.add_nodes_from(model.graph_.nodes)
-    for source, target, *known in edges.itertuples(index=False):
-        values = dict(zip(edges.columns[2:], map(float, known), strict=True))
-        weight = values.get("partial_correlation", values["unshrunk"])
-        graph.add_edge(source, target, weight=weight, **values)
-    writers = {
-        ".csv": lambda file: edges.to_csv(file, index=False),
-        ".graphml": lambda file: nx.write_graphml(graph, file),
-        ".gexf": lambda file: nx.write_gexf(graph, file),
-        ".json": lambda file: file.write(
-            json.dumps(nx.node_link_data(graph, edges="links")).encode()
-        ),
-    }
-    write_whole(path, writers[path.suffix.lower() or ".csv"])
 
 
 def _draw_graph(path, model, edges):
@@ -1083,6 +1147,16 @@ def _check_ending(path, endings, option):
         listed = ", ".join(filter(None, endings))
         raise CommandError(f"{path.name}: {option} ends in one of {listed}")
 
+
+def _check_files(release, edges, figure, force):
+    "Refuse outputs that are of no known form, or would replace something."
+    forms = ("", ".csv", ".graphml", ".gexf", ".json")
+    _check_ending(edges, forms, "the file of edges")
+    _check_ending(figure, (".svg", ".png", ".pdf"), "--figure")
+    for output in (edges, figure):
+        if output is not None:
+            check_output(output, (release,), force)
+
 # %% ../nbs/9_workshop/07_cli.ipynb #ad85c210
 @app.command()
 @friendly
@@ -1097,14 +1171,11 @@ def recover(
 ):
     """Recover the graph from a release alone: the noise-corrected graphical lasso, or
     with --level the pairs that a test finds."""
-    forms = ("", ".csv", ".graphml", ".gexf", ".json")
-    _check_ending(edges, forms, "the file of edges")
-    _check_ending(figure, (".svg", ".png", ".pdf"), "--figure")
-    for output in (edges, figure):
-        if output is not None:
-            check_output(output, (release,), force)
     if alpha is not None and level is not None:
         raise CommandError("give --alpha or --level, not both: a test has no penalty")
+    _check_files(release, edges, figure, force)
+    from privglasso.base.graphs import write_graph
+
     published = _readable(release)
     if rule is Rule.cv and getattr(published, "table", None) is None:
         raise CommandError(
@@ -1113,7 +1184,7 @@ def recover(
     model = _estimator(rule, alpha).fit(published)
     found = model.edges_ if level is None else model.tested_edges(level)
     if edges is not None:
-        _write_graph(edges, model, found)
+        write_graph(edges, model.graph_.nodes, found)
     if figure is not None:
         _draw_graph(figure, model, found)
     used = model.alpha_ if alpha is None else alpha

@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from ..base.io import claimed, is_read_only, write_whole
 from ..base.validation import InputError, check_integer, check_positive
-from ..base.validation import check_probability, check_table
+from ..base.validation import check_probability, check_table, html_card
 from .gdp import compose_gdp
 from .guarantee import Guarantee, any_failure, failure_left
 
@@ -513,6 +513,11 @@ class BudgetBook:
 
     def __repr__(self):
         return f"{type(self).__name__}({self.path.name!r})"
+
+    def _repr_html_(self):
+        labels = ", ".join(entry["label"] for entry in _load(self.path)["spent"])
+        facts = {"file": self.path.name, "in words": self, "spent on": labels or "—"}
+        return html_card(type(self).__name__, facts)
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #bce256dc
 class Budget(BudgetBook):
