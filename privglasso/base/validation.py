@@ -17,7 +17,16 @@ import numpy as np
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #c97ce66b
 class InputError(ValueError):
-    "A bad argument: the message names it, shows its value and says what to do."
+    """A bad argument: the message names it, shows its value and says what to do.
+
+    Examples
+    --------
+    >>> try:
+    ...     check_positive(-1, "epsilon")
+    ... except InputError as error:
+    ...     print(error.argument, error.value, error.remedy, sep="; ")
+    epsilon; -1.0; give a number greater than 0
+    """
 
     def __init__(self, argument, value, remedy):
         self.argument, self.value, self.remedy = argument, value, remedy

@@ -36,6 +36,17 @@ class BudgetError(ValueError):
         What would still fit, in the relation that has too little left.
     failure : float
         The failure that was asked for.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     budget = Budget.create(f"{folder}/budget.json", Guarantee(1.0, "record"))
+    ...     try:
+    ...         budget.spend(Guarantee(2.0, "record"), label="too much")
+    ...     except BudgetError as error:
+    ...         print(error.mu, error.left.mu)
+    2.0 1.0
     """
 
     def __init__(self, mu, left, failure=0.0):
@@ -53,7 +64,7 @@ class BudgetError(ValueError):
             " square; nothing was spent or published"
         )
 
-
+# %% ../../nbs/1_privacy/08_budget.ipynb #06fd63ed
 class BudgetFileError(ValueError):
     """A file that cannot be used as a budget: it is left untouched, and the message
     says what to do."""
@@ -68,7 +79,24 @@ def _downward(value, digits=4):
 # %% ../../nbs/1_privacy/08_budget.ipynb #c4a26ed1
 class ChargedError(RuntimeError):
     """Something failed after a release was entered: the budget was charged, and nothing
-    was published."""
+    was published.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> class Broken:
+    ...     def guarantee(self, n, p):
+    ...         return Guarantee(0.5, "record")
+    ...     def publish(self, X):
+    ...         raise OSError("no disk")
+    >>> with TemporaryDirectory() as folder:
+    ...     budget = Budget.create(f"{folder}/budget.json", Guarantee(1.0, "record"))
+    ...     try:
+    ...         budget.publish(Broken(), [[1.0], [2.0]], f"{folder}/r", label="r")
+    ...     except ChargedError as error:
+    ...         print(budget.spent().mu)
+    0.5
+    """
 
 
 def _told(error, label, path):
@@ -272,9 +300,9 @@ def _load(path):
         )
     except FileNotFoundError as error:
         raise BudgetFileError(
-            f"{path.name}: there is no such file. Begin a budget (privglasso budget new,"
-            " or Budget.create) or, if one was begun, fetch it back: it counts what is"
-            " already published"
+            f"{path.name}: there is no such file. Begin a budget (privglasso budget"
+            " new, or Budget.create) or, if one was begun, fetch it back: it counts what"
+            " is already published"
         ) from error
     except (ValueError, RecursionError) as error:
         fault = _fault_of(error)

@@ -19,7 +19,7 @@ from ..privacy.audit import check_different
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
-from .release import AnyMechanism, check_bounds
+from .release import AnyMechanism, check_bounds, in_order
 
 # %% ../../nbs/2_publish/19_bounds.ipynb #701da889
 def cells_outside(values, bounds):
@@ -146,7 +146,7 @@ class BoundsCheck(AnyMechanism):
 
     def check(self, X) -> tuple:
         "The values (n, p) and names of a table, in which cells may be missing."
-        values, columns = check_incomplete_table(X)
+        values, columns = in_order(*check_incomplete_table(X), self.bounds)
         for half in self.bounds:
             per_column(half, "bounds", values.shape[1])
         return values, columns
