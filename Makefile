@@ -14,7 +14,7 @@ INSTALL = if command -v uv >/dev/null 2>&1; then uv pip install -q --python $(BI
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # half an environment would pass for a whole one the next time
-.PHONY: help demo test mutate docs lab check refresh reproduce bench grid
+.PHONY: help demo test mutate docs course lab check refresh reproduce bench grid
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
@@ -47,6 +47,9 @@ mutate: $(VENV)/.dev  ## alter one fact at a time in the proofs, list what no ch
 docs: $(VENV)/.dev  ## build the book as a site in _docs/html
 	$(BIN)/python docs/build.py
 	$(BIN)/python docs/check.py
+
+course: $(VENV)/.dev  ## the course's sheets, without solutions, and its slides in _docs/course
+	$(BIN)/python docs/course.py
 
 lab: $(VENV)/.dev  ## read and rerun the book in JupyterLab
 	$(BIN)/jupyter lab nbs

@@ -326,7 +326,7 @@ def plan(
     Assumes independent columns. The smallest partial correlation is one that a test of
     all pairs finds with probability 0.8, with a false alarm anywhere in at most 5 % of
     cases."""
-    from privglasso.start.advice import default_delta
+    from privglasso.start.advice import default_delta, precision_sentence
 
     chosen = default_delta(n) if delta is None else delta
     if epsilon is None:
@@ -344,6 +344,8 @@ def plan(
     say(f"{heading}, ε = {used:g} at δ = {chosen:.2g}\n")
     say(shown.T.to_string(float_format="{:.3g}".format))
     say(_recommended(table.smallest_partial_correlation))
+    if told := precision_sentence(n, p, used, chosen, neighbors.value):
+        say(told)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #7425c531
 _Table = Annotated[
@@ -529,7 +531,7 @@ def _accounted(release, budget):
     # what is there after a refusal is somebody else's
     mine = written and not others
     file = f"{release.name} is whole" if mine else "no release was written"
-    raise CommandError("; ".join(filter(None, (told, cost, file))), code)
+    raise CommandError("; ".join(filter(None, (told.rstrip("."), cost, file))), code)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #e5fd70c7
 class _Words(dict):

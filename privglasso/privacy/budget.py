@@ -103,7 +103,8 @@ def _told(error, label, path):
     "What to raise instead of an error that came after a release was entered."
     reason = type(error).__name__
     reason += f" ({error.strerror})" if getattr(error, "strerror", None) else ""
-    reason = str(error) if getattr(error, "public", False) else reason
+    if getattr(error, "private_finding", False):  # paid for, like any release
+        reason = str(error).split(". ")[0]
     kind = ChargedError if isinstance(error, Exception) else type(error)
     return kind(
         f"{path.name} WAS CHARGED for {label!r}, but nothing was published: {reason}."

@@ -46,7 +46,8 @@ FORMAT = 3  # 1: tables only, and no word about the kind; 2: no checksum
 MECHANISMS = {
     "table": ("GaussianMechanism", "DiscreteGaussianMechanism"),
     "covariance": ("CovarianceMechanism",),
-    "shape": ("CovarianceMechanism",),
+    "shape": ("CovarianceMechanism", "WhitenedCovarianceMechanism"),
+    "whitened": ("WhitenedCovarianceMechanism",),
     "local": ("LocalMechanism",),
     "synthetic": ("SyntheticDataMechanism",),
     "kendall": ("KendallMechanism",),

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['EPSILONS', 'default_delta', 'epsilon_table', 'epsilon_lines', 'found_sentence', 'rounded', 'in_epsilon',
-           'warnings_before']
+           'warnings_before', 'precision_sentence']
 
 # %% ../../nbs/0_start/06_advice.ipynb #75681768
 import math
@@ -13,10 +13,12 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
 import pandas as pd
 
-from ..base.validation import check_integer
+from ..base.validation import InputError, check_integer
 from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import Guarantee
 from ..publish.covariance import CovarianceMechanism
+from ..publish.sphere import Sphere
+from ..publish.whitening import WhitenedCovarianceMechanism, WhitenedLattice
 from ..recover.planning import plan
 
 # %% ../../nbs/0_start/06_advice.ipynb #81ca4074
@@ -212,9 +214,62 @@ def _of_the_graph(mechanism, n, p, delta):
             f" {found_sentence(best)} (the noisy cells are worth"
             f" {planned.effective_n[0]:.3g} raw records)"
         ]
-    bounded = getattr(mechanism, "bounds", None) is not None
-    if bounded and not this <= 1.5 * best:
-        return [f"with these bounds {found}; with private units {found_sentence(best)}"]
+    if getattr(mechanism, "bounds", None) is not None:
+        told = _of_bounds(mechanism, n, p, delta, (this, best))
+        if told:
+            return told
     if not this < 1:
         return [f"{found}: take more records, fewer columns or a larger ε"]
     return []
+
+# %% ../../nbs/0_start/06_advice.ipynb #c41f7a20
+def _of_bounds(mechanism, n, p, delta, smallest):
+    "What bounds cost as a box, and what is to be had instead of it."
+    this, private = smallest
+    found = f"with these bounds {found_sentence(this)}"
+    if private < 1 and not this <= 1.5 * private:
+        return [
+            f"{found}; with private units {found_sentence(private)}: a box is for"
+            " variances in data units, and the graph alone needs no bounds"
+        ]
+    made = {"clipping": Sphere.within(mechanism.bounds), "mu": mechanism.budget["mu"]}
+    sphere = CovarianceMechanism(**made, neighbors=mechanism.neighbors)
+    best = plan(sphere, n, p, delta=delta).smallest_partial_correlation[0]
+    if best < 1 and not this <= 1.5 * best:
+        return [
+            f"{found}, and private units cannot be had for so little: on a sphere in"
+            f" the units of the bounds, Sphere.within(bounds), {found_sentence(best)}"
+            " if the means are near the middle of bounds that are equally wide"
+        ]
+    return []
+
+# %% ../../nbs/0_start/06_advice.ipynb #e6a0417d
+def precision_sentence(n, p, epsilon, delta, neighbors="record") -> str:
+    """Whether a second round in white coordinates can be had; empty if not.
+
+    Parameters
+    ----------
+    n, p : int
+        Numbers of records and of columns.
+    epsilon, delta : float
+        The budget.
+    neighbors : {"record", "cell"}
+        What is hidden.
+
+    Examples
+    --------
+    >>> precision_sentence(300, 20, 1.0, 1e-5)
+    ''
+    """
+    budget = {"epsilon": epsilon, "delta": delta, "neighbors": neighbors}
+    try:
+        lattice = WhitenedCovarianceMechanism(**budget).lattice(n, p)
+    except InputError:  # too little for private units
+        return ""
+    if p < 2 or not isinstance(lattice, WhitenedLattice):
+        return ""
+    return (
+        "If the precision matrix itself is wanted, and columns may be strongly"
+        " correlated (a condition number above 10): WhitenedCovarianceMechanism, in"
+        " Python, is then several times as exact. The ranking of edges gains nothing."
+    )
