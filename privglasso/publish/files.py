@@ -827,8 +827,23 @@ def read_release(path):
         its metadata contradict each other or the numbers.
     FileNotFoundError
         If there is no such file.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from privglasso.publish.covariance import CovarianceMechanism
+    >>> release = CovarianceMechanism((0, 1), mu=1.0).publish([[0.5], [0.2]])
+    >>> with TemporaryDirectory() as folder:
+    ...     release.to_parquet(f"{folder}/open.parquet")
+    ...     back = read_release(f"{folder}/open.parquet")
+    >>> back.guarantee == release.guarantee
+    True
     """
-    path = Path(path)
+    return _read_checked(Path(path))
+
+# %% ../../nbs/2_publish/18_files.ipynb #539be7d6
+def _read_checked(path):
+    "The release in a file, or `ReleaseError`, or that there is no file."
     try:
         metadata, table = stored_release(path)
         return _checked_release(metadata, table)
