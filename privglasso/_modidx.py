@@ -37,6 +37,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                          'privglasso.base.kernels.kernel': ('9_workshop/kernels.html#kernel', 'privglasso/base/kernels.py'),
                                          'privglasso.base.kernels.source_hash': ( '9_workshop/kernels.html#source_hash',
                                                                                   'privglasso/base/kernels.py'),
+                                         'privglasso.base.kernels.warn_interpreted': ( '9_workshop/kernels.html#warn_interpreted',
+                                                                                       'privglasso/base/kernels.py'),
                                          'privglasso.base.kernels.writable_cache': ( '9_workshop/kernels.html#writable_cache',
                                                                                      'privglasso/base/kernels.py')},
             'privglasso.base.plots': { 'privglasso.base.plots.Slider': ('9_workshop/plots.html#slider', 'privglasso/base/plots.py'),
