@@ -15,7 +15,7 @@ import nbformat
 from nbconvert import SlidesExporter
 from nbconvert.preprocessors import TagRemovePreprocessor
 from nbgrader.apps import NbGraderAPI
-from process import split_directives
+from process import figure_title, split_directives
 from traitlets.config import Config, PyFileConfigLoader
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -88,15 +88,23 @@ def write_assignments(paths, folder):
             raise RuntimeError(f"{path.name}: {done.get('error') or done['log']}")
 
 
+def told(cell):
+    """A code cell as slides show it: hidden if the book hides or exports it, its
+    figures described in words."""
+    directives, code = split_directives(cell.source)
+    if {"hide", "export", "default_exp"} & directives.keys():
+        cell.metadata["slideshow"] = {"slide_type": "skip"}
+    for output in cell.outputs:
+        if "data" in output:
+            output.metadata["alt"] = directives.get("fig-alt") or figure_title(code)
+
+
 def slides(path):
     "A lecture's slides as one page of HTML."
     notebook = read(path)
     for cell in notebook.cells:
-        directives = (
-            split_directives(cell.source)[0] if cell.cell_type == "code" else {}
-        )
-        if {"hide", "export", "default_exp"} & directives.keys():
-            cell.metadata["slideshow"] = {"slide_type": "skip"}
+        if cell.cell_type == "code":
+            told(cell)
     basedirs = [str(ROOT / "docs")]
     exporter = SlidesExporter(
         config=Config(SlidesExporter={"reveal_theme": "white"}),

@@ -1,5 +1,7 @@
 """A Sphinx extension: formulas and bars in numpydoc docstrings, as reStructuredText."""
 
+import importlib
+import pkgutil
 import re
 
 from docutils.utils import new_document
@@ -72,9 +74,18 @@ class ReStructuredText(SphinxDirective):
         return document.children
 
 
+def import_all():
+    """Import every module before Sphinx splits into processes, or each of them would do
+    so for every few pages."""
+    package = importlib.import_module("privglasso")
+    for module in pkgutil.walk_packages(package.__path__, "privglasso."):
+        importlib.import_module(module.name)
+
+
 def setup(app):
     "Docstrings pass napoleon (priority 500), then what is here, in this order."
+    import_all()
     app.add_directive("rst", ReStructuredText)
     app.connect("autodoc-process-docstring", split_attributes, priority=525)
     app.connect("autodoc-process-docstring", escape_prose, priority=600)
-    return {"parallel_read_safe": True}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

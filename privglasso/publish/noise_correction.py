@@ -17,7 +17,16 @@ from ..base.validation import check_table, unmasked
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #051bc9a8
 class CovarianceError(ValueError):
     """The table carries no usable variance in some columns: `columns` names them, the
-    message says why."""
+    message says why.
+
+    Examples
+    --------
+    >>> try:
+    ...     noise_corrected_covariance([[1.0], [-1.0]], noise_variance=5.0)
+    ... except CovarianceError as error:
+    ...     print(error.columns)
+    ['x0']
+    """
 
     def __init__(self, columns, reason):
         self.columns, self.reason = list(columns), reason

@@ -254,29 +254,124 @@ def _extend(support, b, new):
         larger[k + a] = new[a]
     return larger, values
 
+# %% ../../nbs/3_recover/07_block_descent.ipynb #5d0c7a12
+@kernel
+def _add_rows(W, which, steps, count, w):
+    "w += the sum of steps times rows of W, for up to eight of them."
+    for m in range(count, len(steps)):
+        which[m], steps[m] = which[0], 0.0
+    r0, r1, r2, r3 = W[which[0]], W[which[1]], W[which[2]], W[which[3]]
+    b0, b1, b2, b3 = steps[0], steps[1], steps[2], steps[3]
+    if count <= 4:
+        for i in range(len(w)):
+            w[i] += (b0 * r0[i] + b1 * r1[i]) + (b2 * r2[i] + b3 * r3[i])
+        return
+    r4, r5, r6, r7 = W[which[4]], W[which[5]], W[which[6]], W[which[7]]
+    b4, b5, b6, b7 = steps[4], steps[5], steps[6], steps[7]
+    for i in range(len(w)):
+        first = (b0 * r0[i] + b1 * r1[i]) + (b2 * r2[i] + b3 * r3[i])
+        w[i] += first + ((b4 * r4[i] + b5 * r5[i]) + (b6 * r6[i] + b7 * r7[i]))
+
+
+@kernel
+def _best_value(W, s, limit, i, now, w, which, steps, count):
+    "The best value of coordinate i, the others fixed, while some rows wait."
+    row = W[i]
+    target = s[i] - w[i] + row[i] * now
+    for m in range(count):
+        target -= steps[m] * row[which[m]]
+    return math.copysign(max(abs(target) - limit[i], 0.0), target) / row[i]
+
+# %% ../../nbs/3_recover/07_block_descent.ipynb #5d0c7a13
+_LEAST = 0.01  # of the tolerance: a step worth less is left out
+_FULL_ROUNDS = 12
+
+
+@kernel
+def _full_round(W, s, limit, support, b, w, least, state):
+    "Every coordinate of the support once, b and w in place; the worth of the largest."
+    which, steps = np.zeros(8, np.int64), np.zeros(8)
+    count, largest = 0, 0.0
+    for a in range(len(support)):
+        i = support[a]
+        new = _best_value(W, s, limit, i, b[a], w, which, steps, count)
+        step = new - b[a]
+        worth = step * step * W[i, i]
+        if worth > least:
+            b[a], which[count], steps[count] = new, i, step
+            largest, count = max(largest, worth), count + 1
+            if count == len(steps):
+                _add_rows(W, which, steps, count, w)
+                state[_WORK] -= count * len(s)
+                count = 0
+    if count > 0:
+        _add_rows(W, which, steps, count, w)
+        state[_WORK] -= count * len(s)
+    return largest
+
+
+@kernel
+def _full_lasso(W, s, limit, support, b, w, tol, state):
+    "The lasso on the support, b and w = W b in place; by jumps where it creeps."
+    for _ in range(_FULL_ROUNDS):
+        largest = _full_round(W, s, limit, support, b, w, _LEAST * tol, state)
+        if largest <= tol or state[_WORK] < 0.0:
+            return
+    G, own, box = _gram(W, support), _take(s, support), _take(limit, support)
+    _lasso(G, own, box, b, tol, state)
+    w[:] = _combine(W, support, b)
+    state[_WORK] -= len(s) * len(support)
+
 # %% ../../nbs/3_recover/07_block_descent.ipynb #afc88994
 CAREFUL = 1000  # with so many growths columns are solved exactly
+_CROWDED = 12  # a support of more than one in 12 columns is not gathered
 
 
+@kernel
+def _gathered_lasso(W, s, limit, support, b, tol, is_exact, state):
+    "The lasso on the support by its Gram matrix, b in place; returns W b."
+    G, own, box = _gram(W, support), _take(s, support), _take(limit, support)
+    if is_exact:
+        _exact_lasso(G, own, box, b, state)
+    else:
+        _lasso(G, own, box, b, tol, state)
+    state[_WORK] -= len(s) * len(support)
+    return _combine(W, support, b)
+
+
+@kernel
+def _solve_exactly(W, s, limit, support, b, state):
+    "A column to the last digit, growing until no condition is violated."
+    for _ in range(CAREFUL):
+        w = _gathered_lasso(W, s, limit, support, b, 0.0, True, state)
+        new = _violated(support, w, s, limit)
+        if len(new) == 0 or state[_WORK] < 0.0:
+            break
+        support, b = _extend(support, b, new)
+    return support, b, w
+
+# %% ../../nbs/3_recover/07_block_descent.ipynb #5d0c7a15
 @kernel
 def _solve_column(W, s, limit, start, tol, rounds, state):
     """One column's lasso on a growing support: the support, its coefficients b, and w =
     W b."""
     support = _support(start)
     b, w = _take(start, support), np.zeros(len(s))
-    for r in range(rounds + 1):
-        if len(support) > 0:
-            G, own, box = _gram(W, support), _take(s, support), _take(limit, support)
-            if rounds < CAREFUL:
-                _lasso(G, own, box, b, tol, state)
-            else:
-                _exact_lasso(G, own, box, b, state)
-            w = _combine(W, support, b)
-            state[_WORK] -= len(s) * len(support)
-        if r == rounds or state[_WORK] < 0.0:
-            break
+    if rounds >= CAREFUL:
+        return _solve_exactly(W, s, limit, support, b, state)
+    if len(support) == 0 or len(support) * _CROWDED > len(s):
+        w = _combine(W, support, b)
+        support, b = _extend(support, b, _violated(support, w, s, limit))
+    if len(support) * _CROWDED <= len(s):
+        w = _gathered_lasso(W, s, limit, support, b, tol, False, state)
         new = _violated(support, w, s, limit)
-        if len(new) == 0:
+        if len(new) == 0 or state[_WORK] < 0.0:
+            return support, b, w
+        support, b = _extend(support, b, new)
+    for _ in range(rounds):
+        _full_lasso(W, s, limit, support, b, w, tol, state)
+        new = _violated(support, w, s, limit)
+        if len(new) == 0 or state[_WORK] < 0.0:
             break
         support, b = _extend(support, b, new)
     return support, b, w
@@ -451,10 +546,40 @@ def _shrink_until_definite(S, diagonal, weights, alpha, W, Z, report):
                 Z[i, j] = Z[j, i] = Z[j, i] / 2
         _weigh(S, diagonal, weights, alpha, W, Z, report)
 
+# %% ../../nbs/3_recover/07_block_descent.ipynb #5d0c7a14
+@kernel
+def _snapped(S, weights, alpha, W, Z):
+    "W with the entries at their limits where Z has one."
+    M = W.copy()
+    for j in range(len(S)):
+        for i in range(j):
+            if Z[j, i] != 0.0:
+                limit = alpha * (weights[0, 0] if len(weights) == 1 else weights[j, i])
+                M[i, j] = M[j, i] = S[j, i] + math.copysign(limit, Z[j, i])
+    return M
+
+
+_BOTH = 6  # passes after which the pair is weighed with and without
+
+
+@kernel
+def _weigh_snapped(S, diagonal, weights, alpha, W, Z, state, report):
+    "Snap W, if that leaves it definite, and weigh the pair; the better one when late."
+    M = _snapped(S, weights, alpha, W, Z)
+    _weigh(S, diagonal, weights, alpha, M, Z, report)
+    gap, late = report[1], state[_PASSES] > _BOTH
+    if late or not np.isfinite(gap):
+        _weigh(S, diagonal, weights, alpha, W, Z, report)
+    if np.isfinite(gap) and gap <= report[1]:
+        report[1] = gap
+        W[:] = M
+
 # %% ../../nbs/3_recover/07_block_descent.ipynb #a4e21078
 # of what a sweep moved, about so much is left after a first one: measured, and only a
 # guess
 _FIRST_RATE = 0.03
+# how well columns are solved at first, and later, relative to what they moved: measured
+_COLD, _WARM, _OF_MOVED = 3e-4, 1e-5, 1e-2
 
 
 @kernel
@@ -473,8 +598,7 @@ def _descend_one(S, diagonal, weights, alpha, pair, limits, state, report):
     W, B, theta, Z = pair
     tol, max_sweeps, rounds = limits
     if state[_COLUMN_TOL] == 0.0:
-        strict = 1 if len(S) < LARGE else 10
-        state[_COLUMN_TOL] = strict * min(1e-8, 100 * tol * tol)
+        state[_COLUMN_TOL] = _WARM if B.any() else _COLD
     while state[_PASSES] < max_sweeps:
         ended = _sweep(S, diagonal, weights, alpha, W, B, theta, rounds, state)
         if ended != _THROUGH:
@@ -483,10 +607,11 @@ def _descend_one(S, diagonal, weights, alpha, pair, limits, state, report):
         report[2] = state[_PASSES]
         if near or state[_PASSES] == max_sweeps:
             _write_precision(W, B, Z)
-            _weigh(S, diagonal, weights, alpha, W, Z, report)
+            _weigh_snapped(S, diagonal, weights, alpha, W, Z, state, report)
             if report[1] <= max(tol * len(S), 2 * report[3]):
                 break
-            state[_COLUMN_TOL] = max(state[_COLUMN_TOL] / 100, 1e-28)
+        tenth, moved = state[_COLUMN_TOL] / 10, state[_BEFORE] / len(S)
+        state[_COLUMN_TOL] = max(min(tenth, _OF_MOVED * moved), 1e-28)
     _shrink_until_definite(S, diagonal, weights, alpha, W, Z, report)
     state[:_WORK] = 0.0
     return _THROUGH if np.isfinite(report[1]) else _FAILED

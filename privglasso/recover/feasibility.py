@@ -9,6 +9,7 @@ __all__ = ['RELAXATION', 'BALANCED_FOR', 'penalty_weights', 'check_same_size', '
 # %% ../../nbs/3_recover/05_feasibility.ipynb #7c6b4ce7
 import warnings
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import count, islice
 
 import numpy as np
@@ -146,7 +147,7 @@ def _psd_split(M):
     N = (Q * np.maximum(-values, 0)) @ Q.T
     return (P + P.T) / 2, (N + N.T) / 2
 
-# %% ../../nbs/3_recover/05_feasibility.ipynb #965654cc
+
 def _project_l1(v, weights, radius):
     """The point of the weighted l1 ball nearest to the vector `v`: a soft threshold,
     found by sorting."""
@@ -305,7 +306,7 @@ def _in_units(bounds, own, largest):
         None if V is None else V / own / largest,
     )
 
-# %% ../../nbs/3_recover/05_feasibility.ipynb #c2dc71a0
+
 def _known_bounds(S, weights):
     "Bounds that need no search, or None."
     values, free = np.linalg.eigvalsh(S), np.diag(weights) == 0
@@ -430,7 +431,19 @@ class InfeasibleError(ValueError):
 
     Attributes: `alpha`; `works`, an alpha proved to have a solution (infinite if none
     is known); `lower_bound`, up to which every alpha is proved to have none;
-    `certificate`, the (p, p) matrix V that proves it."""
+    `certificate`, the (p, p) matrix V that proves it.
+
+    Examples
+    --------
+    >>> from privglasso.recover.graphical_lasso import graphical_lasso
+    >>> S = [[1.0, 2.0], [2.0, 1.0]]  # "correlations" of 2, as noise makes them
+    >>> try:
+    ...     graphical_lasso(S, alpha=0.1)
+    ... except InfeasibleError as error:
+    ...     better = graphical_lasso(S, alpha=error.works)
+    >>> better.dual_gap < 1e-6
+    True
+    """
 
     def __init__(self, alpha, works, lower_bound, certificate):
         self.alpha, self.works = alpha, works
@@ -453,13 +466,23 @@ class ConvergenceError(RuntimeError):
     """It could not be decided whether this alpha has a solution.
 
     Attributes: `alpha`; `works`, an alpha proved to have a solution (infinite if none
-    is known); `lower_bound`, up to which none exists."""
+    is known); `lower_bound`, up to which none exists.
+
+    Examples
+    --------
+    >>> print(ConvergenceError(alpha=0.5, works=0.6, lower_bound=0.4))
+    alpha=0.5 is too close to the threshold to decide: no solution exists for
+    alpha <= 0.4, alpha=0.6 is proved to work
+    """
 
     def __init__(self, alpha, works, lower_bound):
         self.alpha, self.works, self.lower_bound = alpha, works, lower_bound
+        why = "is too close to the threshold to decide"
+        if np.isinf(works):
+            why += ", or S is singular to rounding where nothing is penalised"
         super().__init__(
-            f"alpha={alpha:.10g} is too close to the threshold to decide: no solution"
-            f" exists for alpha <= {lower_bound:.10g}, {_known_to_work(works)}"
+            f"alpha={alpha:.10g} {why}: no solution exists for"
+            f" alpha <= {lower_bound:.10g}, {_known_to_work(works)}"
         )
 
 
@@ -606,8 +629,10 @@ def _least_eigenvalue(theta):
     return 1 / (v @ theta @ v)
 
 # %% ../../nbs/3_recover/05_feasibility.ipynb #97e009a2
-def _refusal(S, alpha, weights, V):
-    "The error for an alpha that V refuses, with an alpha that works."
+def _refusal(S, alpha, weights, V, of_all=False):
+    "The error for an alpha that V refuses, or all; with an alpha that works."
+    if of_all:
+        return InfeasibleError(alpha, np.inf, np.inf, V)
     norm = np.vdot(weights, np.abs(V))
     if np.vdot(S, V) < 0 and norm * alpha <= 1e-13 * -np.vdot(S, V):
         everywhere = _refuses_all(S, V, weights)
@@ -645,9 +670,195 @@ def _bisected(S, low, weights):
             high = middle
     return float(high)
 
+# %% ../../nbs/3_recover/05_feasibility.ipynb #5d0c7b12
+_NEWTON = 1000  # free pairs of entries up to which Newton's method is affordable
+_NEWTON_STEPS, _FALL = 150, 0.6
+_WIDE = 20.0  # so far no entry needs to move, in units of its own
+
+
+class _Barrier:
+    "A point of the box and a shift s on their way to the largest s."
+
+    def __init__(self, T, limits):
+        self.T, self.mu = T, 1.0
+        self.I, self.J = np.nonzero(np.triu(limits > 0, 1))
+        self.L = limits[self.I, self.J]
+        self.u = -np.clip(T[self.I, self.J], -0.9 * self.L, 0.9 * self.L)
+        least = np.linalg.eigvalsh(self.point(self.u))[0]
+        self.s = least - max(0.1, 0.1 * abs(least))
+
+    def point(self, u):
+        "T with u added to the free entries."
+        W = self.T.copy()
+        W[self.I, self.J] += u
+        W[self.J, self.I] = W[self.I, self.J]
+        return W
+
+    def inverse(self):
+        "The inverse of W - s I."
+        theta = np.linalg.inv(self.point(self.u) - self.s * np.eye(len(self.T)))
+        return (theta + theta.T) / 2
+
+    def value(self, u, s):
+        "What is maximised; minus infinity outside."
+        M = self.point(u) - s * np.eye(len(self.T))
+        if (np.abs(u) >= self.L).any() or not _is_definite(M):
+            return -np.inf
+        room = np.log1p(-((u / self.L) ** 2)).sum()
+        return s / self.mu + np.linalg.slogdet(M)[1] + room
+
+# %% ../../nbs/3_recover/05_feasibility.ipynb #5d0c7b13
+def _newton_direction(barrier):
+    "Where Newton's method leads from a barrier's point, and the rise it expects."
+    theta, I, J = barrier.inverse(), barrier.I, barrier.J
+    u, square, m = barrier.u, barrier.L**2, len(barrier.I)
+    room, twice = square - u * u, theta @ theta
+    slope = np.append(
+        2 * theta[I, J] - 2 * u / room, 1 / barrier.mu - np.trace(theta)
+    )
+    H = np.empty((m + 1, m + 1))
+    H[:m, :m] = theta[np.ix_(I, I)] * theta[np.ix_(J, J)]
+    H[:m, :m] += theta[np.ix_(I, J)] * theta[np.ix_(J, I)]
+    H[:m, :m] *= 2
+    H[range(m), range(m)] += 2 * (square + u * u) / room**2
+    H[:m, m] = H[m, :m] = -2 * twice[I, J]
+    H[m, m] = np.trace(twice)
+    own = 1 / np.sqrt(np.maximum(np.diag(H), 1e-300))
+    H = H * np.outer(own, own) + 1e-13 * np.eye(m + 1)
+    way = own * np.linalg.solve(H, own * slope)
+    return way, slope @ way
+
+
+def _newton_step(barrier):
+    "One damped step; the share of the way that was gone, 0 if rounding leaves none."
+    way, rise = _newton_direction(barrier)
+    if not np.isfinite(way).all():
+        return 0.0
+    u, s, du = barrier.u, barrier.s, way[:-1]
+    reach = (barrier.L - u * np.sign(du)) / np.maximum(np.abs(du), 1e-300)
+    share, now = min(1.0, 0.9 * reach.min(initial=np.inf)), barrier.value(u, s)
+    while share > 1e-10:
+        barrier.u, barrier.s = u + share * du, s + share * way[-1]
+        if barrier.value(barrier.u, barrier.s) >= now + 1e-4 * share * rise:
+            return share
+        share /= 2
+    barrier.u, barrier.s = u, s
+    return 0.0
+
+# %% ../../nbs/3_recover/05_feasibility.ipynb #5d0c7b14
+def _sparse_certificate(barrier):
+    "The inverse without the entries that cost more than they refuse, semidefinite."
+    theta, u = barrier.inverse(), barrier.u
+    tight = (np.abs(u) > 0.5 * barrier.L) & (u * theta[barrier.I, barrier.J] > 0)
+    I, J = barrier.I[~tight], barrier.J[~tight]
+    theta[I, J] = theta[J, I] = 0.0
+    theta /= np.abs(theta).max()
+    lift = 2 * len(u) * np.finfo(float).eps - 1.1 * np.linalg.eigvalsh(theta)[0]
+    return theta + max(lift, 0.0) * np.eye(len(theta))
+
+
+
+
+def _decide_by_newton(S, alpha, weights):
+    "What `decide` finds, by Newton's method; None and None if there are many entries."
+    T, limits, units = _unit_box(S, alpha, weights)
+    wide = np.minimum(alpha * weights / units, _WIDE * (1 + np.abs(T)))
+    limits = np.where(limits > 0, wide, 0.0)
+    if np.count_nonzero(limits) > 2 * _NEWTON:
+        return None, None
+    barrier, rounding = _Barrier(T, limits), 4 * len(T) * np.finfo(float).eps
+    for _ in range(_NEWTON_STEPS):
+        check_stopped()
+        try:
+            share = _newton_step(barrier)
+            V = _sparse_certificate(barrier) / units
+        except np.linalg.LinAlgError:
+            break
+        if barrier.s > rounding:
+            W = barrier.point(barrier.u) * units
+            penalties = alpha * (weights - np.diag(np.diag(weights)))
+            W = np.clip(W, S - penalties, S + penalties)  # exact where nothing moves
+            np.fill_diagonal(W, np.diag(S) + alpha * np.diag(weights))
+            return (W, None) if _is_definite(W) else (None, None)
+        if _refuses((S, alpha * weights, units), V):
+            return None, V
+        if share == 0.0 or barrier.mu < 1e-17:
+            break
+        barrier.mu *= _FALL if share > 0.5 else 1.0
+    return None, None
+
+# %% ../../nbs/3_recover/05_feasibility.ipynb #5d0c7b15
+_SETS = 20_000  # of columns that are tested exactly, at most, of each size
+
+
+def _is_singular(M):
+    "Whether a small matrix is not positive definite, by exact elimination."
+    M = [[Fraction(x) for x in row] for row in M.tolist()]
+    while M:
+        (pivot, *first), *rest = M
+        if pivot <= 0:
+            return True
+        M = [
+            [x - row[0] * y / pivot for x, y in zip(row[1:], first, strict=True)]
+            for row in rest
+        ]
+    return False
+
+
+def _larger_sets(sets, joined):
+    "Sets of columns that are all joined, with one more column."
+    larger = [
+        (*columns, j)
+        for columns in sets
+        for j in np.flatnonzero(joined[list(columns)].all(axis=0)).tolist()
+        if j > columns[-1]
+    ]
+    return larger[:_SETS]
+
+# %% ../../nbs/3_recover/05_feasibility.ipynb #5d0c7b16
+def _exact_refusal(S, weights):
+    """A certificate that no alpha works: of columns between which nothing is penalised,
+    where S is exactly not definite; None if there are no such, of up to five."""
+    size = np.sqrt(np.maximum(np.diag(S), np.finfo(float).tiny))
+    R, free = S / np.outer(size, size), np.diag(weights) == 0
+    joined = (weights == 0) & np.outer(free, free) & ~np.eye(len(S), dtype=bool)
+    sets = [(j,) for j in np.flatnonzero(free).tolist()]
+    while len(sets) > 0 and len(sets[0]) < 5:
+        sets = _larger_sets(sets, joined)
+        parts = np.array([R[np.ix_(columns, columns)] for columns in sets])
+        values, vectors = np.linalg.eigh(parts) if sets else (np.ones((0, 1)), None)
+        for k in np.flatnonzero(values[:, 0] < 1e-12):
+            part = np.ix_(sets[k], sets[k])
+            if _is_singular(S[part]):
+                V, v = np.zeros_like(S), vectors[k][:, 0]
+                slack = 16 * np.finfo(float).eps * parts[k] / len(v)
+                own = size[list(sets[k])]
+                V[part] = (np.outer(v, v) - slack) / np.outer(own, own)
+                return V
+    return None
+
 # %% ../../nbs/3_recover/05_feasibility.ipynb #ca8dfc3c
 # relative width of the bounds at which an alpha between them is called undecided
 _UNDECIDED = 1e-4
+
+
+def _decide_exactly(S, alpha, weights):
+    "No point, and a certificate that no alpha works, or None."
+    return None, _exact_refusal(S, weights)
+
+
+def _decide_by_bounds(S, alpha, weights):
+    "A point, or a certificate, or None and None: by bounds; and the last bounds."
+    for bounds in islice(_feasibility_bounds(S, weights), _SEARCH_STEPS):
+        if alpha > bounds.upper:
+            inside = _interior(S, alpha, bounds, weights)
+            if _is_definite(inside):
+                return inside, None, bounds
+        if alpha <= bounds.lower:
+            return None, bounds.certificate, bounds
+        if bounds.upper - bounds.lower <= _UNDECIDED * bounds.upper < np.inf:
+            break
+    return None, None, bounds
 
 # %% ../../nbs/3_recover/05_feasibility.ipynb #56517230
 def feasible_start(S, alpha: float, weights):
@@ -666,27 +877,20 @@ def feasible_start(S, alpha: float, weights):
     InfeasibleError
         If no solution exists; names an alpha that works and a proved lower bound.
     ConvergenceError
-        If neither is proved, within 1e-4 (relative) of the threshold.
+        If neither is proved: within 1e-4 (relative) of the threshold, or where S is
+        singular to rounding on entries that are not penalised.
 
     Notes
     -----
-    A lift, and then bounds on Datta and Zou (2017)'s distance, until alpha is outside.
+    A lift, Newton's method, then bounds on Datta and Zou (2017)'s distance.
     """
-    inside, V = decide(S, alpha, weights)
-    if inside is not None:
-        return inside
-    if V is not None:
-        raise _refusal(S, alpha, weights, V)
-    for bounds in islice(_feasibility_bounds(S, weights), _SEARCH_STEPS):
-        if alpha > bounds.upper:
-            inside = _interior(S, alpha, bounds, weights)
-            if _is_definite(inside):
-                return inside
-        if alpha <= bounds.lower:
-            raise _refusal(S, alpha, weights, bounds.certificate)
-        if bounds.upper - bounds.lower <= _UNDECIDED * bounds.upper < np.inf:
-            break
-    works = _works(S, bounds, weights)
-    if np.isinf(works) and bounds.lower < np.inf:
+    for method in (decide, _decide_exactly, _decide_by_newton, _decide_by_bounds):
+        inside, V, *bounds = method(S, alpha, weights)
+        if inside is not None:
+            return inside
+        if V is not None:
+            raise _refusal(S, alpha, weights, V, method is _decide_exactly)
+    works = _works(S, bounds[0], weights)
+    if np.isinf(works) and bounds[0].lower < np.inf:
         works = _bisected(S, alpha, weights)
-    raise ConvergenceError(alpha, works, bounds.lower)
+    raise ConvergenceError(alpha, works, bounds[0].lower)

@@ -44,6 +44,8 @@ def test_good_tables_keep_their_names_and_their_owner_keeps_the_table():
     values, _ = check_table(array)
     values[0, 0] = 7
     assert array[0, 0] == 1
+    assert np.shares_memory(check_table(array, copy=False)[0], array)
+    assert check_table(np.ones((2, 3), order="F").T, copy=False)[0].flags.c_contiguous
 
 
 @pytest.mark.parametrize(

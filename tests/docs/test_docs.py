@@ -244,3 +244,18 @@ def test_a_stale_readme_is_noticed(tmp_path):
     assert readme.stale(files, tmp_path) == ["docs/images/index_2.svg"]
     readme.write(files, tmp_path)
     assert readme.stale(files, tmp_path) == []
+
+
+# the course
+
+
+def test_solutions_and_notes_are_folded():
+    solution = new_code_cell("x = ...\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION")
+    solution.metadata["nbgrader"] = {"solution": True}
+    notes = new_markdown_cell("Ask *them*.")
+    notes.metadata["slideshow"] = {"slide_type": "notes"}
+    notes, solution = rendered(notes, solution)[-2:]
+    assert solution.source == "x = ...\nx = 1\n"
+    assert solution.metadata.tags == ["hide-cell"]
+    assert solution.metadata.mystnb["code_prompt_show"] == "Solution"
+    assert notes.source.startswith("<details>") and "\n\nAsk *them*." in notes.source

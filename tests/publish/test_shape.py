@@ -9,6 +9,8 @@ import pytest
 from privglasso import CovarianceMechanism, PrivateGraphicalLasso, read_release
 from privglasso.base.validation import InputError
 from privglasso.privacy.audit import audit
+from privglasso.privacy.budget import Budget, ChargedError
+from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.parquet import ReleaseError
 from privglasso.publish.shape import TOO_EXTREME, UnitsError, shape_behind
@@ -102,6 +104,14 @@ def test_units_beyond_fourth_powers_are_set_aside():
 def test_nothing_but_constants_is_said_in_one_sentence():
     with pytest.raises(UnitsError, match="The budget is spent"):
         CovarianceMechanism(mu=1.0).publish(np.full((5000, 2), 3.0), random_state=0)
+
+
+def test_a_budget_says_why_nothing_was_published(tmp_path):
+    budget = Budget.create(tmp_path / "b.json", Guarantee(2.0, "record"))
+    constant, path = pd.DataFrame({"one": np.ones(5000)}), tmp_path / "r.parquet"
+    with pytest.raises(ChargedError, match="WAS CHARGED .*no column's unit was found"):
+        budget.publish(CovarianceMechanism(mu=1.0), constant, path, label="one")
+    assert budget.spent().mu == pytest.approx(1.0) and not path.exists()
 
 
 def test_missing_cells_are_refused_unless_a_rule_is_chosen():

@@ -155,13 +155,35 @@ def test_a_start_is_definite_and_in_the_box(
             feasible_start(S, 0.999 * bounds.lower, weights)
 
 
-def test_undecided_names_what_works():
+def test_undecided_names_what_works(monkeypatch):
+    monkeypatch.setattr(feasibility, "_NEWTON", 0)
     S = gram(10, 8, 3, 0.3)
     bounds = min_feasible_alpha(S, rtol=1e-4)
     with pytest.raises(ConvergenceError, match="too close to the threshold") as caught:
         feasible_start(S, (bounds.lower + bounds.upper) / 2, np.ones((10, 10)))
     W = feasible_start(S, caught.value.works, np.ones((10, 10)))
     assert np.linalg.eigvalsh(W)[0] > 0
+
+
+@pytest.mark.parametrize("near, solved", [(1 + 1e-6, True), (1 - 1e-6, False)])
+def test_a_millionth_from_the_threshold_is_decided(near, solved):
+    S = np.array([[0.5, 0.8], [0.8, 0.5]])
+    inside, V = feasibility._decide_by_newton(S, 0.15 * near, np.ones((2, 2)))
+    assert (inside is not None) == solved and (V is not None) != solved
+
+
+@pytest.mark.parametrize("k", [2, 3, 4])
+def test_fractions_decide_what_rounding_cannot(k):
+    "Singular by construction, and a hair above it: the same to rounding."
+    rng = np.random.default_rng(k)
+    A = rng.integers(-4, 5, (k, k - 1)).astype(float)
+    S, weights = A @ A.T, np.zeros((k, k))
+    assert feasibility._is_singular(S)
+    assert not feasibility._is_singular(S + 2.0**-46 * np.eye(k))
+    V = feasibility._exact_refusal(S, weights)
+    assert np.vdot(S, V) <= 0 < np.trace(V) and np.linalg.eigvalsh(V)[0] > -1e-14
+    assert feasibility._exact_refusal(S, weights + np.eye(k)) is None
+    assert feasibility._exact_refusal(S + 2.0**-46 * np.eye(k), weights) is None
 
 
 def test_zero_weights_are_met_exactly():
@@ -290,7 +312,7 @@ def test_a_singular_matrix_that_must_be_met_is_not_called_feasible(free_diagonal
     with pytest.warns(ConvergenceWarning, match="wider"):
         bounds = min_feasible_alpha(np.ones((3, 3)), weights=weights)
     assert bounds.lower == 0 and bounds.upper == np.inf and bounds.witness is None
-    with pytest.raises(ConvergenceError, match="none is known to work"):
+    with pytest.raises(InfeasibleError, match="no alpha has a solution"):
         feasible_start(np.ones((3, 3)), 1.0, weights)
 
 
