@@ -506,7 +506,7 @@ def _check_set_aside(metadata, units):
     )
     _require(units is not None or not aside, "columns set aside without private units")
 
-# %% ../../nbs/2_publish/18_files.ipynb #f966f7fe
+
 def _check_row_lattice(lattice, total):
     "`_Contradiction` if the lattice of rows on a sphere does not fit itself."
     _require(lattice.length > 0, "the lattice has no steps")
