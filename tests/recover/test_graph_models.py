@@ -453,7 +453,10 @@ def test_the_error_of_a_strong_edge_is_the_delta_methods():
         ends = [partial_correlations(np.linalg.inv(S + s * move)) for s in (1, -1)]
         gradient.append((ends[0] - ends[1]) / (2 * step))
     joint = np.array(
-        [[(A[a, c] * A[b, d] + A[a, d] * A[b, c]) / n for c, d in pairs] for a, b in pairs]
+        [
+            [(A[a, c] * A[b, d] + A[a, d] * A[b, c]) / n for c, d in pairs]
+            for a, b in pairs
+        ]
     )
     joint += np.diag([V[pair] for pair in pairs])
     expected = np.einsum("aij,ab,bij->ij", gradient, joint, gradient)
