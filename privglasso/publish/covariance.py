@@ -520,8 +520,8 @@ class CovarianceMechanism(Mechanism):
     bounds : (low, high), dict or DataFrame, optional
         Each half a scalar or one value per column, in data units, *chosen without
         looking at the data*; or a pair for each column by name. Cells outside are
-        clipped. The midpoint is the centre, half-ranges the units. This is for variances in
-        data units: the graph alone needs no bounds.
+        clipped. The midpoint is the centre, half-ranges the units. This is for
+        variances in data units: the graph alone needs no bounds.
     clipping : Sphere or Ball, optional
         Instead of bounds: rows on a sphere or in a ball, in public units per column.
         About a sixteenth of the noise of bounds at four deviations.
