@@ -315,8 +315,7 @@ def plan(
         float | None, typer.Option(help="budget ε; several are compared if absent")
     ] = None,
     delta: Annotated[
-        float | None,
-        typer.Option(help="probability δ; 1/n², rounded down to a power of ten"),
+        float | None, typer.Option(help="probability δ; 1/n² rounded down if absent")
     ] = None,
     neighbors: _Neighbors = Neighbors.record,
     spread: _Spread = 0.125,
@@ -326,8 +325,7 @@ def plan(
     """Say what each mechanism's release could tell, before any data is seen.
 
     Assumes independent columns. The smallest partial correlation is one that a test of
-    all pairs finds with probability 0.8, with a false alarm anywhere in at most 5 % of
-    cases."""
+    all pairs finds with probability 0.8, with a false alarm anywhere in at most 5 %."""
     from privglasso.start.advice import default_delta
 
     chosen = default_delta(n) if delta is None else delta

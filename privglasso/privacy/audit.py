@@ -14,7 +14,6 @@ from functools import partial
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.linalg import eigh
 from scipy.special import betaincinv, ndtr, ndtri
 from tqdm.auto import tqdm
 
@@ -608,6 +607,8 @@ def direction_statistic(X, X_neighbor, noise_variance) -> Callable:
             "noise_variance", noise_variance, "give variances greater than 0"
         )
     one, two = (values.T @ values / len(values) + np.diag(noise) for values in tables)
+    from scipy.linalg import eigh  # slow to load
+
     ratios, directions = eigh(two, one)
     v = directions[:, np.argmax(np.abs(np.log(ratios)))]
     return EntryStatistic(np.outer(v, v))

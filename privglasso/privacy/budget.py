@@ -302,8 +302,8 @@ def _load(path):
     except FileNotFoundError as error:
         raise BudgetFileError(
             f"{path.name}: there is no such file. Begin a budget (privglasso budget"
-            " new, or Budget.create) or, if one was begun, fetch it back: it counts what"
-            " is already published"
+            " new, or Budget.create) or, if one was begun, fetch it back: it counts"
+            " what is already published"
         ) from error
     except (ValueError, RecursionError) as error:
         fault = _fault_of(error)

@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from ..base.validation import InputError, check_number, check_positive
@@ -378,6 +377,8 @@ def classical_limit(delta):
     >>> round(classical_limit(0.01), 2)
     6.77
     """
+    from scipy.optimize import brentq  # slow to load
+
     scale = np.sqrt(2 * np.log(1.25 / check_probability(delta, "delta")))
     return float(
         brentq(

@@ -806,6 +806,28 @@ _KINDS = {
     "copula": _copula_release,
 }
 
+
+def _read_checked(path):
+    "The release in a file, or `ReleaseError`, or that there is no file."
+    try:
+        metadata, table = stored_release(path)
+        return _checked_release(metadata, table)
+    except _Contradiction as contradiction:
+        raise ReleaseError(
+            f"{path.name} contradicts itself: {contradiction}"
+        ) from contradiction
+    except _Damage as damage:
+        raise ReleaseError(
+            f"{path.name} is damaged: {damage}: fetch the file again"
+        ) from damage
+    except (ReleaseError, FileNotFoundError):
+        raise
+    except Exception as error:  # a file may state anything
+        raise ReleaseError(
+            f"{path.name}: its metadata are damaged ({type(error).__name__}): fetch the"
+            " file again"
+        ) from error
+
 # %% ../../nbs/2_publish/18_files.ipynb #99bc4a0a
 def read_release(path):
     """Read a release written by `to_parquet`, as a stranger would, and check that it
@@ -840,28 +862,6 @@ def read_release(path):
     True
     """
     return _read_checked(Path(path))
-
-# %% ../../nbs/2_publish/18_files.ipynb #539be7d6
-def _read_checked(path):
-    "The release in a file, or `ReleaseError`, or that there is no file."
-    try:
-        metadata, table = stored_release(path)
-        return _checked_release(metadata, table)
-    except _Contradiction as contradiction:
-        raise ReleaseError(
-            f"{path.name} contradicts itself: {contradiction}"
-        ) from contradiction
-    except _Damage as damage:
-        raise ReleaseError(
-            f"{path.name} is damaged: {damage}: fetch the file again"
-        ) from damage
-    except (ReleaseError, FileNotFoundError):
-        raise
-    except Exception as error:  # a file may state anything
-        raise ReleaseError(
-            f"{path.name}: its metadata are damaged ({type(error).__name__}): fetch the"
-            " file again"
-        ) from error
 
 # %% ../../nbs/2_publish/18_files.ipynb #835f9fe7
 def _checked_release(metadata, table):

@@ -226,13 +226,6 @@ def _wishart_variance(A):
     return np.outer(np.diag(A), np.diag(A)) + A**2
 
 
-def _partial_noise(one, other, r, V):
-    "Variance that symmetric noise gives a partial correlation, by the delta method."
-    M = np.outer(one, other)
-    M = (M + M.T) / 2 - r / 2 * (np.outer(one, one) + np.outer(other, other))
-    return 2 * (M**2 * V).sum() - (np.diag(M) ** 2 * np.diag(V)).sum()
-
-
 def _correlation_variance(A, r):
     "n times the variance of the correlations, all on the scale of unit variances."
     a = np.diag(A)
@@ -455,7 +448,14 @@ class SamplingError:
         r = Theta / np.sqrt(np.outer(np.diag(Theta), np.diag(Theta)))
         parts = [_correlation_variance(rows @ A @ rows.T, r) / n for A, n in self.parts]
         noise = [
-            _partial_noise(rows[k], rows[m], r[k, m], self.noise)
+            self._partial_noise(rows[k], rows[m], r[k, m], self.noise)
             for k, m in zip(i, j, strict=True)
         ]
         return sum(parts)[i, j] + np.array(noise)
+
+    @staticmethod
+    def _partial_noise(one, other, r, V):
+        "Variance that symmetric noise gives a partial correlation: delta method."
+        M = np.outer(one, other)
+        M = (M + M.T) / 2 - r / 2 * (np.outer(one, one) + np.outer(other, other))
+        return 2 * (M**2 * V).sum() - (np.diag(M) ** 2 * np.diag(V)).sum()

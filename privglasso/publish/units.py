@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erf, log_ndtr, ndtr, ndtri
 
 from ..base.kernels import kernel
@@ -488,10 +487,12 @@ def _others(spread, p, failure):
     near = -ndtri(failure / 20 / p) / (0.56 * math.sqrt(2))
     return np.array([spread, 0.74 * spread, upper, upper, near])
 
-
+# %% ../../nbs/2_publish/06_units.ipynb #5ebcdfa0
 @lru_cache(maxsize=256)
 def _strengths(n, p, failure):
     "The least n μ / √(2p) of each level that keeps the bound below `failure`."
+
+    from scipy.optimize import brentq  # slow to load
 
     def excess(spread):
         levels = _levels(_sigmas(n, p, _others(spread, p, failure)))
@@ -724,6 +725,8 @@ def _seen_scale(fraction):
 @lru_cache(maxsize=256)
 def _limit_of(n, p, failure, sigma):
     "Score below which a Gaussian column falls in a share failure/50p of releases."
+    from scipy.optimize import brentq  # slow to load
+
     pairs = np.array([n // 2], dtype=float)
     strength = pairs**2 / sigma**2
 

@@ -512,8 +512,8 @@ class GraphModel(ReadsReleases):
         names = np.array(self._names(), dtype=object)
         columns = {"source": names[i], "target": names[j], "unshrunk": r}
         columns |= {"standard_error": error, "low": low, "high": high}
-        table = pd.DataFrame(columns)
-        return table.sort_values("unshrunk", key=abs, ascending=False, ignore_index=True)
+        order = {"key": abs, "ascending": False, "ignore_index": True}
+        return pd.DataFrame(columns).sort_values("unshrunk", **order)
 
     def tested_edges(self, level=0.05):
         """The pairs of columns whose partial correlation is not 0, with a probability

@@ -452,8 +452,12 @@ def test_the_error_of_a_strong_edge_is_the_delta_methods():
         move[k, m] = move[m, k] = step
         ends = [partial_correlations(np.linalg.inv(S + s * move)) for s in (1, -1)]
         gradient.append((ends[0] - ends[1]) / (2 * step))
-    shared = lambda a, b, c, d: (A[a, c] * A[b, d] + A[a, d] * A[b, c]) / n
-    joint = np.array([[shared(*one, *other) for other in pairs] for one in pairs])
+    joint = np.array(
+        [
+            [(A[a, c] * A[b, d] + A[a, d] * A[b, c]) / n for c, d in pairs]
+            for a, b in pairs
+        ]
+    )
     joint += np.diag([V[pair] for pair in pairs])
     expected = np.einsum("aij,ab,bij->ij", gradient, joint, gradient)
     i, j = np.triu_indices(p, 1)
