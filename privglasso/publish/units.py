@@ -91,7 +91,7 @@ def _count_spreads(values, order, window, counts):
 @kernel
 def _digits_of(x, exponent):
     "floor(x / 2^exponent) modulo 2^42; -1 if a cell is missing or has no such digits."
-    y = math.ldexp(x, -exponent)
+    y = math.ldexp(x, -int(exponent))
     if not abs(y) < np.inf:
         return np.int64(-1)
     if y == 0 and x < 0:  # below the smallest double
@@ -105,7 +105,7 @@ def _digits_of(x, exponent):
 def _count_digits(values, exponents, origins, shift, window, counts):
     "Add each cell's digits above `shift`, as seen from the origin, to a window."
     p, bins = counts.shape
-    factors = np.array([math.ldexp(1.0, -exponent) for exponent in exponents])
+    factors = np.array([math.ldexp(1.0, -int(exponent)) for exponent in exponents])
     for i in range(values.shape[0]):
         for j in range(p):
             y = values[i, j] * factors[j]
