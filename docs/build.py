@@ -22,9 +22,10 @@ from process import module_of, process
 ROOT = Path(__file__).resolve().parent.parent
 WAYS_IN = ("routes", "gallery", "claims", "results")  # composed by pages.py
 LOOK_AROUND = """
-Each door has a [route with times](routes.md). Or look around: the [gallery](gallery.md) of
-all figures, [every claim](claims.md) with the cell that decides it, the
-[results](results.md) with the commands that make them, the [API](api/index.md).
+Each door has a [route with times](routes.md). Or look around: the
+[gallery](gallery.md) of all figures, [every claim](claims.md) with the cell that
+decides it, the [results](results.md) with the commands that make them, the
+[API](api/index.md).
 """
 
 

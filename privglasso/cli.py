@@ -264,8 +264,11 @@ def _answers(kinds, n, p, find, epsilon, spread, delta):
     }
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dbafaf29
-def _recommended(smallest):
-    "One sentence, from public numbers alone."
+def _recommended(table, *public):
+    "A sentence or two, from public numbers alone."
+    from privglasso.start.advice import precision_sentence
+
+    smallest = table.smallest_partial_correlation
     best = smallest.idxmin()
     if not smallest[best] < 1:
         return (
@@ -276,7 +279,8 @@ def _recommended(smallest):
     return (
         f"\nRecommended: {best}{rows}. It finds partial correlations from"
         f" {smallest[best]:.2g} on. Without bounds, units are found privately."
-    )
+        f"\n{precision_sentence(*public)}"
+    ).rstrip()
 
 
 _SHOWN = {
@@ -285,8 +289,6 @@ _SHOWN = {
     "effective_n": "worth raw records",
     "smallest_partial_correlation": "finds partial correlations from",
 }
-
-
 _Json = Annotated[bool, typer.Option("--json", help="for machines")]
 
 
@@ -326,7 +328,7 @@ def plan(
     Assumes independent columns. The smallest partial correlation is one that a test of
     all pairs finds with probability 0.8, with a false alarm anywhere in at most 5 % of
     cases."""
-    from privglasso.start.advice import default_delta, precision_sentence
+    from privglasso.start.advice import default_delta
 
     chosen = default_delta(n) if delta is None else delta
     if epsilon is None:
@@ -343,9 +345,7 @@ def plan(
     heading = f"{n} records, {p} columns, one {neighbors.value} hidden"
     say(f"{heading}, ε = {used:g} at δ = {chosen:.2g}\n")
     say(shown.T.to_string(float_format="{:.3g}".format))
-    say(_recommended(table.smallest_partial_correlation))
-    if told := precision_sentence(n, p, used, chosen, neighbors.value):
-        say(told)
+    say(_recommended(table, n, p, used, chosen, neighbors.value))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #7425c531
 _Table = Annotated[

@@ -565,7 +565,7 @@ def _check_rounds(first, second, whitened):
     "`_Contradiction` if a second round does not follow from the first."
     one, two = first.lattice, second.lattice
     _require(one.normalised and two.normalised, "a round is not on a sphere")
-    _require(noise_norm(one) <= 1 + 1e-9, "its first round shows nothing but noise")
+    _require(noise_norm(one) < 1.01, "its first round shows nothing but noise")
     ratio = Whitening.of(first).condition / LEAST_CONDITION
     _require(
         whitened == (ratio > 1) or abs(ratio - 1) < 1e-6,

@@ -649,7 +649,7 @@ def _refusal(S, alpha, weights, V, of_all=False):
     return InfeasibleError(alpha, works, known.lower, known.certificate)
 
 
-_DOUBLINGS, _WIDTH = 16, 1.05
+_DOUBLINGS, _WIDTH, _WIDER = 16, 1.05, 1.6  # the last for many columns
 
 
 def _bisected(S, low, weights):
@@ -662,7 +662,7 @@ def _bisected(S, low, weights):
         low, step = high, min(step * step, 16.0)
     else:
         return np.inf
-    while high > _WIDTH * low:
+    while high > (_WIDTH if len(S) <= _SMALL else _WIDER) * low:
         middle = np.sqrt(low * high)
         if decide(S, middle, weights)[0] is None:
             low = middle
