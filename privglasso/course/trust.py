@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['EXERCISE_1', 'EXERCISE_2', 'EXERCISE_3', 'EXERCISE_4', 'EXERCISE_5', 'SHEET', 'check']
 
-# %% ../../nbs/8_course/06_trust.ipynb #5666efcf
+# %% ../../nbs/8_course/06_trust.ipynb #dc8fac94
 import math
 
 import numpy as np
@@ -32,7 +32,7 @@ EXERCISE_1 = Exercise(
     ),
 )
 
-# %% ../../nbs/8_course/06_trust.ipynb #921897e0
+# %% ../../nbs/8_course/06_trust.ipynb #eebba45b
 EXERCISE_2 = Exercise(
     Number(),
     answer=21.75,
@@ -43,11 +43,12 @@ EXERCISE_2 = Exercise(
         Mistake(22.5, "Nearly: a column is not paired with itself."),
         Mistake(0, "The truth has none. But each test errs in one case of twenty."),
         Mistake(0.05, "That is one test. How many are made?"),
+        Mistake(435, "These are the pairs. How many of them pass by chance?"),
     ],
     hint="Count the pairs, then take one in twenty of them.",
 )
 
-# %% ../../nbs/8_course/06_trust.ipynb #5549f283
+# %% ../../nbs/8_course/06_trust.ipynb #547957bf
 def _kept(tests, sides=2, absolute=True):
     "A rule that shares its level among so many tests of so many sides."
 
@@ -84,7 +85,7 @@ EXERCISE_3 = Exercise(
     hint="Share the level among all pairs and both tails, and compare |z|.",
 )
 
-# %% ../../nbs/8_course/06_trust.ipynb #cb75d60e
+# %% ../../nbs/8_course/06_trust.ipynb #34278a55
 EXERCISE_4 = Exercise(
     Choice("abcd"),
     answer="ad",
@@ -100,7 +101,7 @@ EXERCISE_4 = Exercise(
     hint="The difference is 0.12. What is its standard error, now and in d?",
 )
 
-# %% ../../nbs/8_course/06_trust.ipynb #76e9c742
+# %% ../../nbs/8_course/06_trust.ipynb #9dbc962f
 EXERCISE_5 = Exercise(
     Number(),
     answer=2.5,
