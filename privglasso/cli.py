@@ -61,12 +61,13 @@ class Neighbors(StrEnum):
 
 
 class Mechanism(StrEnum):
-    """What is published: noisy cells, a noisy covariance, rows drawn from one, or a
-    tree."""
+    """What is published: noisy cells, a noisy covariance, rows drawn from one, rows
+    with each column's own distribution, or a tree."""
 
     table = "table"
     covariance = "covariance"
     synthetic = "synthetic"
+    copula = "copula"
     tree = "tree"
 
 # %% ../nbs/9_workshop/07_cli.ipynb #bc69f265
@@ -187,7 +188,7 @@ _Neighbors = Annotated[
 
 _Mechanism = Annotated[
     Mechanism,
-    typer.Option(help="noisy cells, a noisy covariance, rows drawn from one, a tree"),
+    typer.Option(help="noisy cells, a covariance, rows drawn from one, or a tree"),
 ]
 
 
@@ -216,6 +217,14 @@ _Failure = Annotated[
 ]
 
 
+_Whole = Annotated[
+    str | None,
+    typer.Option(
+        help="for --mechanism copula: columns of whole numbers, with commas between"
+    ),
+]
+
+
 _Spread = Annotated[
     float, typer.Option(help="a column's standard deviation / range of its bounds")
 ]
@@ -230,16 +239,17 @@ def _plan_table(n, p, epsilon, delta, spread, neighbors):
     "The plan of every mechanism, and the callables that make them."
     from functools import partial
 
+    from privglasso.publish.copula import CopulaMechanism
     from privglasso.recover.planning import MECHANISMS, plan
 
     bounded = {
         f"{name}, bounds": partial(kind, (0, 1), neighbors=neighbors)
         for name, kind in MECHANISMS.items()
     }
-    kinds = {
-        name: partial(MECHANISMS[name], neighbors=neighbors)
-        for name in ("covariance", "synthetic")
-    } | bounded
+    free = {name: MECHANISMS[name] for name in ("covariance", "synthetic")}
+    free |= {"copula": CopulaMechanism}
+    kinds = {name: partial(kind, neighbors=neighbors) for name, kind in free.items()}
+    kinds |= bounded
     made = {name: make(epsilon=epsilon, delta=delta) for name, make in kinds.items()}
     return plan(made, n, p, spread=spread, delta=delta).set_index("mechanism"), kinds
 
@@ -263,7 +273,7 @@ def _answers(kinds, n, p, find, epsilon, spread, delta):
 # %% ../nbs/9_workshop/07_cli.ipynb #dbafaf29
 def _recommended(smallest):
     "One sentence, from public numbers alone."
-    best = smallest.idxmin()
+    best = smallest.drop("copula").idxmin()
     if not smallest[best] < 1:
         return (
             "\nNo mechanism finds an edge of any size here: more records, fewer columns"
@@ -443,8 +453,9 @@ def _make(kind, integers, bounds, budget, missing="refuse"):
             "--missing center: is for a covariance without bounds; a schema may state"
             " a fill value for each column"
         )
-    if kind is Mechanism.tree:
-        return _make_tree(bounds, budget)
+    special = {Mechanism.tree: _make_tree, Mechanism.copula: _make_copula}
+    if kind in special:
+        return special[kind](bounds, budget)
     budget = budget | ({} if missing == "refuse" else {"missing": missing})
     make = pg.DiscreteGaussianMechanism if integers else MECHANISMS[kind.value]
     return make(bounds, **budget)
@@ -453,6 +464,36 @@ def _make(kind, integers, bounds, budget, missing="refuse"):
 def _suitable(cells):
     "What is published where no mechanism is named."
     return Mechanism.table if cells else Mechanism.covariance
+
+
+def _make_copula(bounds, budget):
+    "The mechanism of rows with margins, which finds units itself."
+    import privglasso as pg
+
+    if bounds is not None:
+        raise CommandError(
+            "--mechanism copula: needs no bounds, units are found privately: leave"
+            " them out"
+        )
+    return pg.CopulaMechanism(**budget)
+
+
+def _whole(words, names):
+    "Which columns hold whole numbers, as a schema or --whole states."
+    if words.mechanism is not Mechanism.copula:
+        if words.whole is not None:
+            raise CommandError("--whole: is for --mechanism copula")
+        return {}
+    if len(names) < 2:
+        raise CommandError("--mechanism copula: needs at least two columns")
+    if words.schema is not None:
+        if words.whole is not None:
+            raise CommandError("--schema: states what is whole: leave --whole out")
+        return {"whole": _schema(words).whole}
+    stated = [name.strip() for name in (words.whole or "").split(",") if name.strip()]
+    if absent := sorted(set(stated) - set(names)):
+        raise CommandError(f"--whole: no column is called {_shown(absent)}")
+    return {"whole": stated}
 
 # %% ../nbs/9_workshop/07_cli.ipynb #77949431
 def _make_tree(bounds, budget):
@@ -604,6 +645,7 @@ def _mechanism(words, n, names):
 
     keys = ("mu", "epsilon", "delta", "sigma", "failure")
     budget = _given(neighbors=words.neighbors.value, **{k: words[k] for k in keys})
+    budget |= _whole(words, names)
     said, delta = [], words.delta
     if delta is None and n > 1:
         delta = default_delta(n)
@@ -712,6 +754,7 @@ def publish(
     sigma: _Sigma = None,
     failure: _Failure = None,
     integers: _Integers = False,
+    whole: _Whole = None,
     budget: _Budget = None,
     sep: _Sep = None,
     decimal: _Decimal = None,
@@ -722,7 +765,7 @@ def publish(
     force: _Force = False,
     seed: _Seed = None,
 ):
-    """Release a table's covariance, synthetic rows, a tree, or noise on every cell.
+    """Release a table's covariance, rows drawn from it, a tree, or noise on every cell.
 
     Without --mechanism: the covariance, or noisy cells with --sigma or --integers.
     Units are found privately; bounds, where stated, are chosen without looking at the
@@ -1076,6 +1119,11 @@ def _worst_pair(kind, neighbors, p):
         Y = X.copy()
         Y[0, 2] = -1
         return X, Y
+    if kind is Mechanism.copula:  # far out in two directions, with opposite signs
+        X = np.random.default_rng(0).normal(size=(1000, max(p, 2)))
+        Y = X.copy()
+        X[0], Y[0] = 50.0, np.resize([20.0, -20.0], X.shape[1])
+        return X, Y
     X = np.ones((2, p))
     Y = X.copy()
     if neighbors is Neighbors.cell:
@@ -1110,7 +1158,8 @@ def audit(
 
     given = dict(mu=mu, epsilon=epsilon, delta=delta, failure=failure)
     words = _given(neighbors=neighbors.value, **given)
-    made = _make(mechanism, False, (-1, 1), words)
+    bounds = None if mechanism is Mechanism.copula else (-1, 1)
+    made = _make(mechanism, False, bounds, words)
     pair = _worst_pair(mechanism, neighbors, p)
     result = run_audit(
         made, *pair, trials=trials, confidence=confidence, random_state=seed
