@@ -191,7 +191,7 @@ def _groups(profile):
     return (
         [("frontier", None, 20)]
         + [("frontier.units", model, 20) for model in models]
-        + [(f"frontier.p{p}", models[0], p) for p in wider]
+        + [(f"frontier.p{p}", model, p) for p in wider for model in models]
     )
 
 
