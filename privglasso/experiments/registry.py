@@ -11,10 +11,9 @@ from .audit_table import AUDIT
 from .certified_tree import CERTIFIED_TREE
 from .choosing_lambda import CHOOSING_LAMBDA
 from .correction import CORRECTION
-from .frontier import FRONTIER
+from .frontier import FRONTIER, PEER_LIBRARIES
 from .frontier_audits import FRONTIER_AUDITS
 from .grid_baselines import GRID_BASELINES
-from .peers import PEER_LIBRARIES
 from .private_units import PLANNED, PRIVATE_UNITS
 from .sampler_chi2 import SAMPLER_CHI2
 from .selection_rules import SELECTION
