@@ -63,12 +63,13 @@ class Neighbors(StrEnum):
 
 
 class Mechanism(StrEnum):
-    """What is published: noisy cells, a noisy covariance, rows drawn from one, or a
-    tree."""
+    """What is published: noisy cells, a noisy covariance, rows drawn from one, rows
+    with each column's own distribution, or a tree."""
 
     table = "table"
     covariance = "covariance"
     synthetic = "synthetic"
+    copula = "copula"
     tree = "tree"
 
 # %% ../nbs/9_workshop/07_cli.ipynb #bc69f265
@@ -190,7 +191,7 @@ _Neighbors = Annotated[
 
 _Mechanism = Annotated[
     Mechanism,
-    typer.Option(help="noisy cells, a noisy covariance, rows drawn from one, a tree"),
+    typer.Option(help="noisy cells, a covariance, rows drawn from one, or a tree"),
 ]
 
 
@@ -219,6 +220,14 @@ _Failure = Annotated[
 ]
 
 
+_Whole = Annotated[
+    str | None,
+    typer.Option(
+        help="for --mechanism copula: columns of whole numbers, with commas between"
+    ),
+]
+
+
 _Spread = Annotated[
     float, typer.Option(help="a column's standard deviation / range of its bounds")
 ]
@@ -233,16 +242,17 @@ def _plan_table(n, p, epsilon, delta, spread, neighbors):
     "The plan of every mechanism, and the callables that make them."
     from functools import partial
 
+    from privglasso.publish.copula import CopulaMechanism
     from privglasso.recover.planning import MECHANISMS, plan
 
     bounded = {
         f"{name}, bounds": partial(kind, (0, 1), neighbors=neighbors)
         for name, kind in MECHANISMS.items()
     }
-    kinds = {
-        name: partial(MECHANISMS[name], neighbors=neighbors)
-        for name in ("covariance", "synthetic")
-    } | bounded
+    free = {name: MECHANISMS[name] for name in ("covariance", "synthetic")}
+    free |= {"copula": CopulaMechanism}
+    kinds = {name: partial(kind, neighbors=neighbors) for name, kind in free.items()}
+    kinds |= bounded
     made = {name: make(epsilon=epsilon, delta=delta) for name, make in kinds.items()}
     return plan(made, n, p, spread=spread, delta=delta).set_index("mechanism"), kinds
 
@@ -268,7 +278,7 @@ def _recommended(table, *public):
     "A sentence or two, from public numbers alone."
     from privglasso.start.advice import precision_sentence
 
-    smallest = table.smallest_partial_correlation
+    smallest = table.smallest_partial_correlation.drop("copula")
     best = smallest.idxmin()
     if not smallest[best] < 1:
         return (
@@ -444,11 +454,42 @@ def _make(kind, integers, bounds, budget, missing="refuse"):
             "--missing center: is for a covariance without bounds; a schema may state"
             " a fill value for each column"
         )
-    if kind is Mechanism.tree:
-        return _make_tree(bounds, budget)
+    special = {Mechanism.tree: _make_tree, Mechanism.copula: _make_copula}
+    if kind in special:
+        return special[kind](bounds, budget)
     budget = budget | ({} if missing == "refuse" else {"missing": missing})
     make = pg.DiscreteGaussianMechanism if integers else MECHANISMS[kind.value]
     return make(bounds, **budget)
+
+# %% ../nbs/9_workshop/07_cli.ipynb #3ff1c983
+def _make_copula(bounds, budget):
+    "The mechanism of rows with margins, which finds units itself."
+    import privglasso as pg
+
+    if bounds is not None:
+        raise CommandError(
+            "--mechanism copula: needs no bounds, units are found privately: leave"
+            " them out"
+        )
+    return pg.CopulaMechanism(**budget)
+
+
+def _whole(words, names):
+    "Which columns hold whole numbers, as a schema or --whole states."
+    if words.mechanism is not Mechanism.copula:
+        if words.whole is not None:
+            raise CommandError("--whole: is for --mechanism copula")
+        return {}
+    if len(names) < 2:
+        raise CommandError("--mechanism copula: needs at least two columns")
+    if words.schema is not None:
+        if words.whole is not None:
+            raise CommandError("--schema: states what is whole: leave --whole out")
+        return {"whole": _schema(words).whole}
+    stated = [name.strip() for name in (words.whole or "").split(",") if name.strip()]
+    if absent := sorted(set(stated) - set(names)):
+        raise CommandError(f"--whole: no column is called {_shown(absent)}")
+    return {"whole": stated}
 
 # %% ../nbs/9_workshop/07_cli.ipynb #77949431
 def _make_tree(bounds, budget):
@@ -633,7 +674,7 @@ def _mechanism(words, n, names):
         budget["delta"] = delta
         if words.delta is None:
             said.append(f"δ = {delta:g}: {named}")
-    budget = _without_check(words, budget)
+    budget = _without_check(words, budget) | _whole(words, names)
     try:
         made = _make(
             words.mechanism, words.integers, bounds, budget, words.missing.value
@@ -645,7 +686,6 @@ def _mechanism(words, n, names):
         part = 1 - (words.check_bounds or 0)
         told = f"--epsilon {words.epsilon:g}: {in_epsilon(error.remedy, delta, part)}"
     raise CommandError(told)
-
 
 # %% ../nbs/9_workshop/07_cli.ipynb #2d0984a1
 def _announce(words, data, used, left, said, advice):
@@ -837,6 +877,7 @@ def publish(
     sigma: _Sigma = None,
     failure: _Failure = None,
     integers: _Integers = False,
+    whole: _Whole = None,
     budget: _Budget = None,
     sep: _Sep = None,
     decimal: _Decimal = None,
@@ -849,7 +890,7 @@ def publish(
     force: _Force = False,
     seed: _Seed = None,
 ):
-    """Release a table's covariance, synthetic rows, a tree, or noise on every cell.
+    """Release a table's covariance, rows drawn from it, a tree, or noise on every cell.
 
     Without --mechanism: the covariance, or noisy cells with --sigma or --integers.
     Units are found privately; bounds, where stated, are chosen without looking at the
@@ -1208,6 +1249,11 @@ def _worst_pair(kind, neighbors, p):
         Y = X.copy()
         Y[0, 2] = -1
         return X, Y
+    if kind is Mechanism.copula:  # far out in two directions, with opposite signs
+        X = np.random.default_rng(0).normal(size=(1000, max(p, 2)))
+        Y = X.copy()
+        X[0], Y[0] = 50.0, np.resize([20.0, -20.0], X.shape[1])
+        return X, Y
     X = np.ones((2, p))
     Y = X.copy()
     if neighbors is Neighbors.cell:
@@ -1242,7 +1288,8 @@ def audit(
 
     given = dict(mu=mu, epsilon=epsilon, delta=delta, failure=failure)
     words = _given(neighbors=neighbors.value, **given)
-    made = _make(mechanism, False, (-1, 1), words)
+    bounds = None if mechanism is Mechanism.copula else (-1, 1)
+    made = _make(mechanism, False, bounds, words)
     pair = _worst_pair(mechanism, neighbors, p)
     result = run_audit(
         made, *pair, trials=trials, confidence=confidence, random_state=seed

@@ -992,3 +992,46 @@ def test_output_on_a_full_disk_ends_in_one_sentence(words):
             text=True,
         )
     assert done.returncode == 2 and done.stderr.count("\n") == 1
+
+
+def test_rows_with_margins_from_the_command_line(tmp_path):
+    table, schema = tmp_path / "people.csv", tmp_path / "schema.toml"
+    rng = np.random.default_rng(0)
+    age = np.rint(45 + 12 * rng.normal(size=5000)).astype(int)
+    ward = np.where(rng.normal(size=5000) > 0, "A", "B")
+    people = pd.DataFrame({"age": age, "income": 7e4 + rng.normal(size=5000)})
+    people.assign(ward=ward).to_csv(table, index=False)
+    schema.write_text(
+        '[columns.age]\nkind = "integer"\n[columns.income]\n'
+        '[columns.ward]\nkind = "category"\nlevels = ["A", "B"]\n'
+    )
+    release, other = tmp_path / "open.parquet", tmp_path / "other.parquet"
+    copula = ("--mechanism", "copula", "--epsilon", 2)
+    code, output = call("publish", table, release, "--schema", schema, *copula)
+    assert code == 0 and "CopulaMechanism" in output
+    rows = read_release(release).table
+    assert list(rows) == ["age", "income", "ward=B"]
+    assert (rows[["age", "ward=B"]] % 1 == 0).all(axis=None)
+    assert not (rows.income % 1 == 0).all()
+    for words in (
+        (*copula, "--whole", "wage"),
+        (*copula, "--low", 0, "--high", 1),
+        (*copula, "--schema", schema, "--whole", "age"),
+        (*copula, "--drop", "ward,income"),
+        (*copula, "--missing", "center"),
+        ("--whole", "age", "--epsilon", 2),
+        ("--mechanism", "copula", "--sigma", 1),
+    ):
+        if "--drop" not in words and "--schema" not in words:
+            words += ("--drop", "ward")
+        assert call("publish", table, other, *words)[0] == 2 and not other.exists()
+
+
+def test_rows_with_margins_are_planned_and_audited():
+    code, output = call("plan", 20_000, 5, "--epsilon", 1, "--json")
+    planned = json.loads(output)["copula"]
+    assert code == 0 and 0 < planned["finds partial correlations from"] < 0.1
+    code, output = call(
+        *("audit", "--mechanism", "copula", "--mu", 3, "--trials", 40, "--seed", 0)
+    )
+    assert code == 0 and "not refuted" in output

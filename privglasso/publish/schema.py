@@ -250,6 +250,12 @@ class Schema:
         return [new for name in self.used for new in _made(name, self.columns[name])]
 
     @property
+    def whole(self):
+        "Names of those that hold whole numbers: integers, days, zeros and ones."
+        kept = {n: self.columns[n] for n in self.used if self.columns[n].kind != "real"}
+        return [new for name, column in kept.items() for new in _made(name, column)]
+
+    @property
     def used(self):
         "Names of the columns that are used."
         return [name for name, column in self.columns.items() if column.use]
