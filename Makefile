@@ -44,9 +44,10 @@ test: $(VENV)/.dev  ## run every chapter's proofs and every test
 mutate: $(VENV)/.dev  ## alter one fact at a time in the proofs, list what no check notices; SHARE=.1 for a part
 	$(ONE_THREAD) $(BIN)/python docs/mutate.py --elsewhere $(if $(SHARE),--share $(SHARE)) $(ONLY)
 
-docs: $(VENV)/.dev  ## build the book as a site in _docs/html
+docs: $(VENV)/.dev  ## build the book as a site in _docs/html; look at it where there is a Chromium
 	$(BIN)/python docs/build.py
 	$(BIN)/python docs/check.py
+	$(BIN)/python docs/browse.py
 
 course: $(VENV)/.dev  ## the course's sheets, without solutions, and its slides in _docs/course
 	$(BIN)/python docs/course.py

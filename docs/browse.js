@@ -15,7 +15,7 @@ function rawFormulas(page) {
   const walker = page.createTreeWalker(page.querySelector("article") || page.body, NodeFilter.SHOW_TEXT), found = [];
   while (walker.nextNode()) {
     const hidden = walker.currentNode.parentElement.closest("pre, code, script, style, mjx-container");
-    if (!hidden && /\$\$|\\\(|\\\[|\\begin\{/.test(walker.currentNode.data))
+    if (!hidden && /\$\$|\\\(|\\\[|\\begin\{|\$[^$\s][^$]*[\\^_{][^$]*\$/.test(walker.currentNode.data))
       found.push(walker.currentNode.data.trim().slice(0, 80));
   }
   return found;

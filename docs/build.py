@@ -15,6 +15,7 @@ import sys
 from itertools import groupby
 from pathlib import Path
 
+import course
 import nbformat
 import pages
 from process import module_of, process
@@ -22,9 +23,10 @@ from process import module_of, process
 ROOT = Path(__file__).resolve().parent.parent
 WAYS_IN = ("routes", "gallery", "claims", "results")  # composed by pages.py
 LOOK_AROUND = """
-Each door has a [route with times](routes.md). Or look around: the [gallery](gallery.md) of
-all figures, [every claim](claims.md) with the cell that decides it, the
-[results](results.md) with the commands that make them, the [API](api/index.md).
+Each door has a [route with times](routes.md). Or look around: the
+[gallery](gallery.md) of all figures, [every claim](claims.md) with the cell that
+decides it, the [results](results.md) with the commands that make them, the
+[API](api/index.md).
 """
 
 
@@ -162,12 +164,18 @@ def read_book(nbs):
 
 
 def timed(notebook, page, needed):
-    "Below the subtitle stands how long a chapter takes, and which notebook it is."
-    cell = notebook.cells[0]
-    line = f"\n\n{{.minutes}}\n{needed} min · `nbs/{page}.ipynb`\n"
+    """Below the subtitle stands how long a chapter takes, which notebook it is and, of
+    a lecture, where its sheet and its slides are."""
+    cell, name = notebook.cells[0], Path(page).name[3:]
+    line = f"\n\n{{.minutes}}\n{needed} min · `nbs/{page}.ipynb`"
+    if page in {f"8_course/{path.stem}" for path in course.lectures()}:
+        line += (
+            f' · <a href="../course/release/{name}/{name}.ipynb" download>the sheet,'
+            f' without solutions</a> · <a href="../course/slides/{name}.html">slides</a>'
+        )
     cell.source = re.sub(
         r"\A(# .+\n+\{\.subtitle\}\n> .+(?:\n> .+)*)",
-        lambda found: found[1] + line,
+        lambda found: f"{found[1]}{line}\n",
         cell.source,
     )
 
@@ -292,6 +300,9 @@ def build(nbs, out):
     shutil.rmtree(out, ignore_errors=True)
     parts = write_source(nbs, out / "source")
     code = run_sphinx(out)
+    course.main(out / "course")
+    for part in ("release", "slides"):  # what students get; solutions stay behind
+        shutil.copytree(out / "course" / part, out / "html/course" / part)
     if (out / "html/gallery.html").exists():
         pages.fill_gallery(
             out / "html",

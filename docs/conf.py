@@ -15,6 +15,7 @@ author = "The privglasso authors"
 html_title = project
 html_show_copyright = False
 html_copy_source = False
+html_domain_indices = False  # the reference has an index of its own
 
 extensions = [
     "myst_nb",

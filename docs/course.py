@@ -20,7 +20,7 @@ from traitlets.config import Config, PyFileConfigLoader
 
 ROOT = Path(__file__).resolve().parent.parent
 COURSE = ROOT / "nbs/8_course"
-CHAPTER = re.compile(r"\[([^\]]+)\]\(\.\./([\w/]+)\.ipynb(?:#[^)]*)?\)")
+CHAPTER = re.compile(r"\[([^\]]+)\]\((?:\.\./)?([\w/]+)\.ipynb(?:#[^)]*)?\)")
 SETTINGS = """c = get_config()
 c.CourseDirectory.course_id = "privglasso"
 c.ClearSolutions.code_stub = {"python": "# put your answer in the place of the dots"}

@@ -1,9 +1,9 @@
-"""Pages of the site that no notebook holds, composed from the notebooks and the package.
+"""Pages of the site that no notebook holds, composed of notebooks and package.
 
-Routes with times, the claims with links to the cells that decide them, the result files
-with the commands that make them, the gallery, and the index of the reference. Everything
-is counted or looked up when the site is built; nothing here is kept up to date by hand
-but the order of the routes.
+Routes with times, the claims with links to the cells that decide them, the result
+files with the commands that make them, the gallery, and the index of the reference.
+Everything is counted or looked up when the site is built; nothing here is kept up to
+date by hand but the order of the routes.
 """
 
 import csv
@@ -53,12 +53,14 @@ ROUTES = {
         "I want to understand why it works, from coin tosses to lower bounds",
         [
             "0_start/08_first_hour",
-            "0_start/01_story",
-            "1_privacy/01_gdp",
-            "1_privacy/03_discrete_gaussian",
-            "2_publish/03_covariance",
-            "3_recover/06_textbook",
-            "3_recover/08_graphical_lasso",
+            "8_course/01_reconstruction",
+            "8_course/02_two_worlds",
+            "8_course/03_graphs",
+            "8_course/04_noise",
+            "8_course/05_budgets",
+            "8_course/06_trust",
+            "8_course/07_signals",
+            "8_course/08_reading",
         ],
     ),
     "critic": (
@@ -78,7 +80,8 @@ ROUTES = {
 GREEK = dict(
     zip(
         "alpha beta gamma delta epsilon varepsilon lambda mu sigma rho tau theta phi"
-        " kappa omega nu Delta Sigma Theta Omega Phi Lambda sqrt infty le ge times".split(),
+        " kappa omega nu Delta Sigma Theta Omega Phi Lambda sqrt infty le ge"
+        " times".split(),
         "αβγδεελμσρτθφκωνΔΣΘΩΦΛ√∞≤≥×",
         strict=True,
     )
@@ -138,8 +141,9 @@ def routes_page(chapters):
     """
     text = [
         "# Four routes\n\n{.subtitle}\n> One for each door, with the time that it"
-        f" takes\n\nThe times are counted from the pages: {WORDS} words and {LINES} lines"
-        f" of open code a minute, {SECONDS} seconds for a figure. Running the cells,"
+        f" takes\n\nThe times are counted from the pages: {WORDS} words and {LINES}"
+        f" lines of open code a minute, {SECONDS} seconds for a figure. Running the"
+        " cells,"
         " changing them and doing the exercises takes about as long again.\n"
     ]
     for door, (name, wish, pages) in ROUTES.items():
@@ -207,8 +211,9 @@ def claims_page(claims, places):
                     f"{escape(claim.source)}</small></td><td><p>"
                     f"{escape(claim.statement)}</p><p class='counter'>"
                     f"{escape(claim.counterexample)}</p><p class='instead'>"
-                    f"{escape(claim.corrected)}</p></td><td><a class='verdict {verdict}'"
-                    f" href='{page}.html#{anchor(cell)}'>{claim.verdict}</a></td></tr>"
+                    f"{escape(claim.corrected)}</p></td><td>"
+                    f"<a class='verdict {verdict}' href='{page}.html#{anchor(cell)}'>"
+                    f"{claim.verdict}</a></td></tr>"
                 )
         text.append("</tbody></table>\n```")
     return "\n".join(text)
@@ -265,8 +270,9 @@ def results_page(folder, modules, notebooks):
     text = [
         "# Results\n\n{.subtitle}\n> Every number that the book prints from a long"
         " computation, and the command that makes it anew\n\nThe files are in"
-        " `data/results`. Each command resumes where it was stopped; with `PROFILE=quick`"
-        " it is a rehearsal of a minute or so. The seconds are those of one core."
+        " `data/results`. Each command resumes where it was stopped; with"
+        " `PROFILE=quick` it is a rehearsal of a minute or so. The seconds are those of"
+        " one core."
     ]
     for path in sorted(folder.glob("*.csv")):
         name, made = path.stem, manifest.get(path.stem, {})
@@ -280,8 +286,9 @@ def results_page(folder, modules, notebooks):
         seconds = made.get("seconds")
         cost = f", {seconds:,.0f} s" if seconds and seconds >= 1 else ""
         text.append(
-            f"\n## {name}\n\nIn [{title_of(notebook)}]({page}.ipynb); {rows} rows{cost};"
-            f" [the file](files/data/results/{path.name}).\n\n```sh\n{command}\n```\n\n"
+            f"\n## {name}\n\nIn [{title_of(notebook)}]({page}.ipynb);"
+            f" {rows} rows{cost}; [the file](files/data/results/{path.name})."
+            f"\n\n```sh\n{command}\n```\n\n"
             f"```{{raw}} html\n<details class='rows'><summary>first rows</summary><div"
             f" class='scroll'>{table}</div></details>\n```"
         )
@@ -379,23 +386,28 @@ def public_table(package, titles, notebooks):
     return "\n".join(text)
 
 
+def rows_of(names, said):
+    "Lines of a table: a name and what it does."
+    bar = "\\|"
+    return "\n".join(
+        f"| {name} | {text.replace('|', bar)} |"
+        for name, text in zip(names, said, strict=True)
+    )
+
+
 def module_page(name, chapter, excluded, foreign):
-    "One module's reference: what it is for, its names in a line each, then all of them."
+    "One module's reference: its purpose, its names in a line each, then all of them."
     title = f"privglasso.{name}"
     module = importlib.import_module(title)
     own = [x for x in module.__all__ if x not in excluded and not x.startswith("_")]
-    rows = []
-    for each in own:
-        thing = getattr(module, each)
-        said = one_line(thing) if callable(thing) else f"a {type(thing).__name__}"
-        rows.append(
-            f"| {{py:obj}}`{each} <{title}.{each}>` | {said.replace('|', chr(92) + '|')} |"
-        )
-    table = "| name | what it does |\n|---|---|\n" + "\n".join(rows) if rows else ""
+    things = [getattr(module, each) for each in own]
+    said = [one_line(x) if callable(x) else f"a {type(x).__name__}" for x in things]
+    links = [f"{{py:obj}}`{each} <{title}.{each}>`" for each in own]
+    head = "| name | what it does |\n|---|---|\n" if own else ""
     return (
-        f"# {title}\n\n{{.subtitle}}\n> {one_line(module)}\n\nDerived, tested and drawn in"
-        f" the chapter [{chapter[1]}](../{chapter[0]}.ipynb).\n\n{table}\n\n```{{rst}}\n"
-        f".. automodule:: {title}\n   :members:\n"
+        f"# {title}\n\n{{.subtitle}}\n> {one_line(module)}\n\nDerived, tested and"
+        f" drawn in the chapter [{chapter[1]}](../{chapter[0]}.ipynb).\n\n{head}"
+        f"{rows_of(links, said)}\n\n```{{rst}}\n.. automodule:: {title}\n   :members:\n"
         f"   :inherited-members: {', '.join(foreign)}\n"
         f"   :exclude-members: {', '.join(excluded)}\n   :member-order: bysource\n```\n"
     )
@@ -403,25 +415,27 @@ def module_page(name, chapter, excluded, foreign):
 
 def package_page(name, modules):
     "The modules of a package in a line each."
-    rows = "\n".join(
-        f"| [{module}]({module}.md) | {one_line(importlib.import_module(f'privglasso.{module}'))} |"
-        for module in modules
-    )
+    said = [one_line(importlib.import_module(f"privglasso.{x}")) for x in modules]
+    links = [f"[{module}]({module}.md)" for module in modules]
+    rows = rows_of(links, said)
     return f"# privglasso.{name}\n\n| module | what it is for |\n|---|---|\n{rows}\n"
 
 
 def api_index(packages, table):
     "The front page of the reference."
-    rows = "\n".join(
-        f"| [privglasso.{name}]({name}.md) | {', '.join(f'[{m.partition(chr(46))[2] or m}]({m}.md)' for m in modules)} |"
+    short = {
+        name: ", ".join(f"[{x.partition('.')[2] or x}]({x}.md)" for x in modules)
         for name, modules in packages.items()
+    }
+    rows = rows_of(
+        [f"[privglasso.{name}]({name}.md)" for name in short], short.values()
     )
     return (
-        "# API reference\n\n{.subtitle}\n> The names a user types, in a line each; below"
-        " them every module\n\n`import privglasso as pg` offers the names of the first"
-        " tables as `pg.name`; each page shows parameters, results and examples. A module"
-        f" and the chapter it is exported from have the same name.\n{table}\n\n## All"
-        f" modules\n\n| package | modules |\n|---|---|\n{rows}\n"
+        "# API reference\n\n{.subtitle}\n> The names a user types, in a line each;"
+        " below them every module\n\n`import privglasso as pg` offers the names of the"
+        " first tables as `pg.name`; each page shows parameters, results and examples."
+        " A module and the chapter it is exported from have the same name."
+        f"\n{table}\n\n## All modules\n\n| package | modules |\n|---|---|\n{rows}\n"
     )
 
 
@@ -429,7 +443,7 @@ def api_index(packages, table):
 
 
 class Figures(HTMLParser):
-    "(address, alternative text, caption, anchor) of the figures that a page's cells drew."
+    "(address, alternative text, caption, anchor) of the figures of a page."
 
     def __init__(self, text):
         super().__init__()
@@ -452,10 +466,11 @@ class Figures(HTMLParser):
     def handle_endtag(self, tag):
         "A caption ends."
         if tag == "figcaption" and self._caption is not None and self.found:
-            self.found[-1][2] = " ".join("".join(self._caption).rstrip("¶").split())
+            words = "".join(self._caption).replace("¶", "")
+            self.found[-1][2] = " ".join(words.split())
             self._caption = None
         if tag == "h1" and self._head is not None:
-            self.title = " ".join("".join(self._head).rstrip("¶").split())
+            self.title = " ".join("".join(self._head).replace("¶", "").split())
             self._head = None
 
     def handle_data(self, data):
@@ -465,7 +480,15 @@ class Figures(HTMLParser):
                 words.append(data)
 
 
-GALLERY = "# Gallery\n\n{.subtitle}\n> Every figure of the book; each leads to where it is drawn\n\n```{raw} html\n<div id='gallery'></div>\n```\n"
+GALLERY = """# Gallery
+
+{.subtitle}
+> Every figure of the book; each leads to where it is drawn
+
+```{raw} html
+<div id='gallery'></div>
+```
+"""
 
 
 def fill_gallery(html, pages):
@@ -485,10 +508,11 @@ def fill_gallery(html, pages):
             page = Figures((html / f"{name}.html").read_text(encoding="utf-8"))
             for source, alt, caption, near in page.found:
                 file = source.rpartition("_images/")[2]
+                shown = plain(re.sub(r"\\[()\[\]]", "", caption or alt))
                 items.append(
                     f"<a href='{name}.html#{near}'><figure><img loading='lazy'"
                     f" src='_images/{file}' alt=\"{escape(alt)}\"><figcaption>"
-                    f"{escape(caption or alt)} <small>{escape(page.title)}</small>"
+                    f"{escape(shown)} <small>{escape(page.title)}</small>"
                     "</figcaption></figure></a>"
                 )
         if items:

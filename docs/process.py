@@ -13,6 +13,7 @@ from html import unescape
 LONGEST_OPEN_SOURCE = (
     20  # lines; a longer exported cell is folded, below its signature and docstring
 )
+SOLUTION = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 DIRECTIVE = re.compile(r"#\s*\|\s*([\w-]+)\s*:?\s*(.*)")
 DROPPED = {"hide", "default_exp"}
 EXPORTING = {"export", "exports", "exporti"}
@@ -257,6 +258,11 @@ def relink(text, target):
     return RELATIVE_LINK.sub(link, text)
 
 
+def for_teachers(text):
+    "What a lecture says to the teacher, folded."
+    return f"<details><summary>For the teacher</summary>\n\n{text}\n\n</details>"
+
+
 def markdown_cell(cell, text):
     "A Markdown cell in the place of `cell`."
     return type(cell)(cell_type="markdown", metadata={}, source=text)
@@ -266,7 +272,8 @@ def show_code(cell, module, heading):
     """A code cell as the reader sees it, as a list of cells: what introduces an
     exported one, then the source."""
     directives, code = split_directives(cell.source)
-    cell.source, cell.outputs = code, [
+    solution = cell.metadata.get("nbgrader", {}).get("solution", False)
+    cell.source, cell.outputs = SOLUTION.sub("", code), [
         out for out in cell.outputs if not is_progress_bar(out)
     ]
     names = defined_names(code)
@@ -278,10 +285,12 @@ def show_code(cell, module, heading):
         "exported": exported,
         "remove-input": directives.get("echo") == "false",
         "remove-output": directives.get("output") == "false",
-        "hide-input": folded,
+        "hide-input": folded and not solution,
+        "hide-cell": solution,
         "columns": any(map(prints_columns, cell.outputs)),
     }
     summary = directives.get("code-summary") or folded_as(code, names, exported)
+    summary = "Solution" if solution else summary
     rendering = {"code_prompt_show": summary, "code_prompt_hide": summary}
     if has_figure(cell):
         shown = caption(cell, directives, code)
@@ -350,6 +359,8 @@ def process(notebook, symbols, target, anchors=()):
             continue
         heading = (re.findall(r"^#+ (.+)", cell.source, re.MULTILINE) or [heading])[-1]
         text = link_names(relink(cell.source, target), index, module)
+        if cell.metadata.get("slideshow", {}).get("slide_type") == "notes":
+            text = for_teachers(text)
         cells.append(markdown_cell(cell, style_blockquotes(text)))
     notebook.cells = cells
     notebook.metadata = {

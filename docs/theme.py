@@ -78,7 +78,7 @@ def lighter(body):
     its package."""
     body = UNCOLOURED.sub(r"\1", body).replace("<img ", '<img loading="lazy" ')
     return re.sub(
-        r"<h1>privglasso\.", '<h1><span class="package">privglasso.</span>', body
+        r"<h1>(privglasso\.(?:\w+\.)?)", r'<h1><span class="package">\1</span>', body
     )
 
 

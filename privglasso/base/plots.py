@@ -143,13 +143,17 @@ def plot_precision(matrix, ax=None, labels=None, title=None, limit=None):
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> plot_precision([[2.0, -1.0], [-1.0, 2.0]], title="two columns").get_title()
+    'two columns'
     """
     matrix = check_symmetric(matrix, "matrix")
-    p = len(matrix)
+    p, ax = len(matrix), _axes(ax)
     labels = _check_labels(labels, p)
     off_diagonal = np.where(np.eye(p, dtype=bool), np.nan, matrix)
     limit = limit or np.abs(matrix[~np.eye(p, dtype=bool)]).max(initial=0) or 1.0
-    ax = _axes(ax)
     image = ax.imshow(off_diagonal, cmap=_diverging(), vmin=-limit, vmax=limit)
     image.set_interpolation("nearest")
     ax.figure.colorbar(image, ax=ax, shrink=0.8)

@@ -4,19 +4,29 @@
 
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
-           'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'unmasked', 'from_arrow',
+           'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'html_card', 'unmasked', 'from_arrow',
            'check_symmetric', 'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
 import numbers
 import unicodedata
+from html import escape
 
 import numpy as np
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #c97ce66b
 class InputError(ValueError):
-    "A bad argument: the message names it, shows its value and says what to do."
+    """A bad argument: the message names it, shows its value and says what to do.
+
+    Examples
+    --------
+    >>> try:
+    ...     check_positive(-1, "epsilon")
+    ... except InputError as error:
+    ...     print(error.argument, error.value, error.remedy, sep="; ")
+    epsilon; -1.0; give a number greater than 0
+    """
 
     def __init__(self, argument, value, remedy):
         self.argument, self.value, self.remedy = argument, value, remedy
@@ -188,6 +198,27 @@ def is_plain(text):
         or unicodedata.bidirectional(character) in _TURNING
         for character in text
     )
+
+# %% ../../nbs/9_workshop/01_validation.ipynb #33380321
+def html_card(caption, facts) -> str:
+    """A small table for notebooks, in which everything is escaped.
+
+    Parameters
+    ----------
+    caption : str
+    facts : dict of str to object
+
+    Examples
+    --------
+    >>> "<script>" in html_card("Release", {"columns": "<script>"})
+    False
+    """
+    rows = "".join(
+        f"<tr><th>{escape(str(name))}</th><td>{escape(str(fact))}</td></tr>"
+        for name, fact in facts.items()
+    )
+    title = escape(str(caption))
+    return f"<table><caption>{title}</caption><tbody>{rows}</tbody></table>"
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #b6ed65fa
 def unmasked(values):

@@ -46,15 +46,14 @@ EXERCISE_2 = Exercise(
     hint="The noise is p K²/(n μ) for bounds of K deviations: keep it constant.",
 )
 
-# %% ../../nbs/8_course/05_budgets.ipynb #25f4884d
+# %% ../../nbs/8_course/05_budgets.ipynb #bf8c1463
+_CASES = [
+    (np.zeros(2), np.array([3.0, 4.0]), 100, 0.5),
+    (-np.ones(3), np.ones(3), 1000, 2.0),
+    (np.array([10.0]), np.array([12.0]), 50, 1.0),
+]
 EXERCISE_3 = Exercise(
-    Function(
-        [
-            (np.zeros(2), np.array([3.0, 4.0]), 100, 0.5),
-            (-np.ones(3), np.ones(3), 1000, 2.0),
-            (np.array([10.0]), np.array([12.0]), 50, 1.0),
-        ]
-    ),
+    Function(_CASES),
     answer=lambda low, high, n, mu: math.hypot(*(high - low)) / (n * mu),
     mistakes=[
         Mistake(
@@ -76,6 +75,10 @@ EXERCISE_3 = Exercise(
         Mistake(
             lambda low, high, n, mu: math.hypot(*(high - low)) / (math.sqrt(n) * mu),
             "One record moves a mean by its share, 1/n; √n belongs to sampling.",
+        ),
+        Mistake(
+            lambda low, high, n, mu: np.max(high - low) * len(low) ** 0.5 / (n * mu),
+            "That is right for equal ranges. Here each column has its own.",
         ),
         Mistake(
             lambda low, high, n, mu: np.sum((high - low) ** 2) / (n * mu),

@@ -55,7 +55,7 @@ class Number:
         far = max(self.absolute, self.relative * abs(right))
         return abs(right - given) <= far
 
-
+# %% ../../nbs/8_course/12_exercise.ipynb #ff2eb3e8
 def _number_in(text):
     "The number a text writes out, a quotient such as 1/2 included."
     try:
@@ -64,7 +64,7 @@ def _number_in(text):
     except (ValueError, ZeroDivisionError):
         raise Unreadable("Give one number.") from None
 
-# %% ../../nbs/8_course/12_exercise.ipynb #81a56ae3
+# %% ../../nbs/8_course/12_exercise.ipynb #c1e44d4d
 class Matrix(Number):
     """An array of numbers of one shape, compared cell by cell.
 
@@ -94,7 +94,7 @@ class Matrix(Number):
         far = max(self.absolute, self.relative * np.abs(right).max(initial=0))
         return bool(np.abs(right - given).max(initial=0) <= far)
 
-# %% ../../nbs/8_course/12_exercise.ipynb #21306ae5
+# %% ../../nbs/8_course/12_exercise.ipynb #b55e7d75
 class Choice:
     """One of several options, or several of them, named by letters.
 
@@ -127,7 +127,7 @@ class Choice:
         "Whether two sets of letters are the same."
         return right == given
 
-# %% ../../nbs/8_course/12_exercise.ipynb #1756bc02
+# %% ../../nbs/8_course/12_exercise.ipynb #aadcec31
 class Edges:
     """A set of undirected edges.
 
@@ -155,7 +155,7 @@ class Edges:
         "Whether two sets of edges are the same, whatever their order and direction."
         return right == given
 
-# %% ../../nbs/8_course/12_exercise.ipynb #9f989213
+# %% ../../nbs/8_course/12_exercise.ipynb #e702ef43
 class Function:
     """A function, compared by what it returns.
 
@@ -202,7 +202,7 @@ class Function:
         "Whether two functions return the same for every case."
         return all(self.kind.same(a, b) for a, b in zip(right, given, strict=True))
 
-# %% ../../nbs/8_course/12_exercise.ipynb #d846e923
+# %% ../../nbs/8_course/12_exercise.ipynb #a1502ee2
 def _short(value):
     "A value as it is shown in a hint: an array by its shape."
     if isinstance(value, np.ndarray) and value.size > 4:
@@ -214,7 +214,7 @@ def _copy(value):
     "A copy, so that a function that writes into its argument spoils nothing."
     return value.copy() if hasattr(value, "copy") else value
 
-# %% ../../nbs/8_course/12_exercise.ipynb #26118700
+# %% ../../nbs/8_course/12_exercise.ipynb #c0574a56
 @dataclass(frozen=True)
 class Mistake:
     "A wrong answer that one expects, and what to say to it."
@@ -222,7 +222,7 @@ class Mistake:
     answer: object
     hint: str
 
-# %% ../../nbs/8_course/12_exercise.ipynb #e3097023
+# %% ../../nbs/8_course/12_exercise.ipynb #d815c2ee
 @dataclass(frozen=True)
 class Exercise:
     """A right answer, the mistakes one expects, and a hint for any other wrong answer.
@@ -280,7 +280,7 @@ class Exercise:
                 return mistake.hint
         return self.hint
 
-# %% ../../nbs/8_course/12_exercise.ipynb #7d6beb18
+# %% ../../nbs/8_course/12_exercise.ipynb #6417f383
 class WrongAnswer(Exception):
     "A wrong answer: a notebook shows the hint and no traceback."
 
@@ -288,7 +288,7 @@ class WrongAnswer(Exception):
         "What a notebook prints in the place of a traceback."
         return [f"Not yet. {self}"]
 
-# %% ../../nbs/8_course/12_exercise.ipynb #9100da6f
+# %% ../../nbs/8_course/12_exercise.ipynb #a26f39d5
 class Sheet:
     """The exercises of one lecture.
 

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['EXERCISE_1', 'EXERCISE_2', 'EXERCISE_3', 'EXERCISE_4', 'EXERCISE_5', 'SHEET', 'check']
 
-# %% ../../nbs/8_course/08_reading.ipynb #6dd26bf1
+# %% ../../nbs/8_course/08_reading.ipynb #f6129b98
 import math
 
 import numpy as np
@@ -28,7 +28,7 @@ EXERCISE_1 = Exercise(
     hint="Write down all rows of both tables after the division, then average squares.",
 )
 
-# %% ../../nbs/8_course/08_reading.ipynb #1c84d56f
+# %% ../../nbs/8_course/08_reading.ipynb #1b878ce4
 def _law(s2, reach):
     "Probabilities of the integers up to `reach`, by their definition."
     weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * s2))
@@ -63,7 +63,7 @@ EXERCISE_2 = Exercise(
     hint="np.convolve gives the law of the sum, on the integers from -60 to 60.",
 )
 
-# %% ../../nbs/8_course/08_reading.ipynb #a912e6ec
+# %% ../../nbs/8_course/08_reading.ipynb #9ef989b6
 def _published(seed, p=3, n=20):
     "What the program of the third exercise publishes, and what it should hide."
     rng = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ EXERCISE_3 = Exercise(
     hint="Write (a - b)² as three terms, find them in S, and see what the c do.",
 )
 
-# %% ../../nbs/8_course/08_reading.ipynb #923b4a46
+# %% ../../nbs/8_course/08_reading.ipynb #6e79b029
 EXERCISE_4 = Exercise(
     Choice("abcde"),
     answer="bd",
@@ -111,7 +111,7 @@ EXERCISE_4 = Exercise(
     hint="For each, imagine a method that draws edges by chance, always the same ones.",
 )
 
-# %% ../../nbs/8_course/08_reading.ipynb #799c0b7c
+# %% ../../nbs/8_course/08_reading.ipynb #dd4fdf33
 def _shown(false, missed):
     "The μ of a rule with these error rates, as functions of x and the root of t."
     return lambda x, t: float(
@@ -128,7 +128,7 @@ def _beta(x, r):
     "The interval from -r to r, seen from x."
     return ndtr(r - x) - ndtr(-r - x)
 
-# %% ../../nbs/8_course/08_reading.ipynb #196a7355
+# %% ../../nbs/8_course/08_reading.ipynb #760e93b7
 EXERCISE_5 = Exercise(
     Function([(3.0, 4.0), (2.0, 1.0), (1.0, 1.0)]),
     answer=_shown(_alpha, _beta),

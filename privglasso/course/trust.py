@@ -43,6 +43,7 @@ EXERCISE_2 = Exercise(
         Mistake(22.5, "Nearly: a column is not paired with itself."),
         Mistake(0, "The truth has none. But each test errs in one case of twenty."),
         Mistake(0.05, "That is one test. How many are made?"),
+        Mistake(435, "These are the pairs. How many of them pass by chance?"),
     ],
     hint="Count the pairs, then take one in twenty of them.",
 )

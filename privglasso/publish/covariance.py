@@ -22,7 +22,7 @@ from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .lattice import symmetric_noise
 from .noise_correction import SamplingError
-from .release import Mechanism, Release, check_bounds
+from .release import Mechanism, Release, check_bounds, in_order
 from .shape import shape_lattice
 from .sphere import Ball, Sphere
 
@@ -442,9 +442,9 @@ def _check_clipping(bounds, clipping, norm_bound, center):
         )
     if bounds is None:
         return None, None, None
-    low, high = check_bounds(bounds)
-    _check_size(high / 2 - low / 2, "bounds", bounds)
-    return (low, high), None, None
+    bounds = check_bounds(bounds)
+    _check_size(bounds[1] / 2 - bounds[0] / 2, "bounds", "(low, high)")
+    return bounds, None, None
 
 
 def _clipping_set(bounds, norm_bound, center, p):
@@ -517,10 +517,11 @@ class CovarianceMechanism(Mechanism):
 
     Parameters
     ----------
-    bounds : (low, high), optional
-        Each a scalar or one value per column, in data units, *chosen without looking at
-        the data*. Cells outside are clipped. The midpoint is the centre, half-ranges
-        the units. This is for variances in data units: the graph alone needs no bounds.
+    bounds : (low, high), dict or DataFrame, optional
+        Each half a scalar or one value per column, in data units, *chosen without
+        looking at the data*; or a pair for each column by name. Cells outside are
+        clipped. The midpoint is the centre, half-ranges the units. This is for
+        variances in data units: the graph alone needs no bounds.
     clipping : Sphere or Ball, optional
         Instead of bounds: rows on a sphere or in a ball, in public units per column.
         About a sixteenth of the noise of bounds at four deviations.
@@ -622,7 +623,7 @@ class CovarianceMechanism(Mechanism):
         """The values (n, p) and column names of a table that can be published, or
         `InputError`: what is refused is refused before anything is paid for."""
         read = check_table if self.missing == "refuse" else check_incomplete_table
-        values, columns = read(X, copy=False)
+        values, columns = in_order(*read(X, copy=False), self.bounds)
         self._lattice(*values.shape)
         return values, columns
 

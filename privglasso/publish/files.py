@@ -506,7 +506,7 @@ def _check_set_aside(metadata, units):
     )
     _require(units is not None or not aside, "columns set aside without private units")
 
-# %% ../../nbs/2_publish/18_files.ipynb #f966f7fe
+
 def _check_row_lattice(lattice, total):
     "`_Contradiction` if the lattice of rows on a sphere does not fit itself."
     _require(lattice.length > 0, "the lattice has no steps")
@@ -565,7 +565,7 @@ def _check_rounds(first, second, whitened):
     "`_Contradiction` if a second round does not follow from the first."
     one, two = first.lattice, second.lattice
     _require(one.normalised and two.normalised, "a round is not on a sphere")
-    _require(noise_norm(one) <= 1 + 1e-9, "its first round shows nothing but noise")
+    _require(noise_norm(one) < 1.01, "its first round shows nothing but noise")
     ratio = Whitening.of(first).condition / LEAST_CONDITION
     _require(
         whitened == (ratio > 1) or abs(ratio - 1) < 1e-6,
@@ -806,6 +806,28 @@ _KINDS = {
     "copula": _copula_release,
 }
 
+
+def _read_checked(path):
+    "The release in a file, or `ReleaseError`, or that there is no file."
+    try:
+        metadata, table = stored_release(path)
+        return _checked_release(metadata, table)
+    except _Contradiction as contradiction:
+        raise ReleaseError(
+            f"{path.name} contradicts itself: {contradiction}"
+        ) from contradiction
+    except _Damage as damage:
+        raise ReleaseError(
+            f"{path.name} is damaged: {damage}: fetch the file again"
+        ) from damage
+    except (ReleaseError, FileNotFoundError):
+        raise
+    except Exception as error:  # a file may state anything
+        raise ReleaseError(
+            f"{path.name}: its metadata are damaged ({type(error).__name__}): fetch the"
+            " file again"
+        ) from error
+
 # %% ../../nbs/2_publish/18_files.ipynb #99bc4a0a
 def read_release(path):
     """Read a release written by `to_parquet`, as a stranger would, and check that it
@@ -827,26 +849,19 @@ def read_release(path):
         its metadata contradict each other or the numbers.
     FileNotFoundError
         If there is no such file.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from privglasso.publish.covariance import CovarianceMechanism
+    >>> release = CovarianceMechanism((0, 1), mu=1.0).publish([[0.5], [0.2]])
+    >>> with TemporaryDirectory() as folder:
+    ...     release.to_parquet(f"{folder}/open.parquet")
+    ...     back = read_release(f"{folder}/open.parquet")
+    >>> back.guarantee == release.guarantee
+    True
     """
-    path = Path(path)
-    try:
-        metadata, table = stored_release(path)
-        return _checked_release(metadata, table)
-    except _Contradiction as contradiction:
-        raise ReleaseError(
-            f"{path.name} contradicts itself: {contradiction}"
-        ) from contradiction
-    except _Damage as damage:
-        raise ReleaseError(
-            f"{path.name} is damaged: {damage}: fetch the file again"
-        ) from damage
-    except (ReleaseError, FileNotFoundError):
-        raise
-    except Exception as error:  # a file may state anything
-        raise ReleaseError(
-            f"{path.name}: its metadata are damaged ({type(error).__name__}): fetch the"
-            " file again"
-        ) from error
+    return _read_checked(Path(path))
 
 # %% ../../nbs/2_publish/18_files.ipynb #835f9fe7
 def _checked_release(metadata, table):

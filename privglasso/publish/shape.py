@@ -303,7 +303,16 @@ class ShapeRelease(_RowMoments, Release):
     Notes
     -----
     The sign covariance matrix of robust statistics (Visuri, Koivunen & Oja, 2000), with
-    exact noise, and its eigenvalues undone."""
+    exact noise, and its eigenvalues undone.
+
+    Examples
+    --------
+    >>> from privglasso.publish.covariance import CovarianceMechanism
+    >>> table = np.random.default_rng(0).normal(170, 8, (5000, 2))
+    >>> release = CovarianceMechanism(mu=1.0).publish(table, random_state=0)
+    >>> type(release).__name__, release.columns, release.set_aside
+    ('ShapeRelease', ['x0', 'x1'], {})
+    """
 
     second_moment: np.ndarray
     total: np.ndarray | None

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erf, log_ndtr, ndtr, ndtri
 
 from ..base.kernels import kernel
@@ -92,7 +91,7 @@ def _count_spreads(values, order, window, counts):
 @kernel
 def _digits_of(x, exponent):
     "floor(x / 2^exponent) modulo 2^42; -1 if a cell is missing or has no such digits."
-    y = math.ldexp(x, -exponent)
+    y = math.ldexp(x, -int(exponent))
     if not abs(y) < np.inf:
         return np.int64(-1)
     if y == 0 and x < 0:  # below the smallest double
@@ -106,7 +105,7 @@ def _digits_of(x, exponent):
 def _count_digits(values, exponents, origins, shift, window, counts):
     "Add each cell's digits above `shift`, as seen from the origin, to a window."
     p, bins = counts.shape
-    factors = np.array([math.ldexp(1.0, -exponent) for exponent in exponents])
+    factors = np.array([math.ldexp(1.0, -int(exponent)) for exponent in exponents])
     for i in range(values.shape[0]):
         for j in range(p):
             y = values[i, j] * factors[j]
@@ -489,10 +488,12 @@ def _others(spread, p, failure):
     near = -ndtri(failure / 20 / p) / (0.56 * math.sqrt(2))
     return np.array([spread, 0.74 * spread, upper, upper, near])
 
-
+# %% ../../nbs/2_publish/06_units.ipynb #5ebcdfa0
 @lru_cache(maxsize=256)
 def _strengths(n, p, failure):
     "The least n μ / √(2p) of each level that keeps the bound below `failure`."
+
+    from scipy.optimize import brentq  # slow to load
 
     def excess(spread):
         levels = _levels(_sigmas(n, p, _others(spread, p, failure)))
@@ -725,6 +726,8 @@ def _seen_scale(fraction):
 @lru_cache(maxsize=256)
 def _limit_of(n, p, failure, sigma):
     "Score below which a Gaussian column falls in a share failure/50p of releases."
+    from scipy.optimize import brentq  # slow to load
+
     pairs = np.array([n // 2], dtype=float)
     strength = pairs**2 / sigma**2
 

@@ -480,6 +480,8 @@ class WhitenedCovarianceMechanism(CovarianceMechanism):
         """How `n` rows of `p` columns become integers in both rounds: a
         `WhitenedLattice`, or a `ShapeLattice` where one round is better."""
         single = super().lattice(n, p)
+        if noise_norm(single.rows) > math.sqrt(_FIRST_SHARE):  # the first's above 1
+            return single
         # rounding must not push mu above its target
         left = single.rows.guarantee("record").mu * (1 - 1e-14)
         first, second = (
@@ -489,6 +491,4 @@ class WhitenedCovarianceMechanism(CovarianceMechanism):
                 (math.sqrt(1 - _FIRST_SHARE), Sphere()),
             )
         )
-        if noise_norm(first.rows) > 1:
-            return single
         return WhitenedLattice(first, replace(second, units=None))

@@ -47,6 +47,8 @@ def test_where_noise_covers_the_first_round_there_is_only_one():
     assert type(few).__name__ == "ShapeLattice" and noise_norm(many.first.rows) < 1
     release = mechanism(clipping=PUBLIC).publish(TIGHT[:200], random_state=0)
     assert type(release) is ShapeRelease
+    least = mechanism(clipping=Sphere(), mu=1e-8)  # too little for a quarter of it
+    assert type(least.lattice(1000, 4)).__name__ == "ShapeLattice"
 
 
 @pytest.mark.parametrize(
