@@ -419,7 +419,8 @@ class UnitsPlan:
     failure : float
         Proved bound of the probability that any unit is wrong or undecided, if all
         columns are Gaussian: a scale wrong by more than a factor of 3, or a centre by
-        more than a deviation and a half.
+        more than a deviation and a half. Proved for the noise that is needed for
+        it; a plan at the smallest share of a large budget has less noise than that.
     rows : int
         How many rows are counted: all, or a public part of a long table, for which the
         smallest share of the budget is enough.

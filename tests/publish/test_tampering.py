@@ -157,6 +157,8 @@ def test_what_is_out_of_proportion_is_contradicted(tmp_path):
         ("units", "sigma", "near"): 2 * forger.metadata["units"]["sigma"]["near"],
         ("total",): [2**61] * 4,
         ("units",): None,
+        ("all_columns",): forger.metadata["all_columns"][::-1],
+        ("set_aside",): dict.fromkeys("ez", forger.metadata["set_aside"]["e"]),
     }.items():
         with pytest.raises(ReleaseError, match="contradicts itself"):
             forger.read(changed(forger.metadata, path, value))
