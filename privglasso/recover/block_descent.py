@@ -324,6 +324,7 @@ def _full_lasso(W, s, limit, support, b, w, tol, state):
 
 # %% ../../nbs/3_recover/07_block_descent.ipynb #afc88994
 CAREFUL = 1000  # with so many growths columns are solved exactly
+_MANY = 150  # columns from which on it is worth the while
 _CROWDED = 12  # a support of more than one in 12 columns is not gathered
 
 
@@ -340,12 +341,17 @@ def _gathered_lasso(W, s, limit, support, b, tol, is_exact, state):
 
 
 @kernel
-def _solve_exactly(W, s, limit, support, b, state):
-    "A column to the last digit, growing until no condition is violated."
-    for _ in range(CAREFUL):
-        w = _gathered_lasso(W, s, limit, support, b, 0.0, True, state)
+def _solve_gathered(W, s, limit, support, b, tol, rounds, state):
+    "A column by Gram matrices, growing so often at most; exactly, if that is often."
+    w = np.zeros(len(s))
+    for r in range(rounds + 1):
+        if len(support) > 0:
+            is_exact = rounds >= CAREFUL
+            w = _gathered_lasso(W, s, limit, support, b, tol, is_exact, state)
+        if r == rounds or state[_WORK] < 0.0:
+            break
         new = _violated(support, w, s, limit)
-        if len(new) == 0 or state[_WORK] < 0.0:
+        if len(new) == 0:
             break
         support, b = _extend(support, b, new)
     return support, b, w
@@ -357,8 +363,8 @@ def _solve_column(W, s, limit, start, tol, rounds, state):
     W b."""
     support = _support(start)
     b, w = _take(start, support), np.zeros(len(s))
-    if rounds >= CAREFUL:
-        return _solve_exactly(W, s, limit, support, b, state)
+    if rounds >= CAREFUL or len(s) < _MANY:
+        return _solve_gathered(W, s, limit, support, b, tol, rounds, state)
     if len(support) == 0 or len(support) * _CROWDED > len(s):
         w = _combine(W, support, b)
         support, b = _extend(support, b, _violated(support, w, s, limit))
@@ -563,23 +569,27 @@ _BOTH = 6  # passes after which the pair is weighed with and without
 
 
 @kernel
-def _weigh_snapped(S, diagonal, weights, alpha, W, Z, state, report):
+def _weigh_snapped(problem, W, Z, is_tried, state, report):
     "Snap W, if that leaves it definite, and weigh the pair; the better one when late."
-    M = _snapped(S, weights, alpha, W, Z)
-    _weigh(S, diagonal, weights, alpha, M, Z, report)
-    gap, late = report[1], state[_PASSES] > _BOTH
+    S, diagonal, weights, alpha = problem
+    gap, late = np.inf, state[_PASSES] > _BOTH
+    if is_tried:
+        M = _snapped(S, weights, alpha, W, Z)
+        _weigh(S, diagonal, weights, alpha, M, Z, report)
+        gap = report[1]
     if late or not np.isfinite(gap):
         _weigh(S, diagonal, weights, alpha, W, Z, report)
     if np.isfinite(gap) and gap <= report[1]:
         report[1] = gap
-        W[:] = M
+        W[:] = M  # the snapped one
 
 # %% ../../nbs/3_recover/07_block_descent.ipynb #a4e21078
 # of what a sweep moved, about so much is left after a first one: measured, and only a
 # guess
 _FIRST_RATE = 0.03
-# how well columns are solved at first, and later, relative to what they moved: measured
-_COLD, _WARM, _OF_MOVED = 3e-4, 1e-5, 1e-2
+# how well columns are solved at first where a rough answer is asked for: measured
+_ROUGH, _COLD, _WARM = 3e-6, 3e-4, 1e-5
+_OF_MOVED = 1e-2  # and later, relative to what they moved
 
 
 @kernel
@@ -593,12 +603,25 @@ def _left(state):
 
 
 @kernel
+def _tighten(state, p, tol, weighed):
+    "Ask more of the columns of the next pass, if that is called for."
+    tenth, moved = state[_COLUMN_TOL] / 10, state[_BEFORE] / p
+    if tol > _ROUGH and p >= _MANY:
+        state[_COLUMN_TOL] = max(min(tenth, _OF_MOVED * moved), 1e-28)
+    elif weighed:
+        state[_COLUMN_TOL] = max(tenth / 10, 1e-28)
+
+# %% ../../nbs/3_recover/07_block_descent.ipynb #5d0c7a16
+@kernel
 def _descend_one(S, diagonal, weights, alpha, pair, limits, state, report):
     "Sweep until the gap is at most tol * p, and how that ended."
     W, B, theta, Z = pair
     tol, max_sweeps, rounds = limits
-    if state[_COLUMN_TOL] == 0.0:
+    if state[_COLUMN_TOL] == 0.0 and tol > _ROUGH and len(S) >= _MANY:
         state[_COLUMN_TOL] = _WARM if B.any() else _COLD
+    elif state[_COLUMN_TOL] == 0.0:
+        strict = 1 if len(S) < LARGE else 10
+        state[_COLUMN_TOL] = strict * min(1e-8, 100 * tol * tol)
     while state[_PASSES] < max_sweeps:
         ended = _sweep(S, diagonal, weights, alpha, W, B, theta, rounds, state)
         if ended != _THROUGH:
@@ -607,11 +630,11 @@ def _descend_one(S, diagonal, weights, alpha, pair, limits, state, report):
         report[2] = state[_PASSES]
         if near or state[_PASSES] == max_sweeps:
             _write_precision(W, B, Z)
-            _weigh_snapped(S, diagonal, weights, alpha, W, Z, state, report)
+            problem = S, diagonal, weights, alpha
+            _weigh_snapped(problem, W, Z, len(S) >= _MANY, state, report)
             if report[1] <= max(tol * len(S), 2 * report[3]):
                 break
-        tenth, moved = state[_COLUMN_TOL] / 10, state[_BEFORE] / len(S)
-        state[_COLUMN_TOL] = max(min(tenth, _OF_MOVED * moved), 1e-28)
+        _tighten(state, len(S), tol, near)
     _shrink_until_definite(S, diagonal, weights, alpha, W, Z, report)
     state[:_WORK] = 0.0
     return _THROUGH if np.isfinite(report[1]) else _FAILED
