@@ -15,7 +15,7 @@ function rawFormulas(page) {
   const walker = page.createTreeWalker(page.querySelector("article") || page.body, NodeFilter.SHOW_TEXT), found = [];
   while (walker.nextNode()) {
     const hidden = walker.currentNode.parentElement.closest("pre, code, script, style, mjx-container");
-    if (!hidden && /\$\$|\\\(|\\\[|\\begin\{|\$[^$\s][^$]*[\\^_{][^$]*\$/.test(walker.currentNode.data))
+    if (!hidden && /\$\$|\\\(|\\\[|\\begin\{|\$(?=[^$]*[\\^_{])[^$\s][^$]*\$/.test(walker.currentNode.data))
       found.push(walker.currentNode.data.trim().slice(0, 80));
   }
   return found;
@@ -31,7 +31,7 @@ function cutOff(w, page) {
   if (!article) return found;
   const edge = Math.min(article.getBoundingClientRect().right + 9, w.innerWidth);  // furo's titles have a margin of 8
   for (const e of article.querySelectorAll("*")) {
-    if (e.closest("svg, mjx-assistive-mml, details:not([open])") || !e.getClientRects().length) continue;
+    if (e.closest("svg, mjx-container > *, details:not([open])") || !e.getClientRects().length) continue;
     const style = w.getComputedStyle(e), box = e.getBoundingClientRect();
     if (style.position === "absolute" || style.display === "contents") continue;
     if (style.overflowX !== "visible" && style.display !== "inline") {
@@ -53,7 +53,7 @@ function cutOff(w, page) {
 function broken(w, page) {
   const found = [], range = page.createRange();
   for (const e of page.querySelectorAll("article :is(h1, h2, h3, td, th)")) {
-    if (e.closest("details:not([open])")) continue;
+    if (e.closest("details:not([open]), .genindextable")) continue;
     const walker = page.createTreeWalker(e, NodeFilter.SHOW_TEXT);
     while (walker.nextNode()) {
       const node = walker.currentNode;

@@ -7,7 +7,7 @@ import re
 from docutils import nodes
 from docutils.utils import new_document
 from myst_parser.mocking import MockRSTParser
-from sphinx.addnodes import literal_strong
+from sphinx.addnodes import desc, desc_signature, literal_strong
 from sphinx.util.docutils import SphinxDirective
 
 # attributes described together
@@ -88,6 +88,10 @@ class ReStructuredText(SphinxDirective):
         )
         document.reporter = self.state.document.reporter
         MockRSTParser().parse("\n".join(self.content), document)
+        for described in document.findall(desc):
+            if described.get("no-index"):  # in a chapter, whose source is folded below
+                for signature in described.findall(desc_signature):
+                    signature["module"] = ""  # or viewcode would link it, and back
         return document.children
 
 

@@ -19,6 +19,8 @@ DROPPED = {"hide", "default_exp"}
 EXPORTING = {"export", "exports", "exporti"}
 # code blocks, doubled backticks and formulas hold neither names nor links
 OPAQUE = r"^ *(?P<fence>```+|~~~+).*?^ *(?P=fence) *$|``.+?``|\$\$.*?\$\$|\$[^$\n]+\$"
+# a formula in a table
+TEX = re.compile(r"\$(?=[^$<>]*[\\^_{])([^$<>\s][^$<>]*)\$")
 # a line with a gap between words
 COLUMNS = re.compile(r"^.*\S {2,}\S.*$", re.MULTILINE)
 # a text of an SVG with its size in points
@@ -192,6 +194,16 @@ def prints_columns(output):
     return "text/html" not in data and len(COLUMNS.findall(text)) > 2
 
 
+def with_formulas(output):
+    "An output, where formulas in a table are marked as those of the text are."
+    html = output.get("data", {}).get("text/html", "")
+    if "<table" in html:
+        output["data"]["text/html"] = TEX.sub(
+            r'<span class="math notranslate nohighlight">\\(\1\\)</span>', html
+        )
+    return output
+
+
 def is_progress_bar(output):
     "Whether an output is what a progress bar left behind."
     return (
@@ -274,7 +286,7 @@ def show_code(cell, module, heading):
     directives, code = split_directives(cell.source)
     solution = cell.metadata.get("nbgrader", {}).get("solution", False)
     cell.source, cell.outputs = SOLUTION.sub("", code), [
-        out for out in cell.outputs if not is_progress_bar(out)
+        with_formulas(out) for out in cell.outputs if not is_progress_bar(out)
     ]
     names = defined_names(code)
     exported = bool(EXPORTING & directives.keys())

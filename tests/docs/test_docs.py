@@ -236,6 +236,14 @@ def test_printed_columns_are_not_broken():
     assert cell.metadata.tags == []
 
 
+def test_formulas_in_a_table_are_marked():
+    html = "<table><td>the $\\delta(x)$, for $5 or $6</td></table>"
+    table = new_output("display_data", data={"text/html": html})
+    (cell,) = rendered(new_code_cell("x", outputs=[table]))
+    shown = cell.outputs[0]["data"]["text/html"]
+    assert r'"math notranslate nohighlight">\(\delta(x)\)</span>, for $5 or $6' in shown
+
+
 def test_a_cell_that_others_lead_to_has_a_place():
     cell = new_code_cell("x = 1", id="abc12345")
     found = process.process(new_notebook(cells=[cell]), {}, str, {"abc12345"}).cells
