@@ -3528,6 +3528,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                         'privglasso/publish/units.py'),
                                           'privglasso.publish.units._strengths': ( '2_publish/units.html#_strengths',
                                                                                    'privglasso/publish/units.py'),
+                                          'privglasso.publish.units._sure_strengths': ( '2_publish/units.html#_sure_strengths',
+                                                                                        'privglasso/publish/units.py'),
                                           'privglasso.publish.units._toward': ( '2_publish/units.html#_toward',
                                                                                 'privglasso/publish/units.py'),
                                           'privglasso.publish.units._unit_error': ( '2_publish/units.html#_unit_error',

@@ -419,8 +419,7 @@ class UnitsPlan:
     failure : float
         Proved bound of the probability that any unit is wrong or undecided, if all
         columns are Gaussian: a scale wrong by more than a factor of 3, or a centre by
-        more than a deviation and a half. Proved for the noise that is needed for
-        it; a plan at the smallest share of a large budget has less noise than that.
+        more than a deviation and a half. It holds for less noise than is needed, too.
     rows : int
         How many rows are counted: all, or a public part of a long table, for which the
         smallest share of the budget is enough.
@@ -518,6 +517,17 @@ def _rows_needed(n, p, mu, failure):
     enough = math.sqrt(least / _SMALLEST_SHARE) / mu
     return min(n, 1 << math.ceil(math.log2(max(enough, _MANY_ROWS))))
 
+# %% ../../nbs/2_publish/06_units.ipynb #0d2e29cc
+_LESS_NOISE, _AMPLE = 4, 1.2  # strengths a fifth above what is needed do for a quarter
+
+
+def _sure_strengths(rows, p, failure, strengths):
+    "At least these strengths, and such that less noise than needed does no harm."
+    ample = (strengths / _strengths(rows, p, failure)).min()
+    if ample == 1 or ample >= _AMPLE:
+        return strengths
+    return np.maximum(strengths, _strengths(rows, p, failure / _LESS_NOISE))
+
 # %% ../../nbs/2_publish/06_units.ipynb #0d2e29ca
 def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
     """The cheapest histograms that find the units of every column.
@@ -557,8 +567,8 @@ def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
         )
     more = math.sqrt(max(1, _SMALLEST_SHARE * mu**2 / least))
     most = _sigmas(rows, p, strengths).min() / 8  # whole steps stay small
-    sigmas = _sigmas(rows, p, strengths * min(more, most))
-    return UnitsPlan(n, p, _levels(sigmas), failure, rows)
+    surely = _sure_strengths(rows, p, failure, strengths * min(more, most))
+    return UnitsPlan(n, p, _levels(_sigmas(rows, p, surely)), failure, rows)
 
 # %% ../../nbs/2_publish/06_units.ipynb #29e11f7d
 @dataclass(frozen=True, eq=False)
@@ -584,6 +594,7 @@ class Units:
 _FOUND = "scale and centre found"
 _SET_ASIDE = "no scale stands out: constant, mostly one value, or mostly missing"
 _UNDECIDED = "undecided: too few rows near the centre that was found"
+REASONS = (_SET_ASIDE, _UNDECIDED)  # why a column may be set aside
 
 # %% ../../nbs/2_publish/06_units.ipynb #01ff4c63
 def _check_values(values, plan):
@@ -676,9 +687,6 @@ def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     close = _noisy(near, _count_near, values, (center, scale), bits)[:, 0]
     seen = _best_match(scores, n, spread.sigma) > _limit(plan)
     return _judge(center, scale, close > _ENOUGH * n, seen)
-
-# %% ../../nbs/2_publish/06_units.ipynb #5a7e0e01
-REASONS = (_SET_ASIDE, _UNDECIDED)  # why a column may be set aside
 
 # %% ../../nbs/2_publish/06_units.ipynb #1a417032
 def _place_and_scale(level, values, scores, exponent, bits):
