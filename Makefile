@@ -14,7 +14,7 @@ INSTALL = if command -v uv >/dev/null 2>&1; then uv pip install -q --python $(BI
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # half an environment would pass for a whole one the next time
-.PHONY: help demo test mutate docs lab check refresh reproduce bench grid
+.PHONY: help demo test mutate docs course lab check refresh reproduce bench grid
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
@@ -44,9 +44,13 @@ test: $(VENV)/.dev  ## run every chapter's proofs and every test
 mutate: $(VENV)/.dev  ## alter one fact at a time in the proofs, list what no check notices; SHARE=.1 for a part
 	$(ONE_THREAD) $(BIN)/python docs/mutate.py --elsewhere $(if $(SHARE),--share $(SHARE)) $(ONLY)
 
-docs: $(VENV)/.dev  ## build the book as a site in _docs/html
+docs: $(VENV)/.dev  ## build the book as a site in _docs/html; look at it where there is a Chromium
 	$(BIN)/python docs/build.py
 	$(BIN)/python docs/check.py
+	$(BIN)/python docs/browse.py
+
+course: $(VENV)/.dev  ## the course's sheets, without solutions, and its slides in _docs/course
+	$(BIN)/python docs/course.py
 
 lab: $(VENV)/.dev  ## read and rerun the book in JupyterLab
 	$(BIN)/jupyter lab nbs

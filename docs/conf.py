@@ -5,7 +5,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # docstrings.py
+sys.path.insert(0, str(Path(__file__).parent))  # docstrings.py, theme.py
 
 # a compiled kernel hides its signature and docstring behind a dispatcher
 os.environ["NUMBA_DISABLE_JIT"] = "1"
@@ -15,15 +15,23 @@ author = "The privglasso authors"
 html_title = project
 html_show_copyright = False
 html_copy_source = False
+html_domain_indices = False  # the reference has an index of its own
 
 extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
-    "sphinx-mathjax-offline",
+    "sphinx.ext.mathjax",
     "docstrings",
+    "theme",
 ]
+mathjax_path = "mathjax/startup.js"  # theme.py copies it and what it loads
+mathjax3_config = {
+    "loader": {"load": ["input/tex", "output/chtml"]},
+    "options": {"enableMenu": False},
+    "chtml": {"matchFontHeight": False},
+}
 nb_execution_mode = "off"
 nb_merge_streams = True
 myst_enable_extensions = ["amsmath", "attrs_block", "colon_fence", "dollarmath"]
@@ -48,5 +56,6 @@ python_maximum_signature_line_length = 88
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["book.css"]
-pygments_style = "friendly"
+html_js_files = ["book.js"]
+pygments_style = "default"
 pygments_dark_style = "github-dark"

@@ -891,10 +891,38 @@ def labelled(mutant):
     return mutant._replace(before=short(before), after=short(after))
 
 
-def chosen(mutant, share):
-    "A fixed share of all mutants, the same on every machine."
-    text = "\0".join(map(str, mutant)).encode()
-    return int(hashlib.sha256(text).hexdigest()[:8], 16) < share * 2**32
+def lot(mutant, *seed):
+    "A number from 0 to 1 that is drawn once for a mutant, the same on every machine."
+    text = "\0".join(map(str, (*mutant, *seed))).encode()
+    return int(hashlib.sha256(text).hexdigest()[:8], 16) / 2**32
+
+
+def outside_assertions(chapter, cells):
+    "The mutants of a chapter that change something, and so need a run of their own."
+    trees = [ast.parse(cell.code) for cell in cells]
+    return [
+        mutant
+        for place, mutant, way, _ in facts(chapter, cells)
+        if assertion(trees[place], way) is None
+    ]
+
+
+SEED = 15
+
+
+def sampled(alone, size):
+    """The mutants with the lowest lots of each chapter: `size` of `alone` in all, each
+    chapter's share its share of all of them."""
+    total = sum(map(len, alone.values()))
+    picked, before = {}, 0
+    for chapter, mutants in alone.items():
+        after = before + len(mutants)
+        count = after * size // total - before * size // total
+        picked[chapter] = set(
+            sorted(mutants, key=lambda mutant: lot(mutant, SEED))[:count]
+        )
+        before = after
+    return picked
 
 
 def preload():
@@ -915,9 +943,10 @@ def outcome_of(by, harmless):
     return ("killed", by) if by else ("survived", harmless)
 
 
-def run_chapter(chapter, share=1.0, known=()):
-    """Yield (mutant, outcome, by) for the mutants of a chapter that are not known; runs
-    in a process of its own, since the chapter's state is kept in it."""
+def run_chapter(chapter, picked, known=()):
+    """Yield (mutant, outcome, by) for the mutants of a chapter that are not known: all
+    those of assertions, and those `picked`; runs in a process of its own, since the
+    chapter's state is kept in it."""
     path = paths()[chapter]
     os.chdir(path.parent)
     cells, names = read_cells(path), {"__name__": "__main__"}
@@ -927,7 +956,7 @@ def run_chapter(chapter, share=1.0, known=()):
             continue
         if assertion(ast.parse(cells[place].code), change[0]) is not None:
             probes.setdefault(place, []).append((mutant, *change))
-        elif chosen(mutant, share):
+        elif mutant in picked:
             alone.setdefault(place, []).append((mutant, *change))
     last = max([*probes, *alone], default=-1)
     for place, cell in enumerate(cells[: last + 1]):
@@ -940,8 +969,9 @@ def run_chapter(chapter, share=1.0, known=()):
         for key, (mutant, *_) in enumerate(here):
             by = probe.failed.get(key, "")
             watch = probe.watches.get(key, Watch())
-            yield labelled(mutant), *outcome_of(
-                by and f"{by} in {cell.id}", watch.verdict()
+            yield (
+                labelled(mutant),
+                *outcome_of(by and f"{by} in {cell.id}", watch.verdict()),
             )
 
 
@@ -1061,7 +1091,7 @@ def upon_its_own(path, cells, place, way, node):
     return outcome_of(*found)
 
 
-def in_process(chapter, share, known):
+def in_process(chapter, picked, known):
     "`run_chapter` in a forked process: yields what it yields."
     read_end, write_end = os.pipe()
     child = os.fork()
@@ -1070,7 +1100,7 @@ def in_process(chapter, share, known):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         with open(write_end, "wb") as pipe:
-            for item in run_chapter(chapter, share, known):
+            for item in run_chapter(chapter, picked, known):
                 pickle.dump(item, pipe)
                 pipe.flush()
         os._exit(0)
@@ -1090,13 +1120,23 @@ def main(arguments=None):
         "only", nargs="*", help="chapters, such as 3_recover/01_fill_in"
     )
     parser.add_argument("--share", type=float, default=1.0, help="of all mutants")
+    parser.add_argument("--sample", type=int, help="so many of all, for an estimate")
     parser.add_argument(
         "--elsewhere", action="store_true", help="ask the tests as well"
     )
     parser.add_argument("--count", action="store_true", help="only count them")
     options = parser.parse_args(arguments)
     preload()
-    rows = read_list()
+    rows, alone = read_list(), {}
+    for chapter, path in paths().items():
+        alone[chapter] = outside_assertions(chapter, read_cells(path))
+    if options.sample is None:
+        drawn = {
+            chapter: {mutant for mutant in mutants if lot(mutant) < options.share}
+            for chapter, mutants in alone.items()
+        }
+    else:
+        drawn = sampled(alone, options.sample)
     for chapter, path in paths().items():
         if options.only and chapter not in options.only:
             continue
@@ -1108,17 +1148,15 @@ def main(arguments=None):
             for mutant, row in rows.items()
             if mutant.chapter != chapter or (row[0] == code and mutant in set(order))
         }
+        left_out = set(alone[chapter]) - drawn[chapter]
         picked = [
-            mutant
-            for place, mutant, way, _ in facts(chapter, cells)
-            if chosen(mutant, options.share)
-            or assertion(ast.parse(cells[place].code), way) is not None
+            mutant for _, mutant, *_ in facts(chapter, cells) if mutant not in left_out
         ]
         todo = [m for m in map(labelled, picked) if m not in rows]
         if options.count:
             print(f"{chapter:40} {len(order):5} facts, {len(todo)} to run")
             continue
-        bar = tqdm(in_process(chapter, options.share, set(rows)), chapter, len(todo))
+        bar = tqdm(in_process(chapter, drawn[chapter], set(rows)), chapter, len(todo))
         for count, (mutant, outcome, by) in enumerate(bar):
             rows[mutant] = (code, outcome, by)
             if count % 50 == 0:

@@ -8,15 +8,23 @@ file, so that they can be tested on three cells.
 
 import ast
 import re
+from html import unescape
 
 LONGEST_OPEN_SOURCE = (
     20  # lines; a longer exported cell is folded, below its signature and docstring
 )
+SOLUTION = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 DIRECTIVE = re.compile(r"#\s*\|\s*([\w-]+)\s*:?\s*(.*)")
 DROPPED = {"hide", "default_exp"}
 EXPORTING = {"export", "exports", "exporti"}
 # code blocks, doubled backticks and formulas hold neither names nor links
 OPAQUE = r"^ *(?P<fence>```+|~~~+).*?^ *(?P=fence) *$|``.+?``|\$\$.*?\$\$|\$[^$\n]+\$"
+# a formula in a table
+TEX = re.compile(r"\$(?=[^$<>]*[\\^_{])([^$<>\s][^$<>]*)\$")
+# a line with a gap between words
+COLUMNS = re.compile(r"^.*\S {2,}\S.*$", re.MULTILINE)
+# a text of an SVG with its size in points
+SVG_TEXT = re.compile(r'<text[^>]*style="[^"]*?font[^:]*:\s*([\d.]+)px[^>]*>([^<]*)')
 LINK = (
     r"(?P<open>!?\[(?P<text>[^\]]*)\]\()(?!\w+:|\#|/)"
     r"(?P<path>[^)\s\#]+)(?P<rest>(?:\#[^)\s]*)?\))"
@@ -91,19 +99,74 @@ def only_imports(code):
 
 def figure_title(code):
     """The titles a cell gives to its figures, joined; the part of an f-string that is
-    computed becomes an ellipsis."""
-    found = []
+    computed becomes an ellipsis. A title over several panels stands for theirs."""
+    over, found = [], []
     for node in ast.walk(ast.Module(statements(code), [])):
-        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in {
-            "set_title",
-            "suptitle",
-            "title",
-        }:
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "attr", "")
+        if name == "suptitle":
+            over += node.args[:1]
+        if name in {"set_title", "title"}:
             found += node.args[:1]
+        found += [k.value for k in node.keywords if k.arg == "title"]
+    return "; ".join(_texts(over) or _texts(found))
+
+
+def _texts(nodes):
+    "Different texts, each on one line."
+    texts = (" ".join(_text(node).split()) for node in nodes)
+    return list(dict.fromkeys(filter(None, texts)))
+
+
+def axis_labels(code):
+    "(what is across, what is up) in a cell's figures, each once, joined."
+    found = {"x": [], "y": []}
+    for node in ast.walk(ast.Module(statements(code), [])):
         if isinstance(node, ast.Call):
-            found += [k.value for k in node.keywords if k.arg == "title"]
-    texts = (" ".join(_text(node).split()) for node in found)
-    return "; ".join(dict.fromkeys(filter(None, texts)))
+            name = getattr(node.func, "attr", "")
+            for axis in found:
+                if name in {f"set_{axis}label", f"{axis}label", f"sup{axis}label"}:
+                    found[axis] += node.args[:1]
+                if name == "set":
+                    found[axis] += [
+                        k.value for k in node.keywords if k.arg == f"{axis}label"
+                    ]
+    return tuple("; ".join(_texts(nodes)) for nodes in found.values())
+
+
+def drawn_titles(cell):
+    "The titles as they stand in a cell's SVG: the texts of more than 10.5 points."
+    found = []
+    for output in cell.outputs:
+        svg = output.get("data", {}).get("image/svg+xml", "")
+        for size, text in SVG_TEXT.findall(svg):
+            if float(size) > 10.5:
+                found.append(" ".join(unescape(text).split()))
+    return list(dict.fromkeys(filter(None, found)))
+
+
+def caption(cell, directives, code):
+    """What a figure shows, in a sentence: the directive `fig-cap`, its title, or what
+    `fig-alt` says."""
+    title = figure_title(code)
+    if directives.get("fig-cap") or title and "…" not in title:
+        return directives.get("fig-cap") or title
+    drawn = drawn_titles(cell)
+    if drawn and title:  # the title itself, without those of single panels
+        words = [re.escape(part).replace("…", ".+") for part in title.split("; ")]
+        of_all = [text for text in drawn if any(re.fullmatch(w, text) for w in words)]
+        drawn = of_all or drawn
+    return directives.get("fig-alt") or "; ".join(drawn[:4]) or title
+
+
+def alternative(directives, shown, code):
+    "Words for somebody who cannot see a figure: its caption, and what its axes are."
+    if directives.get("fig-alt") or not shown:
+        return directives.get("fig-alt", "")
+    across, up = axis_labels(code)
+    axes = [f"across: {across}"] * bool(across) + [f"up: {up}"] * bool(up)
+    return f"{shown} ({', '.join(axes)})" if axes else shown
 
 
 def _text(node):
@@ -122,6 +185,23 @@ def has_figure(cell):
         for out in cell.outputs
         for kind in out.get("data", {})
     )
+
+
+def prints_columns(output):
+    "Whether an output is text in columns, which a line break would tear apart."
+    data = output.get("data", {})
+    text = output.get("text", "") or data.get("text/plain", "")
+    return "text/html" not in data and len(COLUMNS.findall(text)) > 2
+
+
+def with_formulas(output):
+    "An output, where formulas in a table are marked as those of the text are."
+    html = output.get("data", {}).get("text/html", "")
+    if "<table" in html:
+        output["data"]["text/html"] = TEX.sub(
+            r'<span class="math notranslate nohighlight">\\(\1\\)</span>', html
+        )
+    return output
 
 
 def is_progress_bar(output):
@@ -165,9 +245,10 @@ def link_names(text, index, module):
 
 
 def style_blockquotes(text):
-    """Give the subtitle below the title, and every **Result.**, the class its style
-    hangs on."""
+    """Give the subtitle below the title, every **Result.** and the landing page's doors
+    the class their style hangs on."""
     text = re.sub(r"\A(# .+\n+)(?=> )", r"\1\n{.subtitle}\n", text)
+    text = text.replace("## Choose a door\n", "## Choose a door\n\n{.doors}\n")
     return re.sub(r"^(?=> \*\*Result\b)", "\n{.result}\n", text, flags=re.MULTILINE)
 
 
@@ -189,6 +270,11 @@ def relink(text, target):
     return RELATIVE_LINK.sub(link, text)
 
 
+def for_teachers(text):
+    "What a lecture says to the teacher, folded."
+    return f"<details><summary>For the teacher</summary>\n\n{text}\n\n</details>"
+
+
 def markdown_cell(cell, text):
     "A Markdown cell in the place of `cell`."
     return type(cell)(cell_type="markdown", metadata={}, source=text)
@@ -198,8 +284,9 @@ def show_code(cell, module, heading):
     """A code cell as the reader sees it, as a list of cells: what introduces an
     exported one, then the source."""
     directives, code = split_directives(cell.source)
-    cell.source, cell.outputs = code, [
-        out for out in cell.outputs if not is_progress_bar(out)
+    solution = cell.metadata.get("nbgrader", {}).get("solution", False)
+    cell.source, cell.outputs = SOLUTION.sub("", code), [
+        with_formulas(out) for out in cell.outputs if not is_progress_bar(out)
     ]
     names = defined_names(code)
     exported = bool(EXPORTING & directives.keys())
@@ -210,16 +297,19 @@ def show_code(cell, module, heading):
         "exported": exported,
         "remove-input": directives.get("echo") == "false",
         "remove-output": directives.get("output") == "false",
-        "hide-input": folded,
+        "hide-input": folded and not solution,
+        "hide-cell": solution,
+        "columns": any(map(prints_columns, cell.outputs)),
     }
     summary = directives.get("code-summary") or folded_as(code, names, exported)
+    summary = "Solution" if solution else summary
     rendering = {"code_prompt_show": summary, "code_prompt_hide": summary}
     if has_figure(cell):
-        rendering["image"] = {
-            "alt": (
-                directives.get("fig-alt") or figure_title(code) or f"Figure: {heading}"
-            )
-        }
+        shown = caption(cell, directives, code)
+        words = alternative(directives, shown, code) or f"Figure: {heading}"
+        rendering["image"] = {"alt": words}
+        if shown:
+            rendering["figure"] = {"caption": shown}
     cell.metadata = {
         "tags": [tag for tag, on in tags.items() if on],
         "mystnb": rendering,
@@ -253,7 +343,7 @@ def introduce(names, code, module, folded):
     return "```{rst}\n" + "\n".join(blocks) + "```"
 
 
-def process(notebook, symbols, target):
+def process(notebook, symbols, target, anchors=()):
     """Turn a chapter into the notebook Sphinx renders.
 
     Parameters
@@ -264,6 +354,8 @@ def process(notebook, symbols, target):
         nbdev's index of exported names, `privglasso._modidx.d["syms"]`.
     target : callable
         Where a relative link leads in the rendered book, or None if to nowhere.
+    anchors : collection of str
+        Ids of cells that other pages lead to: each gets the HTML id at-<id>.
 
     Returns
     -------
@@ -271,11 +363,16 @@ def process(notebook, symbols, target):
     """
     module, index, heading, cells = module_of(notebook), name_index(symbols), "", []
     for cell in filter(is_shown, notebook.cells):
+        if cell.id in anchors:
+            place = f'<span class="place" id="at-{cell.id}"></span>'
+            cells.append(markdown_cell(cell, place))
         if cell.cell_type == "code":
             cells += show_code(cell, module, heading)
             continue
         heading = (re.findall(r"^#+ (.+)", cell.source, re.MULTILINE) or [heading])[-1]
         text = link_names(relink(cell.source, target), index, module)
+        if cell.metadata.get("slideshow", {}).get("slide_type") == "notes":
+            text = for_teachers(text)
         cells.append(markdown_cell(cell, style_blockquotes(text)))
     notebook.cells = cells
     notebook.metadata = {

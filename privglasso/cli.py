@@ -17,11 +17,13 @@ from typing import Annotated
 import typer
 
 from .base.io import write_whole
-from .base.shell import CommandError, careful_interrupts, check_output
+from .base.shell import CommandError, Commands, careful_interrupts
+from .base.shell import check_output
 from .base.shell import for_machines, friendly, say, say_json, sentence
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f9f2874c
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,  # they print local variables: private rows
@@ -61,12 +63,13 @@ class Neighbors(StrEnum):
 
 
 class Mechanism(StrEnum):
-    """What is published: noisy cells, a noisy covariance, rows drawn from one, or a
-    tree."""
+    """What is published: noisy cells, a noisy covariance, rows drawn from one, rows
+    with each column's own distribution, or a tree."""
 
     table = "table"
     covariance = "covariance"
     synthetic = "synthetic"
+    copula = "copula"
     tree = "tree"
 
 # %% ../nbs/9_workshop/07_cli.ipynb #bc69f265
@@ -115,7 +118,8 @@ def _dropped(path, data, names):
     unwanted = [name.strip() for name in names.split(",")] if names else []
     there = [str(name) for name in data.columns]
     if set(unwanted) - set(there):
-        raise CommandError(f"{path.name}: --drop names a column that is not there")
+        absent = _shown(sorted(set(unwanted) - set(there)))
+        raise CommandError(f"{path.name}: --drop: no column is called {absent}")
     return data.loc[:, [name not in unwanted for name in there]]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #0942dc06
@@ -187,7 +191,7 @@ _Neighbors = Annotated[
 
 _Mechanism = Annotated[
     Mechanism,
-    typer.Option(help="noisy cells, a noisy covariance, rows drawn from one, a tree"),
+    typer.Option(help="noisy cells, a covariance, rows drawn from one, or a tree"),
 ]
 
 
@@ -216,6 +220,14 @@ _Failure = Annotated[
 ]
 
 
+_Whole = Annotated[
+    str | None,
+    typer.Option(
+        help="for --mechanism copula: columns of whole numbers, with commas between"
+    ),
+]
+
+
 _Spread = Annotated[
     float, typer.Option(help="a column's standard deviation / range of its bounds")
 ]
@@ -230,16 +242,17 @@ def _plan_table(n, p, epsilon, delta, spread, neighbors):
     "The plan of every mechanism, and the callables that make them."
     from functools import partial
 
+    from privglasso.publish.copula import CopulaMechanism
     from privglasso.recover.planning import MECHANISMS, plan
 
     bounded = {
         f"{name}, bounds": partial(kind, (0, 1), neighbors=neighbors)
         for name, kind in MECHANISMS.items()
     }
-    kinds = {
-        name: partial(MECHANISMS[name], neighbors=neighbors)
-        for name in ("covariance", "synthetic")
-    } | bounded
+    free = {name: MECHANISMS[name] for name in ("covariance", "synthetic")}
+    free |= {"copula": CopulaMechanism}
+    kinds = {name: partial(kind, neighbors=neighbors) for name, kind in free.items()}
+    kinds |= bounded
     made = {name: make(epsilon=epsilon, delta=delta) for name, make in kinds.items()}
     return plan(made, n, p, spread=spread, delta=delta).set_index("mechanism"), kinds
 
@@ -261,8 +274,11 @@ def _answers(kinds, n, p, find, epsilon, spread, delta):
     }
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dbafaf29
-def _recommended(smallest):
-    "One sentence, from public numbers alone."
+def _recommended(table, *public):
+    "A sentence or two, from public numbers alone."
+    from privglasso.start.advice import precision_sentence
+
+    smallest = table.smallest_partial_correlation.drop("copula")
     best = smallest.idxmin()
     if not smallest[best] < 1:
         return (
@@ -273,7 +289,8 @@ def _recommended(smallest):
     return (
         f"\nRecommended: {best}{rows}. It finds partial correlations from"
         f" {smallest[best]:.2g} on. Without bounds, units are found privately."
-    )
+        f"\n{precision_sentence(*public)}"
+    ).rstrip()
 
 
 _SHOWN = {
@@ -282,8 +299,6 @@ _SHOWN = {
     "effective_n": "worth raw records",
     "smallest_partial_correlation": "finds partial correlations from",
 }
-
-
 _Json = Annotated[bool, typer.Option("--json", help="for machines")]
 
 
@@ -310,8 +325,7 @@ def plan(
         float | None, typer.Option(help="budget ε; several are compared if absent")
     ] = None,
     delta: Annotated[
-        float | None,
-        typer.Option(help="probability δ; 1/n², rounded down to a power of ten"),
+        float | None, typer.Option(help="probability δ; 1/n² rounded down if absent")
     ] = None,
     neighbors: _Neighbors = Neighbors.record,
     spread: _Spread = 0.125,
@@ -321,8 +335,7 @@ def plan(
     """Say what each mechanism's release could tell, before any data is seen.
 
     Assumes independent columns. The smallest partial correlation is one that a test of
-    all pairs finds with probability 0.8, with a false alarm anywhere in at most 5 % of
-    cases."""
+    all pairs finds with probability 0.8, with a false alarm anywhere in at most 5 %."""
     from privglasso.start.advice import default_delta
 
     chosen = default_delta(n) if delta is None else delta
@@ -340,7 +353,7 @@ def plan(
     heading = f"{n} records, {p} columns, one {neighbors.value} hidden"
     say(f"{heading}, ε = {used:g} at δ = {chosen:.2g}\n")
     say(shown.T.to_string(float_format="{:.3g}".format))
-    say(_recommended(table.smallest_partial_correlation))
+    say(_recommended(table, n, p, used, chosen, neighbors.value))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #7425c531
 _Table = Annotated[
@@ -397,16 +410,14 @@ _DryRun = Annotated[
 ]
 
 
-class Missing(StrEnum):
-    "What happens to cells that are missing."
-
-    refuse = "refuse"
-    center = "center"
-
-
-_Missing = Annotated[
-    Missing,
-    typer.Option(help="refuse missing cells, or count them as their column's centre"),
+_Check = Annotated[
+    float | None,
+    typer.Option(
+        "--check-bounds", help="say how many cells were outside, for this part of μ²"
+    ),
+]
+_Yes = Annotated[
+    bool, typer.Option("--yes", help="noise on every cell is meant, whatever it costs")
 ]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f7a5147d
@@ -443,16 +454,42 @@ def _make(kind, integers, bounds, budget, missing="refuse"):
             "--missing center: is for a covariance without bounds; a schema may state"
             " a fill value for each column"
         )
-    if kind is Mechanism.tree:
-        return _make_tree(bounds, budget)
+    special = {Mechanism.tree: _make_tree, Mechanism.copula: _make_copula}
+    if kind in special:
+        return special[kind](bounds, budget)
     budget = budget | ({} if missing == "refuse" else {"missing": missing})
     make = pg.DiscreteGaussianMechanism if integers else MECHANISMS[kind.value]
     return make(bounds, **budget)
 
-# %% ../nbs/9_workshop/07_cli.ipynb #3ff1c982
-def _suitable(cells):
-    "What is published where no mechanism is named."
-    return Mechanism.table if cells else Mechanism.covariance
+# %% ../nbs/9_workshop/07_cli.ipynb #3ff1c983
+def _make_copula(bounds, budget):
+    "The mechanism of rows with margins, which finds units itself."
+    import privglasso as pg
+
+    if bounds is not None:
+        raise CommandError(
+            "--mechanism copula: needs no bounds, units are found privately: leave"
+            " them out"
+        )
+    return pg.CopulaMechanism(**budget)
+
+
+def _whole(words, names):
+    "Which columns hold whole numbers, as a schema or --whole states."
+    if words.mechanism is not Mechanism.copula:
+        if words.whole is not None:
+            raise CommandError("--whole: is for --mechanism copula")
+        return {}
+    if len(names) < 2:
+        raise CommandError("--mechanism copula: needs at least two columns")
+    if words.schema is not None:
+        if words.whole is not None:
+            raise CommandError("--schema: states what is whole: leave --whole out")
+        return {"whole": _schema(words).whole}
+    stated = [name.strip() for name in (words.whole or "").split(",") if name.strip()]
+    if absent := sorted(set(stated) - set(names)):
+        raise CommandError(f"--whole: no column is called {_shown(absent)}")
+    return {"whole": stated}
 
 # %% ../nbs/9_workshop/07_cli.ipynb #77949431
 def _make_tree(bounds, budget):
@@ -499,16 +536,24 @@ def _accounted(release, budget):
     """Whatever stops a publication is told with what it has cost and whether there is a
     release."""
     from privglasso.base.validation import InputError
-    from privglasso.privacy.budget import BudgetError
+    from privglasso.privacy.budget import Budget, BudgetError, ChargedError
+    from privglasso.start.advice import rounded
 
     before = _standing(release, budget)
     try:
         yield
         return
-    except BudgetError:  # says so itself
-        raise
+    except BudgetError as error:
+        delta, failed = Budget(budget).delta(), error.failure > error.left.failure
+        if failed or not delta or not error.left.mu:
+            raise  # it has said all
+        epsilon = rounded(error.left.epsilon(delta), upward=False)
+        told = f"{error}; what is left is ε = {epsilon:g} at δ = {delta:g}"
+        raise CommandError(told) from None
     except BaseException as error:
         told, code = sentence(error)
+        if isinstance(error, ChargedError):  # what it says of the budget is said below
+            told = sentence(error.__cause__)[0]
         others = any(isinstance(e, InputError) for e in (error, error.__cause__))
     with careful_interrupts(signal.SIG_IGN):
         try:
@@ -525,7 +570,7 @@ def _accounted(release, budget):
     # what is there after a refusal is somebody else's
     mine = written and not others
     file = f"{release.name} is whole" if mine else "no release was written"
-    raise CommandError("; ".join(filter(None, (told, cost, file))), code)
+    raise CommandError("; ".join(filter(None, (told.rstrip("."), cost, file))), code)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #e5fd70c7
 class _Words(dict):
@@ -554,12 +599,17 @@ def _names_used(words, names):
         frame = pd.DataFrame(columns=names, dtype=float)
         left = schema.left_out(frame)
         if set(schema.used) - set(names):
-            raise CommandError(f"{words.schema.name}: names columns that are not there")
+            absent = _shown(sorted(set(schema.used) - set(names)))
+            raise CommandError(
+                f"{words.schema.name}: is for another table: no column is called"
+                f" {absent}"
+            )
         return schema.names, left
     kept = _dropped(words.table, pd.DataFrame(columns=names), words.drop).columns
     return list(kept), [name for name in names if name not in set(kept)]
 
 
+# %% ../nbs/9_workshop/07_cli.ipynb #d91438dd
 def _schema(words):
     "The schema in a file, without what is dropped."
     from privglasso.publish.schema import Schema
@@ -569,7 +619,7 @@ def _schema(words):
     dropped = [name.strip() for name in (words.drop or "").split(",") if name.strip()]
     return Schema.read(words.schema).drop(*dropped)
 
-# %% ../nbs/9_workshop/07_cli.ipynb #d91438dd
+
 def _numbers(words, data):
     "The columns of numbers that are published."
     integers = words.integers and words.mechanism is Mechanism.table
@@ -598,27 +648,147 @@ def _bounds_of(words, names):
     return bounds
 
 # %% ../nbs/9_workshop/07_cli.ipynb #e4138660
+def _delta(words, n):
+    "δ as it was typed, as a budget states it, or as the number of records suggests."
+    from privglasso.privacy.budget import Budget
+    from privglasso.start.advice import default_delta
+
+    if words.delta is not None:
+        return words.delta, "as stated"
+    stated = None if words.budget is None else Budget(words.budget).delta()
+    if stated is not None:
+        return stated, f"that of {words.budget.name}"
+    return default_delta(n), "1/n², rounded down to a power of ten"
+
+
 def _mechanism(words, n, names):
-    "The mechanism, its δ, and what is to be said before it runs."
-    from privglasso.start.advice import default_delta, warnings_before
+    "The mechanism, and what is to be said before it runs."
+    from privglasso.base.validation import InputError
+    from privglasso.start.advice import in_epsilon, warnings_before
 
     keys = ("mu", "epsilon", "delta", "sigma", "failure")
     budget = _given(neighbors=words.neighbors.value, **{k: words[k] for k in keys})
-    said, delta = [], words.delta
-    if delta is None and n > 1:
-        delta = default_delta(n)
-        if words.epsilon is not None:
-            budget["delta"] = delta
-            said.append(f"δ = {delta:g}: 1/n², rounded down to a power of ten")
-    made = _make(
-        words.mechanism,
-        words.integers,
-        _bounds_of(words, names),
-        budget,
-        words.missing.value,
-    )
-    advice = warnings_before(made, n, len(names), delta) if n > 1 else []
-    return made, said, advice
+    delta, named = _delta(words, n)
+    said, bounds = [], _bounds_of(words, names)
+    if words.epsilon is not None:
+        budget["delta"] = delta
+        if words.delta is None:
+            said.append(f"δ = {delta:g}: {named}")
+    budget = _without_check(words, budget) | _whole(words, names)
+    try:
+        made = _make(
+            words.mechanism, words.integers, bounds, budget, words.missing.value
+        )
+        return made, said, warnings_before(made, n, len(names), delta)
+    except InputError as error:
+        if error.argument != "mu" or words.epsilon is None:
+            raise
+        part = 1 - (words.check_bounds or 0)
+        told = f"--epsilon {words.epsilon:g}: {in_epsilon(error.remedy, delta, part)}"
+    raise CommandError(told)
+
+# %% ../nbs/9_workshop/07_cli.ipynb #2d0984a1
+def _announce(words, data, used, left, said, advice):
+    "What a publication will hold, and what should be considered."
+    lines = [f"columns, by these names: {_shown(map(str, used))}"]
+    form = None if data is None else data.attrs.get("read as")
+    if form and form != "commas, decimal points, utf-8":
+        lines.insert(0, f"read as: {form}")
+    if left:
+        lines.append(f"left out: {_shown(left)}")
+    for line in lines + said:
+        if not words.as_json:
+            say(line)
+    for line in advice:
+        say(f"warning: {line}", err=True)
+
+
+def _ask_about_cells(words, used):
+    "Whether noise on every cell, of which the plan was quoted, is really meant."
+    import sys
+
+    if words.mechanism is not Mechanism.table or words.yes or len(used) < 2:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise CommandError(
+            "noise on every cell is published only if it is meant, whatever it costs:"
+            " --yes; without --mechanism, --sigma and --integers it is the covariance"
+        )
+    typer.confirm("Publish noise on every cell all the same?", abort=True)
+
+# %% ../nbs/9_workshop/07_cli.ipynb #291962b7
+def _without_check(words, budget):
+    "What is left of a budget, in μ, when the check of the bounds is paid."
+    from privglasso.publish.release import check_budget
+
+    share = words.check_bounds
+    if share is None:
+        return budget
+    if not 0 < share < 1:
+        raise CommandError(f"--check-bounds {share:g}: give a part of μ² in (0, 1)")
+    if words.sigma is not None or words.mechanism is Mechanism.tree:
+        raise CommandError("--check-bounds: is not for --sigma or --mechanism tree")
+    paid = {key: budget.pop(key) for key in ("mu", "epsilon", "delta") if key in budget}
+    words["whole_mu"] = check_budget(**paid)["mu"] if paid else None
+    return budget | _given(mu=paid and words.whole_mu * (1 - share) ** 0.5 or None)
+
+
+def _with_check(words, made, names, data):
+    "The mechanism, and beside it the check of the bounds, if one is asked for."
+    import pandas as pd
+    from privglasso.publish.bounds import BoundsCheck, CheckedMechanism
+
+    if words.check_bounds is None:
+        return made
+    if words.schema is not None:
+        limits = _schema(words).limits()
+        names, bounds = list(limits), tuple(zip(*limits.values(), strict=True))
+    else:
+        bounds = _stated_bounds(words.low, words.high, words.bounds, names)
+    if not bounds:
+        raise CommandError("--check-bounds: no bounds are stated, so none are checked")
+    if data is None:
+        cells = pd.DataFrame(columns=names, dtype=float)
+    elif words.schema is not None:
+        cells = _schema(words).apply(data, clip=False)[names]
+    else:
+        cells = _dropped(words.table, data, words.drop)
+    mu = words.whole_mu * words.check_bounds**0.5
+    check = BoundsCheck(bounds, neighbors=words.neighbors.value, mu=mu)
+    return CheckedMechanism(made, check, cells)
+
+# %% ../nbs/9_workshop/07_cli.ipynb #58f0c0a9
+def _outside(made):
+    "The shares of cells outside of their bounds, for machines, if they were bought."
+    report = getattr(made, "report", None)
+    if report is None:
+        return {}
+    shares = report.shares().T.to_dict()
+    return {"outside": shares, "mu_of_check": report.guarantee.mu}
+
+
+def _say_checked(made, n, used):
+    "The same for people, and what both have cost."
+    if getattr(made, "report", None) is not None:
+        say(f"\n{made.report}\n\nBoth together: {made.guarantee(n, len(used))}")
+
+
+class Missing(StrEnum):
+    "What happens to cells that are missing."
+
+    refuse = "refuse"
+    center = "center"
+
+
+_Missing = Annotated[
+    Missing,
+    typer.Option(help="refuse missing cells, or count them as their column's centre"),
+]
+
+
+def _suitable(cells):
+    "What is published where no mechanism is named."
+    return Mechanism.table if cells else Mechanism.covariance
 
 # %% ../nbs/9_workshop/07_cli.ipynb #d5c930de
 def _published(words):
@@ -635,38 +805,33 @@ def _published(words):
     else:
         n, names = len(data), [str(name) for name in data.columns]
     used, left = _names_used(words, names)
+    if n < 2 or not used:
+        few = "fewer than two records" if n < 2 else "no column that is used"
+        raise CommandError(f"{words.table.name}: the table has {few}")
     made, said, advice = _mechanism(words, n, used)
-    if data is not None:
-        form = data.attrs.get("read as")
-        data = _numbers(words, data)
-    tell = (lambda text: None) if words.as_json else say
-    if data is not None and form and form != "commas, decimal points, utf-8":
-        tell(f"read as: {form}")
-    tell(f"columns, by these names: {_shown(map(str, used))}")
-    for line in [f"left out: {_shown(left)}"] * bool(left) + said:
-        tell(line)
-    for line in advice:
-        say(f"warning: {line}", err=True)
+    numbers = None if data is None else _numbers(words, data)
+    made = _with_check(words, made, used, data)
+    _announce(words, data, used, left, said, advice)
     if data is None:
         return _rehearsed(words, made, n, used, left, advice)
+    _ask_about_cells(words, used)
     with _accounted(words.release, words.budget):
         published = _release(
-            made, data, words.release, words.budget, words.seed, words.force
+            made, numbers, words.release, words.budget, words.seed, words.force
         )
-        tell(f"{words.release.name}: {published}")
+        if not words.as_json:
+            say(f"{words.release.name}: {published}")
+            _say_checked(made, n, used)
     if words.as_json:
         say_json(_for_the_record(words, made, n, used, left, advice))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #7609aea2
 def _for_the_record(words, made, n, used, left, advice):
     "A publication in numbers, all of them public."
-    from privglasso.start.advice import default_delta
-
-    promised = made.guarantee(n, len(used))
-    delta = words.delta or default_delta(n)
+    promised, (delta, _) = made.guarantee(n, len(used)), _delta(words, n)
     return {
         "release": words.release.name,
-        "mechanism": type(made).__name__,
+        "mechanism": type(getattr(made, "mechanism", made)).__name__,
         "records": n,
         "columns": used,
         "left_out": left,
@@ -675,7 +840,7 @@ def _for_the_record(words, made, n, used, left, advice):
         "delta": delta,
         "warnings": advice,
         "written": not words.dry_run,
-    }
+    } | _outside(made)
 
 
 def _rehearsed(words, made, n, used, left, advice):
@@ -712,17 +877,20 @@ def publish(
     sigma: _Sigma = None,
     failure: _Failure = None,
     integers: _Integers = False,
+    whole: _Whole = None,
     budget: _Budget = None,
     sep: _Sep = None,
     decimal: _Decimal = None,
     encoding: _Encoding = None,
     numbered_columns: _Numbered = False,
     dry_run: _DryRun = False,
+    yes: _Yes = False,
+    check_bounds: _Check = None,
     as_json: _Json = False,
     force: _Force = False,
     seed: _Seed = None,
 ):
-    """Release a table's covariance, synthetic rows, a tree, or noise on every cell.
+    """Release a table's covariance, rows drawn from it, a tree, or noise on every cell.
 
     Without --mechanism: the covariance, or noisy cells with --sigma or --integers.
     Units are found privately; bounds, where stated, are chosen without looking at the
@@ -859,42 +1027,59 @@ def _read_release(path):
     import privglasso as pg
 
     if not path.is_file():
-        raise CommandError(f"{path.name}: there is no such file")
+        there = "this is a folder" if path.is_dir() else "there is no such file"
+        raise CommandError(f"{path.name}: {there}")
+    if path.suffix.lower() != ".parquet":
+        raise CommandError(
+            f"{path.name}: is not a release: these are .parquet files, made by"
+            " privglasso publish"
+        )
     try:
         return pg.read_release(path)
     except OSError:  # by Arrow, about damaged bytes
         failed = f"{path.name}: this file cannot be read as a release"
     raise CommandError(failed)
 
-
-def _noise_table(published):
-    """What is known of each column of a release: its noise, and its bounds or its
-    centre."""
-    import pandas as pd
-
-    known = (
-        {"noise sd": published.noise_variance**0.5}
-        if published.noise_variance.any()
-        else {}
-    )
-    lattice = getattr(published, "lattice", None)
-    if lattice is not None and hasattr(published, "table"):
-        known |= {
-            "low": lattice.low * lattice.step,
-            "high": lattice.high * lattice.step,
-        }
-    elif hasattr(published, "location"):
-        known |= {"location": published.location}
-    error = published.sampling_error().covariance_variance().diagonal()
-    return pd.DataFrame(
-        known | {
-            "variance": published.corrected_covariance().diagonal(),
-            "± of it": error**0.5,
-        },
-        index=published.columns,
-    )
-
 # %% ../nbs/9_workshop/07_cli.ipynb #6cdb4811
+def _where_stated(published, delta):
+    "δ at which the ε of a release is stated, and why there."
+    from privglasso.start.advice import default_delta
+
+    # of the records, not of synthetic rows
+    chosen = default_delta(getattr(published, "covariance_release", published).n)
+    failure, named = getattr(published.guarantee, "failure", 0.0), "1/n² rounded down"
+    delta, named = (chosen, named) if delta is None else (delta, "as stated")
+    # below its failure ε would be infinite
+    return (failure, "the failure") if failure > delta else (delta, named)
+
+
+def _of_release(published, delta):
+    "What a release says of itself, for machines."
+    from privglasso.publish.noise_correction import CovarianceError
+    from privglasso.publish.release import column_table
+
+    promise, names = published.guarantee, [str(name) for name in published.columns]
+    told = {
+        "kind": type(published).__name__,
+        "mechanism": published.mechanism,
+        "records": getattr(published, "covariance_release", published).n,
+        "secure": published.secure,
+        "hides": promise.neighbors,
+        "mu": promise.mu,
+        "epsilon": promise.epsilon(delta),
+        "delta": delta,
+        "failure": getattr(promise, "failure", 0.0),
+        "set_aside": dict(getattr(published, "set_aside", None) or {}),
+    }
+    if hasattr(published, "decided"):
+        edges = published.edges.to_dict("records") if published.decided else []
+        return told | {"columns": names, "decided": published.decided, "edges": edges}
+    try:
+        return told | {"columns": column_table(published).T.to_dict()}
+    except CovarianceError as error:
+        return told | {"columns": names, "lost": error.columns}
+
+# %% ../nbs/9_workshop/07_cli.ipynb #828f4701
 @app.command()
 @friendly
 def inspect(
@@ -902,23 +1087,22 @@ def inspect(
     delta: Annotated[
         float | None, typer.Option(help="where ε is stated; 1/n² rounded down")
     ] = None,
+    as_json: _Json = False,
 ):
     "Say what a release holds, what noise it carries and what it promises."
-    from privglasso.start.advice import default_delta
+    from privglasso.base.validation import check_probability
+    from privglasso.publish.release import column_table
 
     published = _read_release(release)
-    # of the records, not of synthetic rows
-    chosen = default_delta(getattr(published, "covariance_release", published).n)
-    failure, named = getattr(published.guarantee, "failure", 0.0), "1/n² rounded down"
-    delta, named = (chosen, named) if delta is None else (delta, "as stated")
-    if failure > delta:  # there ε would be infinite
-        delta, named = failure, "the failure"
+    delta, named = _where_stated(published, delta)
+    if as_json:
+        return say_json(_of_release(published, check_probability(delta, "delta")))
     say(
         f"{published}\n\nε = {published.guarantee.epsilon_text(delta)} at δ ="
         f" {named} = {delta:.2g}\n"
     )
     if not hasattr(published, "decided"):
-        say(_noise_table(published).to_string(float_format="{:.6g}".format))
+        say(column_table(published).to_string(float_format="{:.6g}".format))
     elif published.decided:
         say(published.edges.to_string(index=False))
 
@@ -942,30 +1126,6 @@ def _estimator(rule, alpha):
         Rule.cv: estimators.PrivateGraphicalLassoCV,
         Rule.simultaneous: selection.PrivateGraphicalLassoSimultaneous,
     }[rule]()
-
-# %% ../nbs/9_workshop/07_cli.ipynb #afe75f6f
-def _write_graph(path, model, edges):
-    "The edges in the form that the file's ending names."
-    import json
-
-    import networkx as nx
-
-
-    graph = nx.Graph()
-    graph.add_nodes_from(model.graph_.nodes)
-    for source, target, *known in edges.itertuples(index=False):
-        values = dict(zip(edges.columns[2:], map(float, known), strict=True))
-        weight = values.get("partial_correlation", values["unshrunk"])
-        graph.add_edge(source, target, weight=weight, **values)
-    writers = {
-        ".csv": lambda file: edges.to_csv(file, index=False),
-        ".graphml": lambda file: nx.write_graphml(graph, file),
-        ".gexf": lambda file: nx.write_gexf(graph, file),
-        ".json": lambda file: file.write(
-            json.dumps(nx.node_link_data(graph, edges="links")).encode()
-        ),
-    }
-    write_whole(path, writers[path.suffix.lower() or ".csv"])
 
 
 def _draw_graph(path, model, edges):
@@ -1028,6 +1188,16 @@ def _check_ending(path, endings, option):
         listed = ", ".join(filter(None, endings))
         raise CommandError(f"{path.name}: {option} ends in one of {listed}")
 
+
+def _check_files(release, edges, figure, force):
+    "Refuse outputs that are of no known form, or would replace something."
+    forms = ("", ".csv", ".graphml", ".gexf", ".json")
+    _check_ending(edges, forms, "the file of edges")
+    _check_ending(figure, (".svg", ".png", ".pdf"), "--figure")
+    for output in (edges, figure):
+        if output is not None:
+            check_output(output, (release,), force)
+
 # %% ../nbs/9_workshop/07_cli.ipynb #ad85c210
 @app.command()
 @friendly
@@ -1042,17 +1212,20 @@ def recover(
 ):
     """Recover the graph from a release alone: the noise-corrected graphical lasso, or
     with --level the pairs that a test finds."""
-    forms = ("", ".csv", ".graphml", ".gexf", ".json")
-    _check_ending(edges, forms, "the file of edges")
-    _check_ending(figure, (".svg", ".png", ".pdf"), "--figure")
-    for output in (edges, figure):
-        if output is not None:
-            check_output(output, (release,), force)
+    if alpha is not None and level is not None:
+        raise CommandError("give --alpha or --level, not both: a test has no penalty")
+    _check_files(release, edges, figure, force)
+    from privglasso.base.graphs import write_graph
+
     published = _readable(release)
+    if rule is Rule.cv and getattr(published, "table", None) is None:
+        raise CommandError(
+            "--rule cv: holds rows out, and this release has none: use --rule ebic"
+        )
     model = _estimator(rule, alpha).fit(published)
     found = model.edges_ if level is None else model.tested_edges(level)
     if edges is not None:
-        _write_graph(edges, model, found)
+        write_graph(edges, model.graph_.nodes, found)
     if figure is not None:
         _draw_graph(figure, model, found)
     used = model.alpha_ if alpha is None else alpha
@@ -1075,6 +1248,11 @@ def _worst_pair(kind, neighbors, p):
         X = np.repeat([[1.0, 1, 1], [1, 1, -1], [1, -1, 1]], [6, 4, 3], axis=0)
         Y = X.copy()
         Y[0, 2] = -1
+        return X, Y
+    if kind is Mechanism.copula:  # far out in two directions, with opposite signs
+        X = np.random.default_rng(0).normal(size=(1000, max(p, 2)))
+        Y = X.copy()
+        X[0], Y[0] = 50.0, np.resize([20.0, -20.0], X.shape[1])
         return X, Y
     X = np.ones((2, p))
     Y = X.copy()
@@ -1110,7 +1288,8 @@ def audit(
 
     given = dict(mu=mu, epsilon=epsilon, delta=delta, failure=failure)
     words = _given(neighbors=neighbors.value, **given)
-    made = _make(mechanism, False, (-1, 1), words)
+    bounds = None if mechanism is Mechanism.copula else (-1, 1)
+    made = _make(mechanism, False, bounds, words)
     pair = _worst_pair(mechanism, neighbors, p)
     result = run_audit(
         made, *pair, trials=trials, confidence=confidence, random_state=seed

@@ -51,6 +51,7 @@ def test_publish_inspect_recover(secret, tmp_path):
             6,
             "--neighbors",
             "cell",
+            "--yes",
             "--sigma",
             0.5,
         )[0]
@@ -87,6 +88,7 @@ def test_bounds_for_each_column_come_from_a_file(secret, tmp_path):
             release,
             "--mechanism",
             "table",
+            "--yes",
             "--bounds",
             bounds,
             "--epsilon",
@@ -121,6 +123,7 @@ def test_a_release_lost_in_its_noise_says_what_it_promises_and_what_it_lost(
             -6,
             "--high",
             6,
+            "--yes",
             "--sigma",
             5000,
             "--seed",
@@ -170,6 +173,7 @@ def test_every_mechanism_from_the_shell(secret, tmp_path, kind):
         30,
         "--neighbors",
         "record",
+        "--yes",
     )
     code, output = call("publish", secret, release, *words)
     assert code == 0 and "one record were replaced" in output and "μ = 30" in output
@@ -408,6 +412,7 @@ def test_integers_from_the_shell(tmp_path):
             1,
             "--high",
             5,
+            "--yes",
             "--sigma",
             1.5,
             "--integers",
@@ -439,7 +444,7 @@ def test_bad_publications_leave_no_file(secret, tmp_path, words, remedy):
 
 def test_bad_files_from_the_shell(secret, tmp_path):
     for words, remedy in [
-        (("inspect", secret), "not a whole Parquet file"),
+        (("inspect", secret), "is not a release"),
         (("inspect", tmp_path / "nowhere.parquet"), "nowhere.parquet"),
         (("publish", tmp_path / "x.ods", tmp_path / "y.parquet"), ".xlsx"),
     ]:
@@ -926,3 +931,107 @@ def test_recover_writes_what_the_ending_says(tmp_path):
     ):
         assert call("recover", release, *arguments)[0] != 0
     assert not (tmp_path / "edges.txt").exists()
+
+
+def test_bounds_are_checked_for_a_part_of_the_budget(secret, tmp_path):
+    file, release = tmp_path / "budget.json", tmp_path / "r.parquet"
+    call("budget", "new", file, "--mu", 1)
+    paid = ("--mu", 1, "--check-bounds", 0.1)
+    words = ("publish", secret, release, "--low", -1, "--high", 1, *paid)
+    code, output = call(*words, "--budget", file, "--json")
+    told = json.loads(output[output.index("{") :])
+    # of a Gaussian column with variance 1, 32 % lie outside of ±1
+    found = [each["outside"] for each in told["outside"].values()]
+    assert code == 0 and found == pytest.approx([0.32] * 5, abs=0.03)
+    assert told["mu"] == pytest.approx(1) and told["mu_of_check"] ** 2 < 0.1001
+    assert read_release(release).guarantee.mu ** 2 == pytest.approx(0.9)
+    assert Budget(file).spent().mu == pytest.approx(1)
+    release.unlink()
+    for share, *more in ((0,), (1,), (0.1, "--mechanism", "tree")):
+        words = ("publish", secret, release, "--mu", 1, "--check-bounds", share)
+        assert call(*words, *more)[0] == 2 and not release.exists()
+    assert call("publish", secret, release, *paid)[0] == 2  # no bounds are stated
+
+
+def test_noise_on_cells_is_published_only_if_it_is_meant(secret, tmp_path):
+    release = tmp_path / "r.parquet"
+    words = ("publish", secret, release, "--low", -5, "--high", 5, "--mu", 1)
+    code, output = call(*words, "--mechanism", "table")
+    assert code == 2 and "raw records" in output and "--yes" in output
+    assert not release.exists()
+    assert call(*words, "--mechanism", "table", "--yes")[0] == 0
+
+
+def test_a_release_in_numbers(secret, tmp_path):
+    release = tmp_path / "r.parquet"
+    call("publish", secret, release, "--epsilon", 5)
+    code, output = call("inspect", release, "--json")
+    told = json.loads(output)
+    assert code == 0 and told["records"] == 5000 and list(told["columns"]) == [*"abcde"]
+    assert told["epsilon"] == pytest.approx(5, rel=1e-3) and told["secure"]
+
+
+def test_a_budget_that_is_read_only_is_left_alone(secret, tmp_path):
+    file, release = tmp_path / "budget.json", tmp_path / "r.parquet"
+    call("budget", "new", file, "--mu", 1)
+    file.chmod(0o444)
+    code, output = call("publish", secret, release, "--mu", 0.5, "--budget", file)
+    assert code == 2 and "read-only" in output and not release.exists()
+    assert Budget(file).spent().mu == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full device")
+@pytest.mark.parametrize("words", ["--version", "--help", "plan 100 3 --epsilon 1"])
+def test_output_on_a_full_disk_ends_in_one_sentence(words):
+    program = "from privglasso.cli import app; app()"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words.split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+
+
+def test_rows_with_margins_from_the_command_line(tmp_path):
+    table, schema = tmp_path / "people.csv", tmp_path / "schema.toml"
+    rng = np.random.default_rng(0)
+    age = np.rint(45 + 12 * rng.normal(size=5000)).astype(int)
+    ward = np.where(rng.normal(size=5000) > 0, "A", "B")
+    people = pd.DataFrame({"age": age, "income": 7e4 + rng.normal(size=5000)})
+    people.assign(ward=ward).to_csv(table, index=False)
+    schema.write_text(
+        '[columns.age]\nkind = "integer"\n[columns.income]\n'
+        '[columns.ward]\nkind = "category"\nlevels = ["A", "B"]\n'
+    )
+    release, other = tmp_path / "open.parquet", tmp_path / "other.parquet"
+    copula = ("--mechanism", "copula", "--epsilon", 2)
+    code, output = call("publish", table, release, "--schema", schema, *copula)
+    assert code == 0 and "CopulaMechanism" in output
+    rows = read_release(release).table
+    assert list(rows) == ["age", "income", "ward=B"]
+    assert (rows[["age", "ward=B"]] % 1 == 0).all(axis=None)
+    assert not (rows.income % 1 == 0).all()
+    for words in (
+        (*copula, "--whole", "wage"),
+        (*copula, "--low", 0, "--high", 1),
+        (*copula, "--schema", schema, "--whole", "age"),
+        (*copula, "--drop", "ward,income"),
+        (*copula, "--missing", "center"),
+        ("--whole", "age", "--epsilon", 2),
+        ("--mechanism", "copula", "--sigma", 1),
+    ):
+        if "--drop" not in words and "--schema" not in words:
+            words += ("--drop", "ward")
+        assert call("publish", table, other, *words)[0] == 2 and not other.exists()
+
+
+def test_rows_with_margins_are_planned_and_audited():
+    code, output = call("plan", 20_000, 5, "--epsilon", 1, "--json")
+    planned = json.loads(output)["copula"]
+    assert code == 0 and 0 < planned["finds partial correlations from"] < 0.1
+    code, output = call(
+        *("audit", "--mechanism", "copula", "--mu", 3, "--trials", 40, "--seed", 0)
+    )
+    assert code == 0 and "not refuted" in output

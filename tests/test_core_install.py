@@ -2,8 +2,12 @@
 
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
 
 BLOCKED = [
     "IPython",
@@ -50,7 +54,7 @@ def python(program, *words):
         [sys.executable, "-c", program, *words],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
 
 
@@ -75,3 +79,87 @@ PICTURES = "[m for m in ('matplotlib', 'seaborn', 'networkx') if m in sys.module
 def test_no_picture_is_drawn_by_an_import(use):
     run = python(f"import sys; {use}; print({PICTURES})")
     assert run.returncode == 0 and run.stdout.strip() == "[]", run.stdout + run.stderr
+
+
+# without numba
+
+SAME = """
+import sys
+if sys.argv[1] == "absent":
+    sys.modules["numba"] = None
+import warnings
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    import numpy as np
+    import privglasso as pg
+    data = pg.example_table(4000, random_state=0)
+    table = pg.GaussianMechanism(data.bounds, epsilon=5, delta=1e-6)
+    noisy = table.publish(data.table.iloc[:50], random_state=3).table
+    release = pg.CovarianceMechanism(epsilon=2, delta=1e-6).publish(
+        data.table.iloc[:, :6], random_state=1
+    )
+    S = release.corrected_covariance()
+    R = S / np.sqrt(np.outer(np.diag(S), np.diag(S)))
+    graph = pg.graphical_lasso(R, 0.1)
+said = [str(each.message) for each in said if "numba" in str(each.message)]
+print(len(said), graph.dual_gap < 1e-5)
+print(noisy.to_numpy().tobytes().hex(), np.asarray(release.matrix).tobytes().hex())
+print(np.round(graph.precision, 6).tolist())
+"""
+
+
+def test_without_numba_all_is_the_same_but_slower():
+    "The release to the bit, the solution within its certified gap; one warning."
+    runs = {numba: python(SAME, numba) for numba in ("here", "absent")}
+    for run in runs.values():
+        assert run.returncode == 0, run.stderr[-2000:]
+    here, absent = (run.stdout.splitlines() for run in runs.values())
+    assert here[0] == "0 True" and absent[0] == "1 True"
+    assert here[1:] == absent[1:]
+
+
+# the wheel, outside of the clone
+
+MAIN_JOB = """
+import sys
+from pathlib import Path
+
+clone, wheel = map(Path, sys.argv[1:])
+sys.meta_path[:] = [f for f in sys.meta_path if "editable" not in repr(f)]
+sys.path[:] = [p for p in sys.path if not Path(p or ".").resolve() == clone]
+sys.path.insert(0, str(wheel))
+import privglasso as pg
+
+assert Path(pg.__file__).is_relative_to(wheel), pg.__file__
+from privglasso.base.settings import setting
+from privglasso.experiments.study import read_results
+
+data = pg.example_table(20_000, random_state=0)
+made = pg.CovarianceMechanism(epsilon=1, delta=1e-9).publish(data.table, random_state=1)
+made.to_parquet("release.parquet")
+model = pg.PrivateGraphicalLassoSimultaneous().fit(pg.read_release("release.parquet"))
+print(*pg.confusion(pg.support(model.precision_), data.truth))
+print(pg.load_grid11().table.shape[1], len(read_results("table2")) > 0)
+"""
+
+
+@pytest.mark.xdist_group("site")  # not beside another heavy one
+def test_the_wheel_does_the_main_job_outside_of_the_clone(tmp_path):
+    """Built by the declared backend, unpacked into an empty folder, run from another
+    one: data, settings and results are inside."""
+    pytest.importorskip("hatchling", reason="no hatchling here to build the wheel with")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    (wheel,) = tmp_path.glob("*.whl")
+    installed, elsewhere = tmp_path / "installed", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    zipfile.ZipFile(wheel).extractall(installed)
+    run = subprocess.run(
+        [sys.executable, "-I", "-c", MAIN_JOB, ROOT, installed],
+        cwd=elsewhere,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert run.stdout.splitlines() == ["19 0 0", "11 True"]

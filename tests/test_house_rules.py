@@ -70,6 +70,12 @@ def test_what_users_type_says_all_of_its_parameters(name):
     assert taken - documented_parameters(value) == set()
 
 
+@pytest.mark.parametrize("name", privglasso.__all__)
+def test_what_users_type_has_an_example(name):
+    value = getattr(privglasso, name)
+    assert ">>> " in (value.__doc__ or ""), name
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_examples_of_docstrings_run(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

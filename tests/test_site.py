@@ -1,30 +1,22 @@
-"""What a browser sees of the built site, and that `docs/check.py` finds faults.
+"""The built site: its files, its composed pages, and what a browser sees of them.
 
-`make docs` builds the book and looks at its files. Here one headless Chromium loads every
-page without a network and is asked what it sees; without a Chromium this is skipped.
+`make docs` builds the book and looks at every page. Here the book is built once more,
+as a test; where there is a Chromium it looks at some pages of each kind.
 """
 
 import importlib.util
-import json
-import os
-import shutil
-import signal
-import subprocess
+import re
 import sys
-import threading
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import nbformat
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT / "docs"))
 
+import browse  # noqa: E402
 import check  # noqa: E402
-import process  # noqa: E402
 
 SPEC = importlib.util.spec_from_file_location(
     "build_book", ROOT / "docs/build.py"
@@ -32,34 +24,37 @@ SPEC = importlib.util.spec_from_file_location(
 build = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(build)
 
+from privglasso.papers.registry import CLAIMS  # noqa: E402
+
 pytestmark = pytest.mark.xdist_group(
     "site"
 )  # with --dist loadgroup, one worker builds for all
-NBS = ROOT / "nbs"
-PAGES = [
-    "index",
-    *(path.relative_to(NBS).with_suffix("").as_posix() for path in build.chapters(NBS)),
-]
-MODULES = [
-    module
-    for path in build.chapters(NBS)
-    if (module := process.module_of(nbformat.read(path, as_version=4)))
-]
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
-    None,
-)
+BROWSER = browse.BROWSER
 needs_browser = pytest.mark.skipif(
     BROWSER is None, reason="no Chromium on this machine to look at the pages with"
 )
-SECONDS = 180  # until the browser is given up
+# pages of each kind; make docs looks at all
+LOOKED_AT = [
+    "index.html",
+    *(f"{name}.html" for name in build.WAYS_IN),
+    "0_start/01_story.html",
+    "0_start/04_demonstration.html",
+    "0_start/07_officer.html",
+    "1_privacy/01_gdp.html",
+    "2_publish/03_covariance.html",
+    "5_papers/08_registry.html",
+    "6_experiments/04_frontier.html",
+    "api/index.html",
+    "api/recover.html",
+    "api/recover.graph_models.html",
+]
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     "The folder of the book built anew, which must succeed without a warning."
     out = tmp_path_factory.mktemp("book")
-    assert build.build(NBS, out) == 0
+    assert build.build(ROOT / "nbs", out) == 0
     return out / "html"
 
 
@@ -78,245 +73,74 @@ def test_faults_of_a_site_are_noticed(tmp_path):
     )
 
 
-# what a browser sees
-
-EARLY = """<script>
-window.faults = [];
-addEventListener("error", e => faults.push(e.message || "cannot load " + (e.target.src || e.target.href)), true);
-addEventListener("unhandledrejection", e => faults.push(String(e.reason)));
-console.error = (...words) => faults.push(words.join(" "));
-</script>"""
-
-DRIVER = """<!doctype html><body><script>
-const pause = ms => new Promise(done => setTimeout(done, ms));
-const until = async (test, ms) => { for (let t = 0; t < ms && !test(); t += 50) await pause(50); return test(); };
-
-async function open(address) {
-  const frame = document.createElement("iframe");
-  frame.width = 1300; frame.height = 2000; frame.src = address;
-  const loaded = new Promise(done => frame.onload = done);
-  document.body.append(frame);
-  await loaded;
-  return frame;
-}
-
-function rawFormulas(page) {
-  const walker = page.createTreeWalker(page.querySelector("article") || page.body, NodeFilter.SHOW_TEXT), found = [];
-  while (walker.nextNode()) {
-    const hidden = walker.currentNode.parentElement.closest("pre, code, script, style, mjx-container");
-    if (!hidden && /\\$\\$|\\\\\\(|\\\\\\[|\\\\begin\\{/.test(walker.currentNode.data))
-      found.push(walker.currentNode.data.trim().slice(0, 80));
-  }
-  return found;
-}
-
-async function look(address) {
-  const frame = await open(address), w = frame.contentWindow, page = frame.contentDocument;
-  if (w.MathJax && w.MathJax.startup) await w.MathJax.startup.promise;
-  const images = [...page.images].filter(image => !image.closest("noscript"));
-  images.forEach(image => image.loading = "eager");
-  await Promise.all(images.map(image => image.decode().catch(() => null)));
-  const seen = {
-    formulas: page.querySelectorAll(".math").length,
-    rendered: page.querySelectorAll(".math mjx-container").length,
-    failed: page.querySelectorAll("mjx-merror").length,
-    raw: rawFormulas(page),
-    images: images.length,
-    blank: images.filter(image => image.naturalWidth === 0).map(image => image.src),
-    elsewhere: w.performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith(location.origin)),
-    wide: page.documentElement.scrollWidth > w.innerWidth + 1,
-    faults: w.faults,
-  };
-  frame.remove();
-  return seen;
-}
-
-async function search(term) {
-  const frame = await open("search.html?q=" + encodeURIComponent(term)), page = frame.contentDocument;
-  await until(() => /finished|did not match/.test(page.querySelector("#search-results").textContent), 20000);
-  const found = [...page.querySelectorAll("#search-results li a")].map(a => a.getAttribute("href"));
-  const faults = frame.contentWindow.faults;
-  frame.remove();
-  return {found, faults};
-}
-
-async function colours(address) {
-  const frame = await open(address), w = frame.contentWindow, page = frame.contentDocument, seen = {};
-  const button = page.querySelector("button.theme-toggle");
-  for (let clicks = 0; clicks < 3; clicks++) {
-    button.click();
-    await pause(300);
-    const figure = page.querySelector("div.cell_output img");
-    seen[page.body.dataset.theme] = {
-      ground: w.getComputedStyle(page.body).backgroundColor,
-      text: w.getComputedStyle(page.body).color,
-      figure: figure && w.getComputedStyle(figure).filter,
-    };
-  }
-  frame.remove();
-  return seen;
-}
-
-(async () => {
-  const asked = await (await fetch("/asked.json")).json(), seen = {pages: {}, search: {}};
-  try {
-    for (const name of asked.pages) seen.pages[name] = await look(name);
-    for (const term of asked.terms) seen.search[term] = await search(term);
-    seen.colours = await colours("index.html");
-  } catch (fault) { seen.driver = String(fault.stack || fault); }
-  await fetch("/seen", {method: "POST", body: JSON.stringify(seen)});
-})();
-</script></body>"""
-
-# a term, and the module whose chapter must be among what the search finds
-TERMS = {
-    "Neyman": "gdp",
-    "Poisson": "discrete_gaussian",
-    "clipped": "table",
-    "witness": "feasibility",
-}
+# what stands on the composed pages
 
 
-class Server(ThreadingHTTPServer):
-    "Serves the site to one browser, and keeps what the browser reports."
-
-    daemon_threads = True
-
-    def __init__(self, folder, asked):
-        super().__init__(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-        self.asked, self.seen, self.missing, self.done = (
-            asked,
-            None,
-            [],
-            threading.Event(),
-        )
+def words(path):
+    "A page as text."
+    return path.read_text(encoding="utf-8")
 
 
-class Handler(SimpleHTTPRequestHandler):
-    """Files as they are; pages with a script before all others that notes what goes
-    wrong."""
-
-    def do_GET(self):
-        "Serve the driver, its questions, a page, or a file."
-        path = Path(self.translate_path(self.path))
-        if self.path == "/driver.html":
-            self._send(DRIVER, "text/html")
-        elif self.path == "/asked.json":
-            self._send(json.dumps(self.server.asked), "application/json")
-        elif path.suffix == ".html" and path.is_file():
-            self._send(
-                path.read_text(encoding="utf-8").replace("<head>", "<head>" + EARLY, 1),
-                "text/html",
-            )
-        else:
-            super().do_GET()
-
-    def do_POST(self):
-        "Keep the browser's report."
-        self.server.seen = json.loads(
-            self.rfile.read(int(self.headers["Content-Length"]))
-        )
-        self._send("{}", "application/json")
-        self.server.done.set()
-
-    def _send(self, text, kind):
-        content = text.encode()
-        self.send_response(200)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_request(self, code="-", size="-"):
-        """Note what was asked for and is not there; a browser asks for the icon on its
-        own."""
-        if str(int(code)) == "404" and self.path != "/favicon.ico":
-            self.server.missing.append(self.path)
-
-    def log_message(self, format, *args):
-        "Nothing: a test is quiet."
-
-
-def run_browser(address, profile, done):
-    """Open an address without a network, and close the browser when `done` is set or
-    time is up."""
-    flags = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--no-first-run",
-        "--disable-sync",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-dev-shm-usage",
-        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-        f"--user-data-dir={profile}",
-    ]
-    browser = subprocess.Popen(
-        [BROWSER, *flags, address],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
+def test_every_verdict_leads_to_a_cell(site):
+    links = re.findall(
+        r"class='verdict \w+' href='([^#']+)#([^']+)'", words(site / "claims.html")
     )
-    try:
-        return done.wait(SECONDS)
-    finally:
-        os.killpg(
-            browser.pid, signal.SIGKILL
-        )  # the group holds the browser's own processes and nothing else
-        browser.wait()
+    assert len(links) == len(CLAIMS) > 100
+    for page, place in links:
+        assert f'id="{place}"' in words(site / page), (page, place)
+
+
+def test_the_gallery_has_every_figure_of_the_chapters(site):
+    drawn = {
+        image["src"].rpartition("/")[2]
+        for path in site.glob("[0-9]*/*.html")
+        for image in check.Page(words(path)).images
+        if "_images/" in image["src"]
+    }
+    shown = {
+        image["src"].rpartition("/")[2]
+        for image in check.Page(words(site / "gallery.html")).images
+    }
+    assert len(drawn) > 150 and drawn <= shown
+
+
+def test_a_part_is_open_where_the_reader_is(site):
+    side = re.search(
+        r'<div class="sidebar-tree">(.*?)</div>',
+        words(site / "1_privacy/01_gdp.html"),
+        re.DOTALL,
+    )[1]
+    assert side.count("checked") == 1
+    opened = side[side.index("checked") :]
+    assert "02_tradeoff_proofs" in opened[: opened.index("has-children")]
+
+
+# what a browser sees
 
 
 @pytest.fixture(scope="module")
-def seen(site, tmp_path_factory):
-    "What the browser reports of all pages."
+def seen(site):
+    "What the browser reports of some pages."
     if BROWSER is None:
         pytest.skip("no Chromium on this machine to look at the pages with")
-    asked = {
-        "pages": (
-            [f"{page}.html" for page in PAGES] + [f"api/{m}.html" for m in MODULES]
-        ),
-        "terms": list(TERMS),
-    }
-    with Server(site, asked) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/driver.html"
-        try:
-            assert run_browser(
-                address, tmp_path_factory.mktemp("profile"), server.done
-            ), "the browser said nothing"
-        finally:
-            server.shutdown()
-        assert "driver" not in server.seen, server.seen["driver"]
-        return server.seen | {"missing": server.missing}
+    seen = browse.see(site, LOOKED_AT)
+    assert "driver" not in seen, seen["driver"]
+    return seen
 
 
 @needs_browser
 def test_pages_are_what_they_should_be(seen):
-    wrong = {
-        page: looked
-        for page, looked in seen["pages"].items()
-        if looked["faults"]
-        or looked["elsewhere"]
-        or looked["raw"]
-        or looked["rendered"] != looked["formulas"]
-        or looked["failed"]
-        or looked["blank"]
-        or looked["wide"]
-    }
-    assert wrong == {}
+    assert list(browse.faults(seen)) == []
 
 
 @needs_browser
 def test_there_was_something_to_see(seen):
-    assert sum(looked["formulas"] for looked in seen["pages"].values()) > 500
+    assert sum(looked["formulas"] for looked in seen["pages"].values()) > 100
     assert sum(looked["images"] for looked in seen["pages"].values()) > 20
-    assert seen["missing"] == []
 
 
 @needs_browser
-@pytest.mark.parametrize(("term", "module"), TERMS.items())
+@pytest.mark.parametrize(("term", "module"), browse.TERMS.items())
 def test_search_finds_a_chapter(seen, term, module):
     found = [
         link
@@ -326,7 +150,6 @@ def test_search_finds_a_chapter(seen, term, module):
     assert any(not link.startswith(("api/", "_modules/")) for link in found), seen[
         "search"
     ][term]["found"]
-    assert seen["search"][term]["faults"] == []
 
 
 def luminance(colour):

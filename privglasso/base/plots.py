@@ -4,12 +4,16 @@
 
 # %% auto #0
 __all__ = ['COLORS', 'EDGE_STYLES', 'DASHES', 'use_theme', 'plot_precision', 'graph_layout', 'plot_graph', 'plot_roc',
-           'plot_tradeoff']
+           'plot_tradeoff', 'Slider', 'plot_slider']
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #4fadf750
+import io
+import json
 import re
 import textwrap
+from dataclasses import dataclass
 from functools import partial
+from html import escape
 
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
@@ -139,13 +143,17 @@ def plot_precision(matrix, ax=None, labels=None, title=None, limit=None):
     Returns
     -------
     Axes
+
+    Examples
+    --------
+    >>> plot_precision([[2.0, -1.0], [-1.0, 2.0]], title="two columns").get_title()
+    'two columns'
     """
     matrix = check_symmetric(matrix, "matrix")
-    p = len(matrix)
+    p, ax = len(matrix), _axes(ax)
     labels = _check_labels(labels, p)
     off_diagonal = np.where(np.eye(p, dtype=bool), np.nan, matrix)
     limit = limit or np.abs(matrix[~np.eye(p, dtype=bool)]).max(initial=0) or 1.0
-    ax = _axes(ax)
     image = ax.imshow(off_diagonal, cmap=_diverging(), vmin=-limit, vmax=limit)
     image.set_interpolation("nearest")
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
@@ -544,3 +552,106 @@ def _tradeoff_points(curve):
         z = np.linspace(-4 - curve, 4, 41)
         return ndtr(z), ndtr(-z - curve)
     return curve[0], curve[1]
+
+# %% ../../nbs/9_workshop/06_plots.ipynb #b8d69cb5
+@dataclass(frozen=True)
+class Slider:
+    """Figures of which a reader sees one at a time; a notebook shows it as HTML.
+
+    Parameters
+    ----------
+    frames : tuple of str
+        The figures as SVG.
+    labels : tuple of str
+        What the slider says at each of them.
+    caption : str
+        What is to be seen when it moves.
+    start : int
+        The frame that is shown first.
+    """
+
+    frames: tuple
+    labels: tuple
+    caption: str
+    start: int = 0
+
+    def __repr__(self):
+        ends = f"{self.labels[0]} to {self.labels[-1]}"
+        return f"a slider over {len(self.frames)} figures, {ends}: {self.caption}"
+
+    def _repr_html_(self):
+        shown = "".join(
+            f'<div role="img" aria-label="{escape(f"{self.caption} {label}")}"'
+            f"{'' if k == self.start else ' hidden'}>{frame}</div>"
+            for k, (frame, label) in enumerate(
+                zip(self.frames, self.labels, strict=True)
+            )
+        )
+        return (
+            f'<figure class="slider"><div class="frames">{shown}</div>'
+            f'<label><input type="range" min="0" max="{len(self.frames) - 1}"'
+            f' value="{self.start}" aria-label="{escape(self.caption)}"'
+            f' aria-valuetext="{escape(self.labels[self.start])}"'
+            f" data-labels='{escape(json.dumps(self.labels, ensure_ascii=False))}'"
+            f' style="width: 60%; vertical-align: middle" oninput="{_SHOW}">'
+            f" <output>{escape(self.labels[self.start])}</output></label>"
+            f"<figcaption>{escape(self.caption)}</figcaption></figure>"
+        )
+
+# %% ../../nbs/9_workshop/06_plots.ipynb #289ed1cb
+_SHOW = (
+    "const f = this.closest('figure'), l = JSON.parse(this.dataset.labels)[this.value];"
+    " [...f.querySelectorAll('.frames > div')].forEach("
+    "(d, k) => d.hidden = k != this.value);"
+    " f.querySelector('output').textContent = l; this.setAttribute('aria-valuetext', l)"
+)
+
+
+def plot_slider(figures, labels, caption, start=0):
+    """Let a reader move through figures with a slider.
+
+    Parameters
+    ----------
+    figures : iterable of Figure
+        Drawn one after the other, and closed; a generator keeps one in memory.
+    labels : sequence of str
+        What the slider says at each.
+    caption : str
+        What is to be seen when it moves: a sentence.
+    start : int
+        The figure that is shown first.
+
+    Returns
+    -------
+    Slider
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> plot_slider([Figure(), Figure()], ["ε = 1", "ε = 2"], "Nothing changes.")
+    a slider over 2 figures, ε = 1 to ε = 2: Nothing changes.
+    """
+    frames = tuple(_frame(figure, k) for k, figure in enumerate(figures))
+    labels = tuple(_check_labels(labels, len(frames)))
+    if not 0 <= start < len(frames):
+        raise InputError("start", start, f"give a number below {len(frames)}")
+    return Slider(frames, labels, caption, start)
+
+# %% ../../nbs/9_workshop/06_plots.ipynb #4e30a342
+def _frame(figure, number):
+    """A figure as compact SVG, closed. Several share a page, so an id that is referred
+    to gets the frame's number, and the others go."""
+    from matplotlib import pyplot as plt
+
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    svg = _compact(buffer.getvalue())
+    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg[svg.index("<svg") :])
+    used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", svg))
+    svg = re.sub(
+        r' id="([^"]*)"', lambda name: name[0] if name[1] in used else "", svg
+    )
+    return re.sub(
+        r'(id="|url\(#|href="#)(?=[^"]*["\)])', rf"\g<1>f{number}-", svg
+    ).strip()

@@ -4,19 +4,29 @@
 
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
-           'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'unmasked', 'from_arrow',
+           'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'html_card', 'unmasked', 'from_arrow',
            'check_symmetric', 'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
 import numbers
 import unicodedata
+from html import escape
 
 import numpy as np
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #c97ce66b
 class InputError(ValueError):
-    "A bad argument: the message names it, shows its value and says what to do."
+    """A bad argument: the message names it, shows its value and says what to do.
+
+    Examples
+    --------
+    >>> try:
+    ...     check_positive(-1, "epsilon")
+    ... except InputError as error:
+    ...     print(error.argument, error.value, error.remedy, sep="; ")
+    epsilon; -1.0; give a number greater than 0
+    """
 
     def __init__(self, argument, value, remedy):
         self.argument, self.value, self.remedy = argument, value, remedy
@@ -92,7 +102,7 @@ def column_names(X):
     return [f"x{j}" for j in range(np.shape(X)[1])]
 
 
-def check_table(X, name="X", min_rows=2):
+def check_table(X, name="X", min_rows=2, copy=True):
     """Check a data table and return its values and column names.
 
     Parameters
@@ -104,12 +114,14 @@ def check_table(X, name="X", min_rows=2):
         What to call it in a message.
     min_rows : int
         Fewest rows that make sense.
+    copy : bool
+        Whether the values are surely a copy; otherwise they are only to be read.
 
     Returns
     -------
     float64 array of shape (n, p), and the p column names
     """
-    values, columns = _table(X, name, min_rows)
+    values, columns = _table(X, name, min_rows, copy)
     _refuse_cells(
         ~np.isfinite(values),
         name,
@@ -119,7 +131,7 @@ def check_table(X, name="X", min_rows=2):
     return values, columns
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #5a7e0c13
-def check_incomplete_table(X, name="X", min_rows=2):
+def check_incomplete_table(X, name="X", min_rows=2, copy=True):
     """Check a data table in which cells may be missing.
 
     Parameters
@@ -130,6 +142,8 @@ def check_incomplete_table(X, name="X", min_rows=2):
         What to call it in a message.
     min_rows : int
         Fewest rows that make sense.
+    copy : bool
+        Whether the values are surely a copy; otherwise they are only to be read.
 
     Returns
     -------
@@ -140,16 +154,16 @@ def check_incomplete_table(X, name="X", min_rows=2):
     >>> check_incomplete_table([[1.0, float("nan")], [2.0, 3.0]])[0].tolist()
     [[1.0, nan], [2.0, 3.0]]
     """
-    values, columns = _table(X, name, min_rows)
+    values, columns = _table(X, name, min_rows, copy)
     _refuse_cells(np.isinf(values), name, columns, "these columns hold infinity")
     return values, columns
 
 
-def _table(X, name, min_rows):
+def _table(X, name, min_rows, copy):
     "Values, whatever they are, and distinct column names of a table of that size."
     X = unmasked(from_arrow(X, name))
     columns = _distinct_columns(X, name)
-    values = _as_float(X, name, columns)
+    values = _as_float(X, name, columns, copy)
     n, p = values.shape
     if n < min_rows or p < 1:
         raise InputError(name, (n, p), f"give at least {min_rows} rows and 1 column")
@@ -184,6 +198,27 @@ def is_plain(text):
         or unicodedata.bidirectional(character) in _TURNING
         for character in text
     )
+
+# %% ../../nbs/9_workshop/01_validation.ipynb #33380321
+def html_card(caption, facts) -> str:
+    """A small table for notebooks, in which everything is escaped.
+
+    Parameters
+    ----------
+    caption : str
+    facts : dict of str to object
+
+    Examples
+    --------
+    >>> "<script>" in html_card("Release", {"columns": "<script>"})
+    False
+    """
+    rows = "".join(
+        f"<tr><th>{escape(str(name))}</th><td>{escape(str(fact))}</td></tr>"
+        for name, fact in facts.items()
+    )
+    title = escape(str(caption))
+    return f"<table><caption>{title}</caption><tbody>{rows}</tbody></table>"
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #b6ed65fa
 def unmasked(values):
@@ -270,7 +305,7 @@ def _distinct_columns(X, name):
     return columns
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #e704db08
-def _as_float(X, name, columns):
+def _as_float(X, name, columns, copy):
     "The table as float64, naming the columns that are not numbers."
     if hasattr(X, "columns"):
         kinds = [dtype.kind for dtype in X.dtypes]
@@ -289,7 +324,10 @@ def _as_float(X, name, columns):
     if hasattr(X, "columns"):
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
     # one order, so that equal tables give equal sums
-    return np.array(X, dtype=np.float64, order="C")
+    if copy:
+        return np.array(X, dtype=np.float64, order="C")
+    # compiled loops are for arrays that can be written to
+    return np.require(X, np.float64, ["C", "W"])
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #42788574
 def check_symmetric(S, name="S"):

@@ -43,6 +43,12 @@ def load_chickenpox():
     Notes
     -----
     Guo et al., section 5.3, use 517 of these weeks.
+
+    Examples
+    --------
+    >>> try:
+    ...     assert load_chickenpox().table.shape == (522, 20)
+    ... except RuntimeError: pass  # it is not on this machine
     """
     table = pd.read_csv(fetch_file("chickenpox"), index_col="Date")
     table.index = pd.to_datetime(table.index, format="%d/%m/%Y")

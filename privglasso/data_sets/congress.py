@@ -90,6 +90,12 @@ def load_congress(chamber="house"):
     Notes
     -----
     Guo et al., section 5.3 and supplement 8.7.
+
+    Examples
+    --------
+    >>> try:
+    ...     assert load_congress("senate").table.shape == (10, 19)
+    ... except RuntimeError: pass  # it is not on this machine
     """
     if chamber not in _CHAMBERS:
         raise InputError("chamber", chamber, f"choose one of {list(_CHAMBERS)}")

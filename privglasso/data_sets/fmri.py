@@ -24,6 +24,12 @@ def load_fmri():
     -----
     The averages over white matter, ventricles and whole brain are left out: they are
     nuisance, not regions. Rows follow each other in time and are not independent.
+
+    Examples
+    --------
+    >>> try:
+    ...     assert load_fmri().table.shape == (250, 28)
+    ... except RuntimeError: pass  # it is not on this machine
     """
     table = pd.read_csv(fetch_file("fmri_rois")).drop(columns=["WM", "Vent", "Brain"])
     return registered_dataset(

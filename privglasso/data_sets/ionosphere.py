@@ -26,6 +26,12 @@ def load_ionosphere():
     Dataset
         Real and imaginary parts, from -1 to 1. No truth. The constant column "im 1" is
         left out, and so are the labels, see `ionosphere_labels`.
+
+    Examples
+    --------
+    >>> try:
+    ...     assert load_ionosphere().table.shape == (351, 33)
+    ... except RuntimeError: pass  # it is not on this machine
     """
     table = _read_ionosphere().drop(columns=["im 1", "good"]).astype(float)
     return registered_dataset(

@@ -200,6 +200,12 @@ def load_movielens(path=None, movies=100, choice="first"):
     Notes
     -----
     Guo et al., section 5.3 and supplement 8.3: 6040 users, the first 100 films.
+
+    Examples
+    --------
+    >>> try:
+    ...     assert load_movielens().table.shape == (6040, 100)
+    ... except RuntimeError: pass  # it is not on this machine
     """
     movies = check_integer(movies, "movies", 2)
     if choice not in _CHOICES:
@@ -209,7 +215,6 @@ def load_movielens(path=None, movies=100, choice="first"):
     chosen = _CHOICES[choice](ratings["movie"].value_counts()).index[:movies]
     if len(chosen) < movies:
         raise InputError("movies", movies, f"only {len(chosen)} films are rated")
-    films = films.loc[chosen]
-    table = _rating_table(ratings, chosen)
+    films, table = films.loc[chosen], _rating_table(ratings, chosen)
     table.columns = [f"{movie}: {title}" for movie, title in films["title"].items()]
     return _film_data(table, films["genres"], choice, _whose_archive(path))

@@ -104,6 +104,11 @@ def data_overview():
         infinite where it has no inverse), available, sha256 (of the file, of the values
         for the simulated grids, and the archive's MD5 for MovieLens). What is not here
         is missing.
+
+    Examples
+    --------
+    >>> int(data_overview().loc["grid11", "columns"])
+    11
     """
     rows = pd.DataFrame([_overview_row(name) for name in _LOADERS]).set_index("name")
     table = rows.reindex(columns=[*_COLUMNS, "available", "sha256"])

@@ -28,7 +28,17 @@ _all_ = ["Dataset"]
 # %% ../../nbs/7_data/01_registry.ipynb #b2c7e516
 class DataError(RuntimeError):
     """A data set cannot be had, or is not what it should be: the message says what to
-    fetch and where to put it."""
+    fetch and where to put it.
+
+    Examples
+    --------
+    >>> from privglasso.data_sets.movielens import load_movielens
+    >>> try:
+    ...     load_movielens("nowhere.zip")
+    ... except DataError as error:
+    ...     print("nowhere.zip" in str(error))
+    True
+    """
 
 # %% ../../nbs/7_data/01_registry.ipynb #7bf99587
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,6 +60,12 @@ class Dataset:
     source : tuple of str
         Where the table and its truth were obtained.
 
+    Examples
+    --------
+    >>> from privglasso.data_sets.synthetic import example_table
+    >>> data = example_table(n=100, random_state=0)
+    >>> data.table.shape, int(data.truth.sum() / 2), float(data.bounds[1][0])
+    ((100, 20), 19, 8.0)
     """
 
     name: str

@@ -69,6 +69,12 @@ def load_sachs(truth="18"):
     Notes
     -----
     Sachs et al., Science 308 (2005); used by Guo et al., section 5.3.
+
+    Examples
+    --------
+    >>> try:
+    ...     assert load_sachs().table.shape == (7466, 11)
+    ... except RuntimeError: pass  # it is not on this machine
     """
     if truth not in ("17", "18"):
         _sachs_truth(truth, ())

@@ -24,6 +24,12 @@ def load_soil():
     -----
     Kinds with a total count above 100. The sample 103.BB1 holds a single count: it is
     nearly empty.
+
+    Examples
+    --------
+    >>> try:
+    ...     assert load_soil().table.shape == (89, 116)
+    ... except RuntimeError: pass  # it is not on this machine
     """
     table = pd.read_csv(fetch_file("soil"), index_col=0).astype(np.int64)
     return registered_dataset(

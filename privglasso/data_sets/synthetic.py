@@ -202,8 +202,12 @@ def example_table(n=50_000, random_state=None):
     Returns
     -------
     Dataset
-        Column j has mean 4 s, standard deviation s and bounds (0, 8 s), with s from 1
-        to 30.
+        Column j has mean 4 s, deviation s and bounds (0, 8 s), s from 1 to 30.
+
+    Examples
+    --------
+    >>> example_table(n=100, random_state=0).table.shape
+    (100, 20)
     """
     precision, scales = chain_precision(), _check_scales(None, 20)
     rows = sample_gaussian(precision, n, random_state, location=4 * scales)

@@ -23,6 +23,7 @@ from ..publish.sphere import Ball, Sphere
 from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.tree import TreeMechanism
 from ..publish.units import UnitsPlan, plan_units, spread_counts
+from ..publish.whitening import WhitenedCovarianceMechanism, Whitening
 
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #fdc570f0
 _CASES = {}
@@ -325,9 +326,57 @@ def _free_margins():
     label = "Rows with margins, histograms free of charge"
     return _margins_case(_broken, label, mechanism)
 
+# %% ../../nbs/6_experiments/07_frontier_audits.ipynb #5ae1f7c2
+class _FreeRound(WhitenedCovarianceMechanism):
+    "The second round is not counted."
+
+    def guarantee(self, n, p):
+        return self.lattice(n, p).first.guarantee(self.neighbors)
+
+
+class _RawMap(WhitenedCovarianceMechanism):
+    "The rows are made white by their own second moments."
+
+    def publish(self, X, random_state=None):
+        turn = Whitening.of_shape(X.T @ X, 1e-9, np.zeros(2), np.ones(2))
+        mechanism = CovarianceMechanism(clipping=Sphere(), mu=self.budget["mu"])
+        return mechanism.publish(turn.rows(X), random_state)
+
+
+def _thin(n=60):
+    "Rows along a line, but for little, and a first row far out on either side of it."
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 1)) + 0.1 * rng.normal(size=(n, 2))
+    other = X.copy()
+    X[0], other[0] = (1.5e6, 5e5), (5e5, 1.5e6)
+    return X, other
+
+# %% ../../nbs/6_experiments/07_frontier_audits.ipynb #61c8d0f3
+@_case
+def _whitened():
+    mechanism = WhitenedCovarianceMechanism(clipping=Sphere(), mu=3.0)
+    return _ours("Two rounds, whitened", mechanism, _thin())
+
+
+@_case
+def _free_round():
+    mechanism = _FreeRound(clipping=Sphere(), mu=5.0)
+    label = "Two rounds, the second free of charge"
+    return _broken(label, mechanism, _thin())
+
+
+@_case
+def _raw_map():
+    mechanism = _RawMap(clipping=Sphere(), mu=1.0)
+    X, other = _thin()
+    other[0] = 1e3, -1e3
+    label = "Two rounds, the map from the rows"
+    return _broken(label, mechanism, (X, other), _first_product)
+
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #f86abf4d
 _FEWER = {"private_units": 10, "private_rows": 10, "no_test": 10}
 _FEWER |= {"rows_with_margins": 10, "free_margins": 10}
+_FEWER |= {"whitened": 20, "free_round": 20}
 
 
 def _jobs(profile):

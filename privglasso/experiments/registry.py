@@ -11,10 +11,10 @@ from .audit_table import AUDIT
 from .certified_tree import CERTIFIED_TREE
 from .choosing_lambda import CHOOSING_LAMBDA
 from .correction import CORRECTION
-from .frontier import FRONTIER
+from .frontier import FRONTIER, PEER_LIBRARIES
 from .frontier_audits import FRONTIER_AUDITS
 from .grid_baselines import GRID_BASELINES
-from .private_units import PRIVATE_UNITS
+from .private_units import PLANNED, PRIVATE_UNITS
 from .sampler_chi2 import SAMPLER_CHI2
 from .selection_rules import SELECTION
 from .solver_stress import SOLVER_STRESS
@@ -36,6 +36,8 @@ STUDIES = (
     FRONTIER,
     FRONTIER_AUDITS,
     GRID_BASELINES,
+    PEER_LIBRARIES,
+    PLANNED,
     PRIVATE_UNITS,
     SAMPLER_CHI2,
     SELECTION,

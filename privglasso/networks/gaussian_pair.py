@@ -575,15 +575,20 @@ def _left_out(pair, s, term, power, h):
     return abs(term) * (1 + tau / (h * rate)) if rate > 0 else math.inf, turned + power
 
 
+def _bend(pair, tau, power):
+    "B: the derivatives of log a are at most B/τ and 2B/τ² from τ on."
+    other, v = pair.variance_ratio != 1, pair.variance_ratio
+    bend = pair.squared_shift[other] * v[other] / np.abs(v[other] - 1) ** 3
+    return float(pair.multiplicity.sum() / 2 + power + bend.sum() / (2 * tau))
+
+
 def _oscillating(pair, x, s, terms, rounding, power, h, fall):
     """The rest of the sum from its next two terms, by summing by parts twice, and the
     error of that."""
     v, tau, z = pair.variance_ratio, s.imag, np.exp(1j * h * (_limit_loss(pair) - x))
     if (pair.squared_shift[v == 1] > 0).any() or abs(1 - z) < 1e-6:
         return 0.0, math.inf
-    other = v != 1
-    bend = pair.squared_shift[other] * v[other] / np.abs(v[other] - 1) ** 3
-    B = pair.multiplicity.sum() / 2 + power + bend.sum() / (2 * tau)
+    B = _bend(pair, tau, power)
     error = (
         abs(terms[0]) * B * (B + 2) * h / tau * (h / tau + 1 / (fall + 1))
         + 2 * rounding

@@ -32,5 +32,11 @@ def claims_table() -> pd.DataFrame:
     DataFrame of shape (number of claims, 9)
         Columns paper, name, verdict, source, quantity, promised, true, refuted, agrees:
         `agrees` where the example supports the verdict: see `Claim.agrees`.
+
+    Examples
+    --------
+    >>> table = claims_table()  # doctest: +SKIP
+    >>> bool(table.agrees.all()), "FALSE" in set(table.verdict)  # doctest: +SKIP
+    (True, True)
     """
     return table_of_claims(CLAIMS)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import brentq
 
 from ..base.validation import InputError, check_number, check_positive
 from ..base.validation import check_probability
@@ -26,6 +25,8 @@ _SMALLEST = np.finfo(float).tiny
 
 def _best_order(rho, epsilon):
     "The Rényi order, less 1, at which the conversion gives the smallest delta."
+    from scipy.optimize import brentq  # slow to load
+
     slope = lambda t: (1 + 2 * math.exp(t)) * rho - epsilon - math.log1p(math.exp(-t))
     if slope(-700.0) >= 0:
         return math.exp(-700.0)  # delta is 1 to all digits
@@ -44,6 +45,8 @@ def _log_delta_zcdp(epsilon, rho):
 def _inverse(log_delta, delta, upper):
     """Where, from 0 to `upper`, a falling log of delta reaches that of `delta`; an end
     if it does not."""
+    from scipy.optimize import brentq  # slow to load
+
     excess = lambda epsilon: log_delta(epsilon) - math.log(delta)
     if excess(0.0) <= 0:
         return 0.0

@@ -14,13 +14,12 @@ from functools import partial
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.linalg import eigh
 from scipy.special import betaincinv, ndtr, ndtri
 from tqdm.auto import tqdm
 
 from ..base.validation import InputError, check_generator, check_integer
 from ..base.validation import check_number, check_positive, check_probability
-from ..base.validation import check_table, per_column
+from ..base.validation import check_table, html_card, per_column
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #385e0cc6
 def clopper_pearson(errors, trials, level):
@@ -208,6 +207,10 @@ class AuditResult:
 
     def __str__(self):
         return _text(self)
+
+    def _repr_html_(self):
+        facts = {"μ at least": f"{self.mu_lower:.4g}", "claimed": self.claimed}
+        return html_card("Audit", facts | {"in words": self})
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #0d5f9b51
 _GRID = ndtr(np.linspace(-4.2, 4.2, 301))  # quantiles that reach far into both tails
@@ -604,6 +607,8 @@ def direction_statistic(X, X_neighbor, noise_variance) -> Callable:
             "noise_variance", noise_variance, "give variances greater than 0"
         )
     one, two = (values.T @ values / len(values) + np.diag(noise) for values in tables)
+    from scipy.linalg import eigh  # slow to load
+
     ratios, directions = eigh(two, one)
     v = directions[:, np.argmax(np.abs(np.log(ratios)))]
     return EntryStatistic(np.outer(v, v))

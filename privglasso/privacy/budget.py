@@ -18,9 +18,9 @@ from pathlib import Path
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from ..base.io import claimed, write_whole
+from ..base.io import claimed, is_read_only, write_whole
 from ..base.validation import InputError, check_integer, check_positive
-from ..base.validation import check_probability, check_table
+from ..base.validation import check_probability, check_table, html_card
 from .gdp import compose_gdp
 from .guarantee import Guarantee, any_failure, failure_left
 
@@ -36,6 +36,17 @@ class BudgetError(ValueError):
         What would still fit, in the relation that has too little left.
     failure : float
         The failure that was asked for.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     budget = Budget.create(f"{folder}/budget.json", Guarantee(1.0, "record"))
+    ...     try:
+    ...         budget.spend(Guarantee(2.0, "record"), label="too much")
+    ...     except BudgetError as error:
+    ...         print(error.mu, error.left.mu)
+    2.0 1.0
     """
 
     def __init__(self, mu, left, failure=0.0):
@@ -53,7 +64,7 @@ class BudgetError(ValueError):
             " square; nothing was spent or published"
         )
 
-
+# %% ../../nbs/1_privacy/08_budget.ipynb #06fd63ed
 class BudgetFileError(ValueError):
     """A file that cannot be used as a budget: it is left untouched, and the message
     says what to do."""
@@ -68,13 +79,32 @@ def _downward(value, digits=4):
 # %% ../../nbs/1_privacy/08_budget.ipynb #c4a26ed1
 class ChargedError(RuntimeError):
     """Something failed after a release was entered: the budget was charged, and nothing
-    was published."""
+    was published.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> class Broken:
+    ...     def guarantee(self, n, p):
+    ...         return Guarantee(0.5, "record")
+    ...     def publish(self, X):
+    ...         raise OSError("no disk")
+    >>> with TemporaryDirectory() as folder:
+    ...     budget = Budget.create(f"{folder}/budget.json", Guarantee(1.0, "record"))
+    ...     try:
+    ...         budget.publish(Broken(), [[1.0], [2.0]], f"{folder}/r", label="r")
+    ...     except ChargedError as error:
+    ...         print(budget.spent().mu)
+    0.5
+    """
 
 
 def _told(error, label, path):
     "What to raise instead of an error that came after a release was entered."
     reason = type(error).__name__
     reason += f" ({error.strerror})" if getattr(error, "strerror", None) else ""
+    if getattr(error, "private_finding", False):  # paid for, like any release
+        reason = str(error).split(". ")[0]
     kind = ChargedError if isinstance(error, Exception) else type(error)
     return kind(
         f"{path.name} WAS CHARGED for {label!r}, but nothing was published: {reason}."
@@ -271,8 +301,9 @@ def _load(path):
         )
     except FileNotFoundError as error:
         raise BudgetFileError(
-            f"{path.name}: there is no such file. Begin a budget with Budget.create,"
-            " or, if one was begun, fetch it back: it counts what is already published"
+            f"{path.name}: there is no such file. Begin a budget (privglasso budget"
+            " new, or Budget.create) or, if one was begun, fetch it back: it counts"
+            " what is already published"
         ) from error
     except (ValueError, RecursionError) as error:
         fault = _fault_of(error)
@@ -356,6 +387,8 @@ def _enter(path, promises, columns, label, mechanism):
     "Add a spending to a budget file if it fits."
     if not isinstance(label, str) or not label.strip():
         raise InputError("label", label, "say in a few words what is published")
+    if is_read_only(path):
+        raise BudgetFileError(f"{path.name} is read-only: nothing was spent from it")
     with _locked(path):
         state = _load(path)
         charges = _charges(state, promises, columns)
@@ -509,6 +542,11 @@ class BudgetBook:
 
     def __repr__(self):
         return f"{type(self).__name__}({self.path.name!r})"
+
+    def _repr_html_(self):
+        labels = ", ".join(entry["label"] for entry in _load(self.path)["spent"])
+        facts = {"file": self.path.name, "in words": self, "spent on": labels or "—"}
+        return html_card(type(self).__name__, facts)
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #bce256dc
 class Budget(BudgetBook):

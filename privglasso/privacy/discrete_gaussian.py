@@ -12,7 +12,6 @@ import sys
 from fractions import Fraction
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import bernoulli, erf, erfcx, erfinv, ndtri_exp
 
 from ..base.validation import InputError, check_number, check_positive
@@ -418,6 +417,8 @@ def epsilon_exact(delta: float, shift: int, sigma: float) -> float:
     -----
     Canonne, Kamath & Steinke (2020), Theorem 7, solved for epsilon.
     """
+    from scipy.optimize import brentq  # slow to load
+
     log_delta = math.log(check_probability(delta, "delta"))
     shift, sigma = _check_shift(shift), check_sigma(sigma)
     excess = lambda epsilon: _log_delta(epsilon, shift, sigma) - log_delta

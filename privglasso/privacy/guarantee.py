@@ -13,11 +13,10 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from ..base.validation import InputError, check_number, check_positive
-from ..base.validation import check_probability
+from ..base.validation import check_probability, html_card
 from .discrete_gaussian import delta_exact, epsilon_exact
 from .gdp import compose_gdp, delta_gdp, epsilon_gdp, tradeoff_gdp
 
@@ -233,6 +232,9 @@ class Guarantee:
             f" guessing); μ = {_upward(self.mu)}{self._exception()}"
         )
 
+    def _repr_html_(self):
+        return html_card("Guarantee", {"μ": _upward(self.mu), "in words": self})
+
     def _exception(self):
         "The failure in words, if there may be one."
         return (
@@ -298,6 +300,9 @@ class NoGuarantee:
     def tradeoff(self, alpha):
         "Zero for every `alpha`: a perfect test is not excluded."
         return np.zeros_like(np.asarray(alpha, dtype=float))
+
+    def _repr_html_(self):
+        return html_card("No guarantee", {"μ": "∞", "in words": self})
 
     def compose(self, other) -> "NoGuarantee":
         "Still none, whatever the `other` promises."
@@ -372,6 +377,8 @@ def classical_limit(delta):
     >>> round(classical_limit(0.01), 2)
     6.77
     """
+    from scipy.optimize import brentq  # slow to load
+
     scale = np.sqrt(2 * np.log(1.25 / check_probability(delta, "delta")))
     return float(
         brentq(

@@ -17,7 +17,16 @@ from ..base.validation import check_table, unmasked
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #051bc9a8
 class CovarianceError(ValueError):
     """The table carries no usable variance in some columns: `columns` names them, the
-    message says why."""
+    message says why.
+
+    Examples
+    --------
+    >>> try:
+    ...     noise_corrected_covariance([[1.0], [-1.0]], noise_variance=5.0)
+    ... except CovarianceError as error:
+    ...     print(error.columns)
+    ['x0']
+    """
 
     def __init__(self, columns, reason):
         self.columns, self.reason = list(columns), reason
@@ -417,3 +426,36 @@ class SamplingError:
         Theta = _of_size(precision, "precision", len(self.noise))
         variance = sum(_wishart_variance(Theta @ A @ Theta) / n for A, n in self.parts)
         return variance + _noise_bracket(Theta, self.noise)
+
+    def partial_correlation_variance(self, precision, i, j) -> np.ndarray:
+        """Variance of partial correlations, the errors of the two scales included: of
+        edges of any strength.
+
+        Parameters
+        ----------
+        precision : array of shape (p, p)
+            The precision matrix with a positive diagonal, or an unpenalised estimate.
+        i, j : sequence of m int
+            The pairs.
+
+        Returns
+        -------
+        np.ndarray
+            (m,).
+        """
+        Theta = _of_size(precision, "precision", len(self.noise))
+        rows = Theta / np.sqrt(np.diag(Theta))[:, None]  # of Θ with a unit diagonal
+        r = Theta / np.sqrt(np.outer(np.diag(Theta), np.diag(Theta)))
+        parts = [_correlation_variance(rows @ A @ rows.T, r) / n for A, n in self.parts]
+        noise = [
+            self._partial_noise(rows[k], rows[m], r[k, m], self.noise)
+            for k, m in zip(i, j, strict=True)
+        ]
+        return sum(parts)[i, j] + np.array(noise)
+
+    @staticmethod
+    def _partial_noise(one, other, r, V):
+        "Variance that symmetric noise gives a partial correlation: delta method."
+        M = np.outer(one, other)
+        M = (M + M.T) / 2 - r / 2 * (np.outer(one, one) + np.outer(other, other))
+        return 2 * (M**2 * V).sum() - (np.diag(M) ** 2 * np.diag(V)).sum()

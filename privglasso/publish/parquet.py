@@ -19,9 +19,23 @@ from ..base.validation import InputError
 
 # %% ../../nbs/2_publish/15_parquet.ipynb #209439aa
 class ReleaseError(ValueError):
-    "A file is not a release, is damaged, or its metadata contradict its contents."
+    """A file is not a release, is damaged, or its metadata contradict its contents.
 
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from tempfile import TemporaryDirectory
+    >>> from privglasso.publish.files import read_release
+    >>> with TemporaryDirectory() as folder:
+    ...     pd.DataFrame({"a": [1.0]}).to_parquet(f"{folder}/table.parquet")
+    ...     try:
+    ...         read_release(f"{folder}/table.parquet")
+    ...     except ReleaseError as error:
+    ...         print("no privglasso metadata" in str(error))
+    True
+    """
 
+# %% ../../nbs/2_publish/15_parquet.ipynb #3bbd1700
 METADATA_KEY, CHECKSUM_KEY = b"privglasso", b"privglasso.sha256"
 
 
@@ -32,7 +46,8 @@ FORMAT = 3  # 1: tables only, and no word about the kind; 2: no checksum
 MECHANISMS = {
     "table": ("GaussianMechanism", "DiscreteGaussianMechanism"),
     "covariance": ("CovarianceMechanism",),
-    "shape": ("CovarianceMechanism",),
+    "shape": ("CovarianceMechanism", "WhitenedCovarianceMechanism"),
+    "whitened": ("WhitenedCovarianceMechanism",),
     "local": ("LocalMechanism",),
     "synthetic": ("SyntheticDataMechanism",),
     "kendall": ("KendallMechanism",),

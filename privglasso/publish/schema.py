@@ -166,19 +166,19 @@ def _numbers(name, column, cells):
     return np.rint(values) if column.kind == "integer" else values
 
 # %% ../../nbs/2_publish/17_schema.ipynb #343f9614
-def _rounded(values, column):
-    "Numbers within their bounds, gaps as the fill value."
-    if column.low is not None:
+def _rounded(values, column, clip):
+    "Numbers within their bounds, if these clip; gaps as the fill value."
+    if clip and column.low is not None:
         values = np.clip(values, column.low, column.high)
     if column.fill is not None:
         values = np.where(np.isnan(values), column.fill, values)
     return values
 
 
-def _applied(name, column, cells):
+def _applied(name, column, cells, clip):
     "The columns of numbers that a column becomes, by name."
     if column.kind != "category":
-        return {name: _rounded(_numbers(name, column, cells), column)}
+        return {name: _rounded(_numbers(name, column, cells), column, clip)}
     words = cells.map(str, na_action="ignore").str.strip()
     if column.fill is not None:
         words = words.where(cells.notna(), column.fill)
@@ -250,6 +250,12 @@ class Schema:
         return [new for name in self.used for new in _made(name, self.columns[name])]
 
     @property
+    def whole(self):
+        "Names of those that hold whole numbers: integers, days, zeros and ones."
+        kept = {n: self.columns[n] for n in self.used if self.columns[n].kind != "real"}
+        return [new for name, column in kept.items() for new in _made(name, column)]
+
+    @property
     def used(self):
         "Names of the columns that are used."
         return [name for name, column in self.columns.items() if column.use]
@@ -261,13 +267,15 @@ class Schema:
             str(name) for name in read_table(table).columns if str(name) not in used
         ]
 
-    def apply(self, table):
+    def apply(self, table, clip=True):
         """A table as this schema has it.
 
         Parameters
         ----------
         table : DataFrame, Arrow table, array or path
             As for `read_table`.
+        clip : bool
+            Whether numbers beyond their bounds count as the bounds.
 
         Returns
         -------
@@ -282,7 +290,7 @@ class Schema:
         made = {}
         for name in self.used:
             cells = table.iloc[:, names.index(name)].reset_index(drop=True)
-            made |= _applied(name, self.columns[name], cells)
+            made |= _applied(name, self.columns[name], cells, clip)
         return pd.DataFrame(made)
 
     def bounds(self):
@@ -292,6 +300,15 @@ class Schema:
             return None
         low, high = zip(*halves, strict=True)
         return list(low), list(high)
+
+    def limits(self):
+        "(low, high) of the columns of numbers that have bounds, by name."
+        known = {name: self.columns[name] for name in self.used}
+        return {
+            name: (column.low, column.high)
+            for name, column in known.items()
+            if column.low is not None
+        }
 
     def drop(self, *names):
         "The same without these columns."

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['TOO_EXTREME', 'sphere_spectrum', 'Shape', 'shape_behind', 'rows_noise', 'ShapeRelease', 'rows_worth',
-           'joint_constant', 'expected_error', 'ShapeLattice', 'UnitsError', 'with_units', 'set_aside', 'publish_shape',
-           'ShapeStatistic']
+           'joint_constant', 'ShapeLattice', 'UnitsError', 'with_units', 'shape_lattice', 'set_aside', 'ShapeStatistic']
 
 # %% ../../nbs/2_publish/05_shape.ipynb #75f43c1a
 import math
@@ -23,7 +22,7 @@ from .noise_correction import CovarianceError, SamplingError
 from .release import Release
 from .sphere import RowLattice, Sphere, has_fourth_powers
 from .sphere import integer_sums, noisy_sums, row_lattice
-from .units import UnitsPlan, find_units
+from .units import UnitsPlan, find_units, plan_units
 
 # %% ../../nbs/2_publish/05_shape.ipynb #6959f5b2
 _NODES, _WEIGHTS = roots_legendre(200)
@@ -304,7 +303,16 @@ class ShapeRelease(_RowMoments, Release):
     Notes
     -----
     The sign covariance matrix of robust statistics (Visuri, Koivunen & Oja, 2000), with
-    exact noise, and its eigenvalues undone."""
+    exact noise, and its eigenvalues undone.
+
+    Examples
+    --------
+    >>> from privglasso.publish.covariance import CovarianceMechanism
+    >>> table = np.random.default_rng(0).normal(170, 8, (5000, 2))
+    >>> release = CovarianceMechanism(mu=1.0).publish(table, random_state=0)
+    >>> type(release).__name__, release.columns, release.set_aside
+    ('ShapeRelease', ['x0', 'x1'], {})
+    """
 
     second_moment: np.ndarray
     total: np.ndarray | None
@@ -452,21 +460,8 @@ def joint_constant(mean_share, squared_radius):
     return math.sqrt(ratio * squared_radius)
 
 # %% ../../nbs/2_publish/05_shape.ipynb #d63c17c1
-def expected_error(lattice, covariance, location=None) -> SamplingError:
-    """How well a covariance will be known from such a release, before there are data.
-
-    Parameters
-    ----------
-    lattice : ShapeLattice
-    covariance : array of shape (p, p)
-        Positive definite, in squared data units.
-    location : float or array of shape (p,), optional
-        Where the mean might be; the centre when None, or when the mechanism finds it.
-
-    Returns
-    -------
-    SamplingError
-    """
+def _expected_error(lattice, covariance, location):
+    "How far a release may be from a covariance (p, p) of rows with that location."
     p, rows = len(covariance), lattice.rows
     if lattice.units is None:
         scale, center = rows.scale, rows.center
@@ -519,6 +514,28 @@ class ShapeLattice:
         """
         return with_units(self.rows.guarantee(neighbors), self.units)
 
+    def noise_std(self) -> np.ndarray:
+        """(p, p) standard deviation of the noise on each entry, in squared data units,
+        were all columns independent with deviations of one unit about their centres."""
+        scale = self.rows.scale
+        p = len(scale)
+        noise = rows_noise(self.rows, np.eye(p), np.zeros(p))
+        return np.sqrt(noise) * np.outer(scale, scale)
+
+    def expected_error(self, covariance, location=None) -> SamplingError:
+        """How well a positive definite (p, p) `covariance` will be known; the mean at
+        `location` (p,), or the centre when None or when it is found privately."""
+        return _expected_error(self, covariance, location)
+
+    def statistic(self, X, X_neighbor):
+        "The likelihood ratio of two tables, as a function of a release."
+        return ShapeStatistic(self, X, X_neighbor)
+
+    def release(self, values, columns, neighbors, bits, mechanism):
+        """The `ShapeRelease` of an (n, p) array, `nan` where a cell is missing, by the
+        mechanism of that name."""
+        return _published(self, values, columns, neighbors, bits, mechanism)
+
     def in_units(self, scale, center) -> RowLattice:
         "The lattice of the columns whose units were found, within the same budget."
         if not len(scale):
@@ -534,6 +551,8 @@ class ShapeLattice:
 # %% ../../nbs/2_publish/05_shape.ipynb #8acf1893
 class UnitsError(ValueError):
     "No column has a unit, so there is nothing to release; the budget is spent."
+
+    private_finding = True  # of noisy counts: it may be told
 
 
 def with_units(rows, units) -> Guarantee:
@@ -552,6 +571,40 @@ def with_units(rows, units) -> Guarantee:
         return rows
     mu = float(compose_gdp(rows.mu, math.sqrt(units.squared_mu)))
     return Guarantee(mu, rows.neighbors)
+
+# %% ../../nbs/2_publish/05_shape.ipynb #b8c1f3a2
+def shape_lattice(n, p, mu, clipping=None, mean_share=None, unit_failure=1e-4):
+    """The lattice on which a release of rows on a sphere or in a ball is `mu`-GDP.
+
+    Parameters
+    ----------
+    n, p : int
+        Shape of the table.
+    mu : float
+        Target.
+    clipping : Ball or Sphere, optional
+        With public units; when None, units are found privately at a part of the budget.
+    mean_share, unit_failure : float, optional
+        As for `CovarianceMechanism`.
+
+    Returns
+    -------
+    ShapeLattice
+
+    Examples
+    --------
+    >>> round(shape_lattice(1000, 20, 0.5, Sphere()).guarantee("record").mu, 9)
+    0.5
+    """
+    public = clipping is not None
+    clipping = clipping if public else Sphere()
+    mean = joint_constant(mean_share, clipping.squared_radius(p))
+    if public:
+        return ShapeLattice(row_lattice(n, p, mu, clipping, mean), None, mean)
+    units = plan_units(n, p, mu, unit_failure)
+    # rounding must not push mu above its target
+    left = math.sqrt(mu**2 - units.squared_mu) * (1 - 1e-14)
+    return ShapeLattice(row_lattice(n, p, left, clipping, mean), units, mean)
 
 # %% ../../nbs/2_publish/05_shape.ipynb #a0df1e6e
 TOO_EXTREME = "its unit is beyond what fourth powers can hold: choose another unit"
@@ -581,25 +634,8 @@ def set_aside(units, columns):
     }
 
 # %% ../../nbs/2_publish/05_shape.ipynb #4f2c1223
-def publish_shape(values, columns, lattice, neighbors, bits, mechanism):
-    """Find the units if they are private, then sum the rows, both with exact noise.
-
-    Parameters
-    ----------
-    values : array of shape (n, p)
-        `nan` where a cell is missing.
-    columns : list of str
-    lattice : ShapeLattice
-    neighbors : {"record", "cell"}
-    bits : object
-        Source of random bits.
-    mechanism : str
-        Name of the mechanism that runs.
-
-    Returns
-    -------
-    ShapeRelease
-    """
+def _published(lattice, values, columns, neighbors, bits, mechanism):
+    "Find the units if they are private, then sum the rows, both with exact noise."
     rows, aside = lattice.rows, {}
     if lattice.units is not None:
         found = find_units(values, lattice.units, bits)

@@ -270,24 +270,6 @@ def row_lattice(n, p, mu, clipping, mean=1.0):
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #4ae8eb88
 @kernel
-def _ordinary_row(row, center, inverse, radius, normalised, length, counts):
-    "Fill one row of counts and say so; False if it is missing, huge or tiny somewhere."
-    squares = 0.0
-    for j in range(len(row)):
-        z = (row[j] - center[j]) * inverse[j]
-        counts[j] = z
-        squares += z * z
-    if not 1e-200 < squares < 1e200:
-        return False
-    factor = length / radius
-    if normalised or squares > radius * radius:
-        factor = length / math.sqrt(squares)
-    for j in range(len(row)):
-        counts[j] = np.rint(counts[j] * factor)
-    return True
-
-
-@kernel
 def _odd_row(row, center, scale, radius, normalised, length, counts):
     "Fill one row of counts, whatever its cells are."
     largest = 0.0
@@ -307,10 +289,23 @@ def _odd_row(row, center, scale, radius, normalised, length, counts):
 @kernel
 def _put_on_lattice(values, center, scale, radius, normalised, length, counts):
     "Fill `counts` (rows, p) with whole numbers inside the lattice's ball."
-    inverse, settings = 1 / scale, (radius, normalised, length)
-    for i in range(values.shape[0]):
-        if not _ordinary_row(values[i], center, inverse, *settings, counts[i]):
+    inverse, full = 1 / scale, length / radius
+    n, p = values.shape
+    for i in range(n):
+        squares = 0.0
+        for j in range(p):
+            z = (values[i, j] - center[j]) * inverse[j]
+            counts[i, j] = z
+            squares += z * z
+        if not 1e-200 < squares < 1e200:  # missing, huge or tiny somewhere
+            settings = radius, normalised, length
             _odd_row(values[i], center, scale, *settings, counts[i])
+            continue
+        factor = full
+        if normalised or squares > radius * radius:
+            factor = length / math.sqrt(squares)
+        for j in range(p):
+            counts[i, j] = np.rint(counts[i, j] * factor)
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #ef6ab9d6
 _BLOCK_CELLS = 1 << 18
@@ -335,9 +330,10 @@ def integer_sums(values, lattice):
     n, p = values.shape
     second, total = np.zeros((p, p)), np.zeros(p)
     rows = max(_BLOCK_CELLS // p, 1)
+    space = np.empty((min(rows, n), p))
     for start in range(0, n, rows):
         block = np.ascontiguousarray(values[start : start + rows], dtype=float)
-        counts = np.empty_like(block)
+        counts = space[: len(block)]
         _put_on_lattice(
             block,
             lattice.center,

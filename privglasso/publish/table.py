@@ -149,9 +149,10 @@ class GaussianMechanism(Mechanism):
 
     Parameters
     ----------
-    bounds : (low, high)
-        Each a scalar or one value per column, in data units, *chosen without looking at
-        the data*. Cells outside are clipped, and how many is told to nobody.
+    bounds : (low, high), dict or DataFrame
+        Each half a scalar or one value per column, in data units, *chosen without
+        looking at the data*; or a pair for each column by name. Cells outside are
+        clipped, and how many is told to nobody.
     neighbors : {"record", "cell"}
         Hide one replaced row, or one changed entry.
     mu : float, optional

@@ -137,6 +137,18 @@ def _told(sep, decimal, encoding):
     return f"{known.get(sep, 'a separator of its own')}, {point}, {encoding}"
 
 # %% ../../nbs/2_publish/16_tables.ipynb #a035b158
+def _read_parquet(path):
+    "The table in a Parquet file, unless it is a release."
+    import pyarrow.parquet as pq
+
+    if b"privglasso" in (pq.read_schema(path).metadata or {}):
+        raise TableError(
+            f"{path.name}: this is a release already, not a private table: see"
+            " privglasso inspect, or read_release"
+        )
+    return pd.read_parquet(path)
+
+
 def _read_excel(path):
     "The first sheet of an Excel file; names as they stand, twice if they do."
     try:
@@ -157,7 +169,7 @@ _READERS = {
     ".csv": _read_text,
     ".tsv": _read_text,
     ".txt": _read_text,
-    ".parquet": pd.read_parquet,
+    ".parquet": _read_parquet,
     ".feather": pd.read_feather,
     ".arrow": pd.read_feather,
     ".xlsx": _read_excel,
@@ -167,6 +179,8 @@ _READERS = {
 def _check_file(path, form):
     "`TableError` unless a file is there, and of a kind and a form that are read."
     ending, text = _ending(path), _READERS.get(_ending(path)) is _read_text
+    if path.is_dir():
+        raise TableError(f"{path.name}: this is a folder: name the file in it")
     if ending not in _READERS:
         raise TableError(
             f"{path.name}: give a table in .csv, .tsv or .txt (perhaps .gz), .parquet,"
@@ -178,6 +192,11 @@ def _check_file(path, form):
         raise TableError(
             f"{path.name}: separators, decimals and encodings belong to tables of text"
         )
+    if path.is_file() and not path.stat().st_size:
+        raise TableError(f"{path.name}: this file is empty")
+    for mark in ("sep", "decimal"):
+        if form.get(mark) is not None and len(form[mark]) != 1:
+            raise TableError(f"--{mark}: give one character, such as ; or ,")
     if form.get("encoding"):
         _check_encoding(form["encoding"])
     return ending, text
@@ -192,11 +211,13 @@ def _read_file(path, form, **options):
     except Exception as error:
         if isinstance(error, TableError | MemoryError) or getattr(error, "errno", 0):
             raise
-    also = ", or state --sep, --decimal or --encoding" if text else ""
-    raise TableError(
-        f"{path.name}: this is not a whole {ending} table: give names in the first"
-        f" line, then rows of as many cells{also}"
+    also = (
+        ": give names in the first line, then rows of as many cells, or state --sep,"
+        " --decimal or --encoding"
+        if text
+        else ""
     )
+    raise TableError(f"{path.name}: this is not a whole {ending} table{also}")
 
 
 def _check_encoding(encoding):

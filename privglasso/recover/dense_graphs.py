@@ -11,14 +11,18 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import get_cython_function_address
+from scipy.linalg import cython_lapack
 
 from ..base.kernels import check_stopped, kernel
 
 # %% ../../nbs/3_recover/17_dense_graphs.ipynb #9c1b364e
 def _lapack(name):
     "A routine of LAPACK that takes a triangle, a size, a matrix and its stride."
-    address = get_cython_function_address("scipy.linalg.cython_lapack", name)
+    capsule, python = cython_lapack.__pyx_capi__[name], ctypes.pythonapi
+    named = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)
+    at = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    signature = named(("PyCapsule_GetName", python))(capsule)
+    address = at(("PyCapsule_GetPointer", python))(capsule, signature)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(address)
 
 

@@ -431,7 +431,19 @@ class InfeasibleError(ValueError):
 
     Attributes: `alpha`; `works`, an alpha proved to have a solution (infinite if none
     is known); `lower_bound`, up to which every alpha is proved to have none;
-    `certificate`, the (p, p) matrix V that proves it."""
+    `certificate`, the (p, p) matrix V that proves it.
+
+    Examples
+    --------
+    >>> from privglasso.recover.graphical_lasso import graphical_lasso
+    >>> S = [[1.0, 2.0], [2.0, 1.0]]  # "correlations" of 2, as noise makes them
+    >>> try:
+    ...     graphical_lasso(S, alpha=0.1)
+    ... except InfeasibleError as error:
+    ...     better = graphical_lasso(S, alpha=error.works)
+    >>> better.dual_gap < 1e-6
+    True
+    """
 
     def __init__(self, alpha, works, lower_bound, certificate):
         self.alpha, self.works = alpha, works
@@ -454,7 +466,14 @@ class ConvergenceError(RuntimeError):
     """It could not be decided whether this alpha has a solution.
 
     Attributes: `alpha`; `works`, an alpha proved to have a solution (infinite if none
-    is known); `lower_bound`, up to which none exists."""
+    is known); `lower_bound`, up to which none exists.
+
+    Examples
+    --------
+    >>> print(ConvergenceError(alpha=0.5, works=0.6, lower_bound=0.4))
+    alpha=0.5 is too close to the threshold to decide: no solution exists for
+    alpha <= 0.4, alpha=0.6 is proved to work
+    """
 
     def __init__(self, alpha, works, lower_bound):
         self.alpha, self.works, self.lower_bound = alpha, works, lower_bound

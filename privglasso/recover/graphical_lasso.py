@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from ..base.kernels import Stopped, check_stopped, in_threads
 from ..base.validation import InputError, check_integer, check_positive
-from ..base.validation import check_symmetric, unmasked
+from ..base.validation import check_symmetric, html_card, unmasked
 from .block_descent import CAREFUL, LARGE, connected_columns
 from .block_descent import descend, fresh_state, share_above
 from .block_descent import thresholded
@@ -78,6 +78,12 @@ class GraphicalLassoResult:
         """
         inverse = np.linalg.inv(self.precision)
         return (inverse + inverse.T) / 2
+
+    def _repr_html_(self):
+        edges = np.count_nonzero(np.triu(self.precision, 1))
+        facts = {"columns": len(self.precision), "edges": edges, "alpha": self.alpha}
+        gap = {"duality gap": f"{self.dual_gap:.2g}", "iterations": self.n_iter}
+        return html_card("Graphical lasso", facts | gap)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #1ec55fb8
 # the compiled descent; Algorithms 2 and 1 of Guo et al. as corrected

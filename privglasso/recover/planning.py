@@ -204,15 +204,8 @@ def _planned(mechanism, n, p, delta, covariance, spread, **test):
 
 # %% ../../nbs/3_recover/14_planning.ipynb #215b14f0
 def plan(
-    mechanisms,
-    n,
-    p,
-    *,
-    covariance=None,
-    spread=0.125,
-    delta=None,
-    level=0.05,
-    power=0.8
+    mechanisms, n, p, *, covariance=None,
+    spread=0.125, delta=None, level=0.05, power=0.8
 ):
     """What mechanisms would promise, and their releases tell, before any data is seen.
 
@@ -234,6 +227,13 @@ def plan(
     DataFrame of shape (mechanisms, 11)
         mechanism, neighbors, mu, epsilon, delta, noise_std (the largest), `resolution`
         (infinite where a budget is too small for the mechanism to run).
+
+    Examples
+    --------
+    >>> from privglasso.publish.covariance import CovarianceMechanism
+    >>> made = [CovarianceMechanism(epsilon=e, delta=1e-8) for e in (1, 2)]
+    >>> bool(plan(made, n=10_000, p=10).mu.is_monotonic_increasing)
+    True
     """
     named, n, p = _named(mechanisms), check_integer(n, "n", 2), check_integer(p, "p", 1)
     covariance = None if covariance is None else _check_covariance(covariance, p)
@@ -368,6 +368,12 @@ def plot_plan(plans, p, level=0.05, power=0.8):
     Returns
     -------
     array of Axes, of shape (budgets,)
+
+    Examples
+    --------
+    >>> plans = plan_over({"covariance": CovarianceMechanism}, [1000, 10_000], 5, [1.0])
+    >>> [axis.get_xlabel() for axis in plot_plan(plans, 5)]
+    ['number of records n']
     """
     from matplotlib import pyplot as plt
 

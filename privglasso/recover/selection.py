@@ -165,7 +165,16 @@ class PrivateGraphicalLassoEBIC(_GraphRule):
     -----
     Foygel & Drton (2010), with the effective sample size of each edge in the place of
     n. The penalties only find the graph: the estimate is the best model with it. A
-    UserWarning says when the graph chosen is the densest tried."""
+    UserWarning says when the graph chosen is the densest tried.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> X[:, 1] += X[:, 0]
+    >>> model = PrivateGraphicalLassoEBIC().fit(X)
+    >>> model.edges_[["source", "target"]].to_numpy().tolist()
+    [['x0', 'x1']]
+    """
 
     gamma: float = 0.5
 
@@ -305,7 +314,16 @@ class PrivateGraphicalLassoSimultaneous(PenalizedModel):
     There may be no solution (`InfeasibleError`), but in at most a share `level` of
     releases. Two columns that are independent are joined with probability at most
     `level` in all, asymptotically; an edge between columns that are joined by a path
-    can be false with any probability (Meinshausen & Bühlmann 2006 show when)."""
+    can be false with any probability (Meinshausen & Bühlmann 2006 show when).
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> X[:, 1] += X[:, 0]
+    >>> model = PrivateGraphicalLassoSimultaneous().fit(X)
+    >>> model.edges_[["source", "target"]].to_numpy().tolist()
+    [['x0', 'x1']]
+    """
 
     level: float = 0.05
 
@@ -427,7 +445,16 @@ class PrivateGraphicalLassoStable(_GraphRule):
     graphs seldom have the first. Halves in complementary pairs: Shah & Samworth (2013).
     The bound takes the last penalty for given, though the rows decide where the walk
     ends. The penalties only find the stable edges: the estimate is the best model with
-    them."""
+    them.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> X[:, 1] += X[:, 0]
+    >>> model = PrivateGraphicalLassoStable(halves=10, random_state=0).fit(X)
+    >>> model.edges_.iloc[0, :2].tolist()
+    ['x0', 'x1']
+    """
 
     false_edges: float = 5.0
     _: KW_ONLY

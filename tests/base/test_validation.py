@@ -7,6 +7,12 @@ import pytest
 from privglasso.base.validation import InputError, check_generator, check_integer
 from privglasso.base.validation import check_positive, check_probability
 from privglasso.base.validation import check_symmetric, check_table, per_column
+from privglasso.privacy.audit import AuditResult
+from privglasso.privacy.budget import Budget
+from privglasso.privacy.guarantee import Guarantee, NoGuarantee
+from privglasso.publish.bounds import BoundsCheck
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.recover.graphical_lasso import graphical_lasso
 
 
 @pytest.mark.parametrize(
@@ -44,6 +50,8 @@ def test_good_tables_keep_their_names_and_their_owner_keeps_the_table():
     values, _ = check_table(array)
     values[0, 0] = 7
     assert array[0, 0] == 1
+    assert np.shares_memory(check_table(array, copy=False)[0], array)
+    assert check_table(np.ones((2, 3), order="F").T, copy=False)[0].flags.c_contiguous
 
 
 @pytest.mark.parametrize(
@@ -129,3 +137,19 @@ def test_names_of_columns_hold_no_control_characters(name):
         check_table(frame)
     assert name not in str(caught.value) and caught.value.value == [name]
     assert check_table(frame.iloc[:, 1:])[1] == ["größe (cm) – ü"]
+
+
+def test_cards_for_notebooks_escape_everything(tmp_path):
+    evil = "<script>alert(1)</script>"
+    table = pd.DataFrame({evil: [0.5, 0.2, 0.1], "b": [0.1, 0.3, 0.2]})
+    release = CovarianceMechanism((0, 1), mu=1.0).publish(table, random_state=0)
+    budget = Budget.create(tmp_path / "b.json", Guarantee(1.0, "record"))
+    budget.spend(Guarantee(0.5, "record"), label=evil)
+    report = BoundsCheck((0, 1), mu=0.5).publish(table, random_state=0)
+    others = graphical_lasso(np.eye(2), 0.1), AuditResult(3, 4, 100, 0.9, claimed=1.0)
+    nothing = NoGuarantee(evil, Guarantee(1.0, "record"))
+    shown = [release, release.guarantee, budget, report, nothing, *others]
+    for each in shown:
+        card = each._repr_html_()
+        assert card.startswith("<table><caption>") and "<script>" not in card
+    assert sum("&lt;script&gt;" in each._repr_html_() for each in shown) == 4

@@ -11,8 +11,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.append(str(ROOT / "docs"))
 
 import docstrings  # noqa: E402
+import pages  # noqa: E402
 import process  # noqa: E402
 import readme  # noqa: E402
+
+from privglasso.papers.registry import CLAIMS  # noqa: E402
+
+NBS = ROOT / "nbs"
 
 # rendered pages
 
@@ -195,20 +200,99 @@ def test_prose_is_safe_for_restructuredtext(line, safe):
     assert lines == [safe]
 
 
-def test_attributes_described_together_become_a_field_each():
-    lines = [
-        "Fit.",
-        "",
-        ":ivar a_, b_: One",
-        "    and two.",
-        ":vartype a_, b_: arrays",
-        ":ivar c_: alone, but",
-        "",
+def test_attributes_described_together_stay_together():
+    lines = [":ivar a_, b_: One", "    and two.", ":vartype a_, b_: arrays"]
+    docstrings.join_attributes(None, "class", "", None, None, lines)
+    kept = [":ivar a_,b_: One", "    and two.", ":vartype a_,b_: arrays"]
+    assert lines == kept
+
+
+def test_a_formula_over_two_lines_is_one():
+    lines = ["The curve $a +", "    b$ and", "``$`` alone", "is left"]
+    assert docstrings.whole_formulas(lines) == ["The curve $a + b$ and", *lines[2:]]
+
+
+def test_a_caption_says_what_the_figure_says():
+    "The title as drawn, where it was computed; the axes for those who do not see it."
+    drawn = new_output(
+        "display_data",
+        data={"image/svg+xml": '<text style="font: 11px x">AUC .95 of 7</text>'},
+    )
+    code = 'ax.set(title=f"AUC {x} of {y}", xlabel="ε", ylabel="AUC")'
+    (cell,) = rendered(new_code_cell(code, outputs=[drawn]))
+    assert cell.metadata.mystnb["figure"]["caption"] == "AUC .95 of 7"
+    assert cell.metadata.mystnb["image"]["alt"] == "AUC .95 of 7 (across: ε, up: AUC)"
+    stated = "#| fig-cap: Said\n#| fig-alt: Seen\n" + code
+    (cell,) = rendered(new_code_cell(stated, outputs=[drawn]))
+    assert cell.metadata.mystnb["figure"]["caption"] == "Said"
+    assert cell.metadata.mystnb["image"]["alt"] == "Seen"
+
+
+def test_printed_columns_are_not_broken():
+    table = new_output("stream", text="a   b\n1   2\n3   4\n")
+    (cell,) = rendered(new_code_cell("print(t)", outputs=[table]))
+    assert cell.metadata.tags == ["columns"]
+    (cell,) = rendered(new_code_cell("x", outputs=[new_output("stream", text="a b c")]))
+    assert cell.metadata.tags == []
+
+
+def test_formulas_in_a_table_are_marked():
+    html = "<table><td>the $\\delta(x)$, for $5 or $6</td></table>"
+    table = new_output("display_data", data={"text/html": html})
+    (cell,) = rendered(new_code_cell("x", outputs=[table]))
+    shown = cell.outputs[0]["data"]["text/html"]
+    assert r'"math notranslate nohighlight">\(\delta(x)\)</span>, for $5 or $6' in shown
+
+
+def test_a_cell_that_others_lead_to_has_a_place():
+    cell = new_code_cell("x = 1", id="abc12345")
+    found = process.process(new_notebook(cells=[cell]), {}, str, {"abc12345"}).cells
+    assert 'id="at-abc12345"' in found[0].source and found[1].source == "x = 1"
+
+
+# composed pages
+
+
+def test_times_are_counted():
+    book = process.process(
+        new_notebook(
+            cells=[
+                new_markdown_cell("word " * 2 * pages.WORDS),
+                new_code_cell("x = 1\n" * pages.LINES, outputs=[SVG]),
+                new_code_cell("#| code-fold: true\n" + "y = 1\n" * 900),
+            ]
+        ),
+        {},
+        str,
+    )
+    assert pages.minutes(book) == 4  # two, one, and a third for the figure
+    assert [pages.hours(x) for x in (45, 60, 100)] == [
+        "45 minutes",
+        "1 hour",
+        "1 ¾ hours",
     ]
-    docstrings.split_attributes(None, "class", "", None, None, lines)
-    both = [":ivar a_: One", "    and two.", ":ivar b_: One", "    and two."]
-    types = [":vartype a_: arrays", ":vartype b_: arrays"]
-    assert lines == ["Fit.", "", *both, *types, ":ivar c_: alone, but", ""]
+
+
+def test_routes_lead_through_chapters_that_exist():
+    for _, _, route in pages.ROUTES.values():
+        assert [page for page in route if not (NBS / f"{page}.ipynb").is_file()] == []
+    page = pages.routes_page({"0_start/01_story": ("Story", "S", 7)})
+    assert "## The publisher: 7 minutes" in page and "7 min: S" in page
+
+
+def test_every_claim_is_decided_by_a_cell_and_every_result_has_a_command():
+    books = {
+        process.module_of(book): (path.stem, book)
+        for path in NBS.glob("*/*.ipynb")
+        if process.module_of(book := nbformat.read(path, as_version=4))
+    }
+    assert len(pages.decided_in(CLAIMS, books)) == len(CLAIMS)
+    folder = ROOT / "data/results"
+    text = pages.results_page(folder, pages.study_modules(), books)
+    for path in folder.glob("*.csv"):
+        bench = path.stem.startswith("benchmark_")
+        command = "make bench" if bench else f"make reproduce ONLY={path.stem}"
+        assert command in text.partition(f"## {path.stem}\n")[2].partition("## ")[0]
 
 
 # README
@@ -244,3 +328,18 @@ def test_a_stale_readme_is_noticed(tmp_path):
     assert readme.stale(files, tmp_path) == ["docs/images/index_2.svg"]
     readme.write(files, tmp_path)
     assert readme.stale(files, tmp_path) == []
+
+
+# the course
+
+
+def test_solutions_and_notes_are_folded():
+    solution = new_code_cell("x = ...\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION")
+    solution.metadata["nbgrader"] = {"solution": True}
+    notes = new_markdown_cell("Ask *them*.")
+    notes.metadata["slideshow"] = {"slide_type": "notes"}
+    notes, solution = rendered(notes, solution)[-2:]
+    assert solution.source == "x = ...\nx = 1\n"
+    assert solution.metadata.tags == ["hide-cell"]
+    assert solution.metadata.mystnb["code_prompt_show"] == "Solution"
+    assert notes.source.startswith("<details>") and "\n\nAsk *them*." in notes.source

@@ -22,6 +22,8 @@ AGAIN = {
     "frontier": [0, 40, 83],
     "frontier_audits": [16],
     "grid_baselines": [45],
+    "peer_libraries": [8],
+    "planned": [0],
     "private_units": [0],
     "sampler_chi2": [4],
     "selection": [200, 300, 675],
@@ -44,7 +46,7 @@ SHORTER = {
     "stopped_curves": {"epsilons": [2.0]},
 }
 # processor seconds differ from run to run
-TIMED = {"complexity": ["seconds"]}
+TIMED = {"complexity": ["seconds"], "peer_libraries": ["seconds", "day"]}
 
 BY_NAME = {study.name: study for study in STUDIES}
 CASES = [(name, number) for name, numbers in AGAIN.items() for number in numbers]

@@ -124,6 +124,87 @@ def test_ratios_far_from_one_are_still_enclosed():
         assert high <= low * (1 + 1e-5)
 
 
+def precise_terms(pair, s, x, power):
+    "What is summed, at the points s, with mpmath."
+    columns = pair.variance_ratio, pair.multiplicity, pair.squared_shift
+    rows = [[mp.mpf(float(y)) for y in row] for row in zip(*columns, strict=True)]
+    for z in map(mp.mpmathify, s):
+        size = mp.fsum(
+            h * ((1 + z) * mp.log(v) - mp.log((1 + z) * v - z))
+            + z * (1 + z) * q / ((1 + z) * v - z)
+            for v, h, q in rows
+        )
+        yield size / 2 - z * x - mp.log(z) - (power - 1) * mp.log(1 + z)
+
+
+UNLIKE = [([0.6, 1.7], [1, 2], [0.0, 0.0]), ([0.9, 1.2], [2, 1], [2.0, 5.0])]
+
+
+@pytest.mark.parametrize("laws", UNLIKE)
+def test_the_terms_change_no_faster_than_allowed_and_at_last_as_fast(laws):
+    "The bound on the change of log a, which the rest of the sum rests on."
+    pair = GaussianPair(*laws)
+    limit = module._limit_loss(pair)
+    for power, tau in ((1, 1.0), (2, 30.0), (2, 1e3), (1, 1e7)):
+        with mp.workdps(40):
+            log_a = lambda t, power=power: (
+                next(precise_terms(pair, [mp.mpc(0.2, t)], 0, power)) - 1j * t * limit
+            )
+            first, second = (abs(complex(mp.diff(log_a, tau, n))) for n in (1, 2))
+        allowed = module._bend(pair, tau, power) / tau
+        assert first <= allowed and second <= 2 * allowed / tau
+    assert first > 0.999 * allowed  # far out it is attained
+    shifted = pair.squared_shift.sum() > 0
+    bend = module._bend(pair, 1e-9, 0) * 1e-9 * 2
+    v, q = pair.variance_ratio, pair.squared_shift
+    assert bend == pytest.approx((q * v / np.abs(v - 1) ** 3).sum(), abs=1e-8)
+    assert shifted == (bend > 1)
+
+
+@pytest.mark.parametrize("laws", UNLIKE)
+@pytest.mark.parametrize("power", [1, 2])
+def test_the_rest_of_the_sum_is_within_its_error(laws, power):
+    "Against the same sum continued for so long that what is left is nothing."
+    pair, x, c, h = GaussianPair(*laws), -0.4, 0.2, 0.1
+    s, terms, errors = module._nodes(pair, x, power, c, h, 0.0, 0, 2**19)
+    far, fall = module._left_out(pair, s[-2], terms[-2], power, h)
+    end, beyond = module._oscillating(
+        pair, x, s[-2], terms[-2:], errors[-2:].sum(), power, h, fall
+    )
+    for k in (100, 1000, 20000):
+        _, fall = module._left_out(pair, s[k], terms[k], power, h)
+        rest, error = module._oscillating(
+            pair, x, s[k], terms[k : k + 2], errors[k : k + 2].sum(), power, h, fall
+        )
+        truth = terms[k:-2].real.sum() + end
+        assert abs(rest - truth) <= error + beyond + errors[k:].sum()
+    assert error + beyond + errors[k:].sum() < 0.05 * abs(terms[k]) / abs(
+        1 - np.exp(1j * h * (module._limit_loss(pair) - x))
+    )
+
+
+@pytest.mark.parametrize(("x", "top"), [(0.5, 0.0), (-30.0, 40.0), (200.0, 10.0)])
+def test_rounding_errors_of_the_terms_are_allowed_for(x, top):
+    for laws in UNLIKE:
+        pair = GaussianPair(*laws)
+        s, terms, errors = module._nodes(pair, x, 2, 0.2, 0.37, top, 1, 200)
+        with mp.workdps(40):
+            truth = precise_terms(pair, s, mp.mpf(x), 2)
+            off = [
+                float(abs(mp.mpmathify(term) - mp.exp(log - top)))
+                for term, log in zip(terms, truth, strict=True)
+            ]
+        assert (np.array(off) <= errors).all()
+
+
+def test_no_order_beyond_the_last_one_counts():
+    "A divergence that is only a bound up to 1.5, and seems to vanish above."
+    divergence = lambda alpha: alpha if alpha <= 1.5 else 0.0
+    epsilon = best_epsilon(divergence, 1.5, 1e-3)
+    orders = np.linspace(1.001, 1.5, 2000)
+    assert epsilon >= renyi_to_epsilon(orders, orders, 1e-3).min() - 1e-9
+
+
 @settings(max_examples=20, deadline=None)
 @given(pairs())
 def test_properties_of_the_privacy_curve(pair):

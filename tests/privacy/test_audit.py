@@ -15,7 +15,8 @@ from scipy.stats import binom, binomtest
 from privglasso.privacy.audit import AuditResult, audit, audit_draws, clopper_pearson
 from privglasso.privacy.audit import direction_statistic, float_statistic
 from privglasso.privacy.audit import likelihood_statistic, reachable
-from privglasso.publish.covariance import CovarianceMechanism, clipped_moments
+from privglasso.experiments.audit_table import OwnNoiseBelow, QuietBelow
+from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.privacy.discrete_gaussian import pmf
 from privglasso.privacy.gdp import epsilon_gdp
 from privglasso.publish.local import LocalMechanism
@@ -437,26 +438,6 @@ def test_a_first_row_without_noise_is_found_release_by_release():
     ):
         with pytest.raises(InputError, match="tiled"):
             refused()
-
-
-class QuietBelow(CovarianceMechanism):
-    "The lower triangle has no noise."
-
-    def publish(self, X, random_state=None):
-        release = super().publish(X, random_state)
-        exact = clipped_moments(release.lattice, X)[0]
-        release.second_moment[np.tril_indices(2, -1)] = exact[1, 0]
-        return release
-
-
-class OwnNoiseBelow(CovarianceMechanism):
-    "Each triangle is a release of its own: together they tell more than one."
-
-    def publish(self, X, random_state=None):
-        rng = np.random.default_rng(random_state)
-        one, two = (super(OwnNoiseBelow, self).publish(X, rng) for _ in range(2))
-        one.second_moment[1, 0] = two.second_moment[1, 0]
-        return one
 
 
 def test_the_other_triangle_is_looked_at():

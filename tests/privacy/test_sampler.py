@@ -94,6 +94,23 @@ def test_cumulative_sums_enclose_and_are_as_sharp_as_claimed():
         )
 
 
+def test_the_tail_beyond_the_last_sum_is_counted():
+    "Twenty units of the last bit, which the slack of the sums would cover here."
+    sigma = 200.3
+    cumulative = exact.cumulative_sums(sigma, HALF, 64)
+    last = len(cumulative.sums) - 1
+    tail = mp.ldexp(mp.fsum(mp_weights(sigma, mp_reach(sigma))[last + 1 :]), 64)
+    assert 10 < tail <= cumulative.total - cumulative.upper(last)
+
+
+def test_a_number_on_both_sides_of_a_border_is_not_settled():
+    for sigma, bits in ((10.0, 40), (3.3, 60)):
+        cumulative = exact.cumulative_sums(sigma, HALF, bits)
+        for border in cumulative.sums[: int(4 * sigma)]:
+            u, inside = divmod(border << bits, cumulative.total)
+            assert inside and exact.locate(cumulative, u) is None
+
+
 def test_too_little_precision_is_noticed_and_repaired(monkeypatch):
     assert exact.threshold_words(exact.cumulative_sums(100.0, HALF, 40)) is None
     expected = exact.MagnitudeTable(100.0, HALF).thresholds

@@ -130,6 +130,18 @@ def test_missing_cells_are_refused_before_anything_is_paid():
         CopulaMechanism(mu=1.0).check(table)
 
 
+def test_the_log_ratio_of_two_tables_turns_round_with_them():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(3000, 3)).cumsum(axis=1)
+    other = X.copy()
+    other[0] = [9.0, -9.0, 9.0]
+    mechanism = CopulaMechanism(mu=2.0)
+    release = mechanism.publish(X, random_state=1)
+    one = mechanism.likelihood_statistic(X, other)(release)
+    assert one == pytest.approx(-mechanism.likelihood_statistic(other, X)(release))
+    assert one != 0
+
+
 # ------------------------------------------------------------ files
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism, CovarianceRelease
+from privglasso.publish.sphere import Sphere
 from privglasso.privacy.discrete_gaussian import LARGEST_SIGMA
 from privglasso.privacy.sampler import sample
 from privglasso.base.validation import InputError
@@ -397,3 +398,14 @@ def test_bad_plans():
     ]:
         with pytest.raises(InputError):
             CovarianceMechanism((0, 1), mu=1.0).sampling_error(covariance, n, location)
+
+
+@pytest.mark.parametrize("kind", [{"clipping": Sphere()}, {"bounds": (-4, 4)}])
+def test_a_table_that_cannot_be_written_to_is_published_as_it_is(kind):
+    table = np.random.default_rng(0).normal(size=(3000, 3))
+    before, mechanism = table.copy(), CovarianceMechanism(**kind, mu=1.0)
+    one = mechanism.publish(table, random_state=1)
+    table.flags.writeable = False
+    other = mechanism.publish(table, random_state=1)
+    np.testing.assert_array_equal(one.second_moment, other.second_moment)
+    np.testing.assert_array_equal(table, before)

@@ -368,3 +368,20 @@ def test_no_honest_file_of_synthetic_rows_is_refused(tmp_path):
                 generator.normal(size=(n, p)), random_state=seed
             ).to_parquet(tmp_path / "r.parquet", replace=True)
             assert read_release(tmp_path / "r.parquet").n == rows
+
+
+def test_sums_as_large_as_rows_can_make_them_are_read_and_larger_ones_not(tmp_path):
+    path, table = tmp_path / "r.parquet", np.ones((400, 2))
+    release = CovarianceMechanism((-1, 1), mu=50.0).publish(table, random_state=1)
+    release.to_parquet(path)
+    back, largest = read_release(path), 400 * release.lattice.radius
+    assert back.total.max() > 0.9 * largest
+    assert back.second_moment.max() > 0.9 * largest * release.lattice.radius
+    rewrite(path, lambda m: m.update(total=[int(1.5 * t) for t in m["total"]]))
+    with pytest.raises(ReleaseError, match="the total is larger than 400 rows"):
+        read_release(path)
+    release.to_parquet(path, replace=True)
+    frame = pd.DataFrame(release.second_moment * 3 // 2, columns=release.columns)
+    rewrite(path, lambda m: None, pa.Table.from_pandas(frame, preserve_index=False))
+    with pytest.raises(ReleaseError, match="the matrix is larger than 400 rows"):
+        read_release(path)

@@ -18,6 +18,7 @@ from privglasso.data_sets.synthetic import sample_gaussian, tridiagonal_precisio
 from privglasso.privacy.audit import audit, audit_draws
 from privglasso.privacy.discrete_gaussian import variance
 from privglasso.privacy.sampler import bit_source, sampler
+from privglasso.publish import ranks
 from privglasso.publish.files import read_release
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.parquet import ReleaseError, sealed
@@ -500,3 +501,14 @@ def test_an_error_of_another_shape_is_refused():
         error.precision_variance(np.eye(2))
     assert not error.correlation_variance(np.eye(3)).diagonal().any()
     assert replace(error, noise=1.0).covariance_variance()[0, 1] > 1
+
+
+def test_noise_adds_to_a_sine_what_an_integral_says():
+    "exp(a/2) sin((t + N)π/2) has the mean sin(tπ/2) where N has the variance 4a/π²."
+    x, w = np.polynomial.hermite_e.hermegauss(60)
+    for t, v in ((0.0, 0.01), (0.3, 0.2), (-0.8, 0.5)):
+        r = np.sin(np.pi / 2 * t)
+        sine = np.sin(np.pi / 2 * (t + np.sqrt(v) * x)) * np.exp(np.pi**2 / 8 * v)
+        assert w @ sine / w.sum() == pytest.approx(r, abs=1e-12)
+        added = ranks._noise_variance(np.array([[1.0, r], [r, 1.0]]), v)[0, 1]
+        assert added == pytest.approx(w @ (sine - r) ** 2 / w.sum(), rel=1e-9)

@@ -9,10 +9,13 @@ import pytest
 from privglasso import CovarianceMechanism, PrivateGraphicalLasso, read_release
 from privglasso.base.validation import InputError
 from privglasso.privacy.audit import audit
+from privglasso.privacy.budget import Budget, ChargedError
+from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.parquet import ReleaseError
-from privglasso.publish.shape import TOO_EXTREME, UnitsError, shape_behind
-from privglasso.publish.sphere import Ball, Sphere
+from privglasso.publish.shape import TOO_EXTREME, UnitsError, joint_constant
+from privglasso.publish.shape import rows_noise, shape_behind
+from privglasso.publish.sphere import Ball, Sphere, row_lattice
 
 P, UNITS = 6, np.geomspace(1e-6, 1e6, 6)
 CHAIN = np.linalg.inv(np.eye(P) + 0.35 * (np.eye(P, k=1) + np.eye(P, k=-1)))
@@ -102,6 +105,24 @@ def test_units_beyond_fourth_powers_are_set_aside():
 def test_nothing_but_constants_is_said_in_one_sentence():
     with pytest.raises(UnitsError, match="The budget is spent"):
         CovarianceMechanism(mu=1.0).publish(np.full((5000, 2), 3.0), random_state=0)
+
+
+def test_in_a_ball_the_noise_is_that_of_the_sums_and_on_a_sphere_that_of_a_shape():
+    ball = row_lattice(1000, 3, 1.0, Ball(2.0), mean=0.0)
+    sums = ball.product_noise() * (1 + np.eye(3))
+    assert np.allclose(rows_noise(ball, np.eye(3) / 9, np.zeros(3)), sums, rtol=1e-12)
+    sphere = row_lattice(1000, 3, 1.0, Sphere(), mean=0.0)
+    apart = rows_noise(sphere, np.eye(3), np.zeros(3))
+    assert not np.allclose(apart, sphere.product_noise() * (1 + np.eye(3)), rtol=0.1)
+    assert joint_constant(0.19, 20.0) ** 2 == pytest.approx(20 / 9)
+
+
+def test_a_budget_says_why_nothing_was_published(tmp_path):
+    budget = Budget.create(tmp_path / "b.json", Guarantee(2.0, "record"))
+    constant, path = pd.DataFrame({"one": np.ones(5000)}), tmp_path / "r.parquet"
+    with pytest.raises(ChargedError, match="WAS CHARGED .*no column's unit was found"):
+        budget.publish(CovarianceMechanism(mu=1.0), constant, path, label="one")
+    assert budget.spent().mu == pytest.approx(1.0) and not path.exists()
 
 
 def test_missing_cells_are_refused_unless_a_rule_is_chosen():

@@ -37,6 +37,17 @@ def test_a_replaced_row_moves_no_more_than_is_hidden(pair, a):
     assert 2 * moved + sum(np.diag(D) ** 2) <= 2 * lattice.sensitivity**2
 
 
+def test_odd_rows_leave_nothing_of_the_block_before_them(monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(40, 3))
+    rows[20:] = [[np.nan, 2, 0], [0, 0, 0], [1e300, 1, 1], [np.nan] * 3] * 5
+    monkeypatch.setattr("privglasso.publish.sphere._BLOCK_CELLS", 60)
+    lattice = row_lattice(40, 3, 1.0, Sphere(2.0))
+    alone = [integer_sums(row[None], lattice) for row in rows]
+    together = integer_sums(rows, lattice)
+    for k in range(2):
+        np.testing.assert_array_equal(together[k], sum(part[k] for part in alone))
+
+
 def test_sums_do_not_depend_on_the_order_of_rows_or_on_blocks(monkeypatch):
     X = np.random.default_rng(0).standard_cauchy((5000, 4))
     lattice = row_lattice(5000, 4, 1.0, Sphere())

@@ -39,6 +39,16 @@ def test_an_integer_column_is_accounted_exactly_by_direct_summation():
         assert direct <= delta_gdp(epsilon, guarantee.mu)
 
 
+def test_what_is_looked_at_is_the_change_over_the_noise_variance():
+    "Most powerful of all tests, where columns have unlike noise (Neyman & Pearson)."
+    mechanism = GaussianMechanism((-8, 8), sigma=[0.5, 4.0])
+    X = np.zeros((3, 2))
+    change = np.array([[0.0, 0.0], [1.0, 2.0], [0.0, 0.0]])
+    statistic = mechanism.likelihood_statistic(X, X + change)
+    ratio = statistic.weights[0] / statistic.weights[1]
+    assert ratio == pytest.approx((1 / 0.5**2) / (2 / 4.0**2), rel=1e-3)
+
+
 # ---------------------------------------------------------------------- cells
 
 

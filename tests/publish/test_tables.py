@@ -29,7 +29,7 @@ def test_every_form_is_the_same_table(tmp_path, sep, encoding, ending):
         ("x, y;z\n1,2;3\n", "separators"),
         ("secretly,b\n71234.5,2,3\n4,5,6\n", "2 names for 3 columns"),
         ('secretly,b\n71234.5,"2\n', "not a whole"),
-        ("", "not a whole"),
+        ("", "is empty"),
     ],
 )
 def test_of_what_is_refused_nothing_is_quoted(tmp_path, text, words):

@@ -7,6 +7,7 @@ import pytest
 
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source
+from privglasso.publish import units
 from privglasso.publish.units import UnitsPlan, find_units, plan_units
 
 
@@ -72,3 +73,25 @@ def test_a_long_table_is_counted_within_its_public_part(monkeypatch):
     assert find_units(values, plan, bit_source(0)).found[0]
     ((rows, order),) = seen
     assert rows == plan.rows and np.array_equal(order, np.arange(rows))
+
+
+def test_digits_are_counted_as_they_are_defined():
+    "The fast way to a bin, by a multiplication, never takes another one."
+    rng = np.random.default_rng(0)
+    exponents = np.array([-1074, -1030, -1022, -40, 0, 7, 900, 1022, 1023, 1025])
+    p = len(exponents)
+    bins = np.r_[rng.integers(-(2**44), 2**44, 150), -1, 0, 1, 2**62, -(2**62)]
+    with np.errstate(over="ignore"):
+        values = np.ldexp(bins[:, None].astype(float), exponents)
+        values = np.r_[values, np.nextafter(values, np.inf), np.nextafter(values, -1e9)]
+    values[0], values[1, :3], values[2, 3:] = np.nan, -5e-324, -1.7e308
+    counts, origins = np.zeros((p, 1 << 12), dtype=np.int64), np.zeros(p, dtype=int)
+    units._count_digits(values, exponents, origins, 0, 1, counts)
+    slow = np.zeros_like(counts)
+    for row in values:
+        for j, x in enumerate(row):
+            digits = units._digits_of(x, int(exponents[j]))
+            if digits >= 0:
+                slow[j, digits & 4095] += 1
+    np.testing.assert_array_equal(counts, slow)
+    assert (slow.sum(axis=1) > 300).sum() >= 7

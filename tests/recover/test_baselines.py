@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import wishart
+from scipy.stats import norm, wishart
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Lasso
@@ -242,6 +242,19 @@ def test_a_score_of_no_model_is_minus_infinity():
 
 
 # edge cases
+
+
+def test_the_level_is_shared_by_all_pairs_of_columns():
+    "Two-sided, over p(p - 1)/2 pairs: an edge at its own level, none below it."
+    rows = ROWS[:40]
+    z = WishartPrior().fit(rows).z_scores_
+    p = len(z)
+    strengths = np.sort(np.abs(z[np.triu_indices(p, 1)]))
+    edge = strengths[strengths > 2.3][0]
+    level = p * (p - 1) / 2 * 2 * norm.sf(edge)
+    for factor, more in ((1.01, True), (0.99, False)):
+        found = WishartPrior(level=level * factor).fit(rows).precision_
+        assert ((found != 0) & (np.abs(z) == edge)).any() == more
 
 
 @pytest.mark.parametrize("model", MODELS)

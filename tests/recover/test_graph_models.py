@@ -436,3 +436,44 @@ def test_wide_paths_end_where_graphs_are_dense(monkeypatch):
     assert all(size <= 12 for size in sizes[:-1]) and sizes[-1] > 12
     for alpha, result in short.items():
         np.testing.assert_allclose(result.precision, whole[alpha].precision, atol=1e-3)
+
+
+def test_the_error_of_a_strong_edge_is_the_delta_methods():
+    "By numerical derivatives, entry by entry of the covariance."
+    generator, p, n, step = np.random.default_rng(0), 4, 50, 1e-6
+    root = generator.normal(size=(p, 9))
+    S, V = root @ root.T, generator.uniform(0.01, 0.1, (p, p))
+    V = V + V.T
+    A = S + np.diag([0.5, 1.0, 2.0, 0.1])
+    pairs = [(k, m) for k in range(p) for m in range(k, p)]
+    gradient = []
+    for k, m in pairs:
+        move = np.zeros((p, p))
+        move[k, m] = move[m, k] = step
+        ends = [partial_correlations(np.linalg.inv(S + s * move)) for s in (1, -1)]
+        gradient.append((ends[0] - ends[1]) / (2 * step))
+    joint = np.array(
+        [
+            [(A[a, c] * A[b, d] + A[a, d] * A[b, c]) / n for c, d in pairs]
+            for a, b in pairs
+        ]
+    )
+    joint += np.diag([V[pair] for pair in pairs])
+    expected = np.einsum("aij,ab,bij->ij", gradient, joint, gradient)
+    i, j = np.triu_indices(p, 1)
+    error = SamplingError(((A, n),), V)
+    found = error.partial_correlation_variance(np.linalg.inv(S), i, j)
+    assert found == pytest.approx(expected[i, j], rel=1e-5)
+    rough = error.precision_variance(np.linalg.inv(S))[i, j]
+    assert not np.allclose(rough, expected[i, j], rtol=0.1)  # of no edge: another
+
+
+def test_intervals_stay_within_what_correlations_can_be():
+    table, noise = noisy_table(n=4000, ratio=0.2)
+    model = PrivateGraphicalLasso(alpha=0.1, noise_variance=noise).fit(table)
+    found = model.edge_intervals(0.99)
+    assert (found.low < found.unshrunk).all() and (found.unshrunk < found.high).all()
+    assert found.low.min() > -1 and found.high.max() < 1
+    narrow = model.edge_intervals(0.5)
+    assert (narrow.high - narrow.low < found.high - found.low).all()
+    assert PrivateGraphicalLasso(alpha=5.0).fit(table).edge_intervals().empty

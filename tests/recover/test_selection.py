@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.noise_correction import correlation_scale, sample_covariance
 from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.recover import selection
 from privglasso.recover.estimators import PrivateGraphicalLasso
 from privglasso.base.graphs import support
 from privglasso.recover.metrics import confusion
@@ -371,3 +372,15 @@ def test_no_graph_on_the_path_can_be_fitted():
     assert (
         len(PrivateGraphicalLassoEBIC().fit(release).edges_) == 0
     )  # the empty graph has a model
+
+
+def test_stability_stops_at_the_number_of_edges_that_its_bound_allows(monkeypatch):
+    "Of q edges at a time at most q²/((2π - 1)p(p - 1)/2) are expected to be false."
+    seen = []
+    walk = lambda halves, alphas, most, options: seen.append(most)
+    monkeypatch.setattr(selection, "_frequencies", walk)
+    rows = np.random.default_rng(0).normal(size=(60, 5))
+    model = PrivateGraphicalLassoStable(false_edges=2, threshold=0.8)
+    with pytest.raises(InputError):
+        model.fit(rows)
+    assert seen == [pytest.approx(np.sqrt((2 * 0.8 - 1) * 2 * 10))]

@@ -1,0 +1,172 @@
+"""Whatever somebody writes into a file: a typed error that names the file and the
+place, or the same promise as before."""
+
+import copy
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from privglasso.publish import files
+from privglasso.publish.copula import CopulaMechanism
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.files import read_release
+from privglasso.publish.parquet import CHECKSUM_KEY, METADATA_KEY, ReleaseError
+from privglasso.publish.parquet import _digest, _known_format
+from privglasso.publish.ranks import KendallMechanism
+from privglasso.publish.synthetic import SyntheticDataMechanism
+from privglasso.publish.tree import ThresholdedGraphMechanism, TreeMechanism
+
+rng = np.random.default_rng(0)
+TABLE = pd.DataFrame(rng.normal(size=(3000, 4)).cumsum(axis=1) + 3, columns=[*"abcd"])
+SURE = dict(epsilon=1.0, delta=1e-6)
+MECHANISMS = {
+    "covariance": CovarianceMechanism((-20, 20), mu=1.0),
+    "shape": CovarianceMechanism(mu=2.0),
+    "synthetic": SyntheticDataMechanism(rows=9, mu=2.0),
+    "kendall": KendallMechanism(mu=1.0),
+    "tree": TreeMechanism(**SURE),
+    "graph": ThresholdedGraphMechanism(threshold=0.2, **SURE),
+    "copula": CopulaMechanism(mu=2.0),
+}
+DROP = object()
+
+
+def places(stated, path=()):
+    "(path, value) of every field, set of fields and list; of a list, its last entry."
+    yield path, stated
+    inner = stated.items() if isinstance(stated, dict) else ()
+    if isinstance(stated, list) and stated:
+        inner = [(len(stated) - 1, stated[-1])]
+    for key, value in inner:
+        yield from places(value, (*path, key))
+
+
+def strange(value):
+    "What stands nowhere in a release, of this type and of others."
+    yield from (DROP, "cheap\x1b[2J", {"cheap\x1b[2J": 1})
+    if isinstance(value, list):
+        yield from (value[:-1], [*value, *value[-1:]], [None] * len(value))
+    elif isinstance(value, dict):
+        yield value | {"cheap\x1b[2J": 1}
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield from (float("nan"), 1e300, -(10**400), True)
+
+
+def changed(metadata, path, new):
+    "The metadata with another value at one place."
+    if not path:
+        return new
+    metadata = copy.deepcopy(metadata)
+    here = metadata
+    for key in path[:-1]:
+        here = here[key]
+    if new is DROP:
+        del here[path[-1]]
+    else:
+        here[path[-1]] = new
+    return metadata
+
+
+class Forger:
+    "Writes the file of a release anew, with other metadata and a checksum that fits."
+
+    def __init__(self, kind, folder):
+        table = TABLE.assign(e=1.0) if kind == "shape" else TABLE
+        self.path = folder / "r.parquet"
+        MECHANISMS[kind].publish(table, random_state=1).to_parquet(self.path)
+        self.stored = pq.read_table(self.path)
+        self.metadata = json.loads(self.stored.schema.metadata[METADATA_KEY])
+        self.table = self.stored.to_pandas(ignore_metadata=True)
+        self.promise = read_release(self.path).guarantee
+
+    def read(self, metadata):
+        "What a stranger reads."
+        raw = json.dumps(metadata).encode()
+        seal = {METADATA_KEY: raw, CHECKSUM_KEY: _digest(raw, self.table).encode()}
+        pq.write_table(self.stored.replace_schema_metadata(seal), self.path)
+        return read_release(self.path)
+
+    def read_unwritten(self, metadata, monkeypatch):
+        "The same, without the file, and with every warning an error."
+        raw = json.dumps(metadata)
+        stored = lambda path: (_known_format(raw, path, True), self.table)
+        monkeypatch.setattr(files, "stored_release", stored)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return read_release(self.path)
+
+
+@pytest.mark.parametrize("kind", MECHANISMS)
+def test_nothing_strange_is_read(kind, tmp_path, monkeypatch):
+    forger, believed, tried = Forger(kind, tmp_path), [], 0
+    for path, value in places(forger.metadata):
+        for new in strange(value):
+            if new is DROP and (not path or isinstance(path[-1], int)):
+                continue
+            tried += 1
+            try:
+                forger.read_unwritten(changed(forger.metadata, path, new), monkeypatch)
+            except ReleaseError as error:
+                said = str(error)
+                assert said.startswith("r.parquet") and "must be a a" not in said
+                assert "cheap" not in said and "\x1b" not in said and len(said) < 250
+            else:
+                believed.append((path, new))
+    word = [(("lattice", "center", 3), 1e300)]  # the publisher's, however far away
+    assert tried > 90 and believed == (word if kind == "covariance" else [])
+
+
+RANGES = {  # the place, and what must not stand there
+    "units.rows": (0, 1, -3000, 3001, 10**12, 2.5, 3000.0),
+    "units.failure": (0, -1e-4, 1.0, 1.5, "1e-4"),
+    "units.n": (2999, 6000),
+    "units.p": (4, 6),
+    "units.sigma.near": (0.5, -30.0, 1e300, None),
+    "lattice.center": ([1e300] * 4, [0.0] * 3, [True] * 4),
+    "lattice.scale": ([1e300] * 4, [-1.0] * 4, [0.0] * 4, [1e-300] * 4, [1.0] * 5),
+    "lattice.steps": (0, -64, 2**40, 2.0**10),
+    "lattice.constant": (-1, 2**27),
+    "total": ([2**63] * 4, [0.5] * 4, [0] * 3),
+    "all_columns": (["a", "b\x1b[2J", "c", "d", "e"], [1, 2, 3, 4, 5], "abcde"),
+    "set_aside": ({"e": "trust me"}, {"e": 3}, ["e"]),
+    "mechanism": ("CovarianceMechanism\x1b[2J", "KendallMechanism"),
+    "n": (0, -1, 2**60, 10**400),
+    "secure": (1, "yes"),
+}
+
+
+@pytest.mark.parametrize("place", RANGES)
+def test_the_place_is_named(place, tmp_path):
+    forger = Forger("shape", tmp_path)
+    for value in RANGES[place]:
+        with pytest.raises(ReleaseError, match=f"damaged: {place}[ .]"):
+            forger.read(changed(forger.metadata, tuple(place.split(".")), value))
+
+
+def test_what_is_out_of_proportion_is_contradicted(tmp_path):
+    forger = Forger("shape", tmp_path)
+    lattice = forger.metadata["lattice"]
+    quieter = [0.9 * sigma for sigma in lattice["sigma"]]
+    for path, value in {
+        ("lattice", "steps"): 2 * lattice["steps"],
+        ("lattice", "sigma"): quieter,
+        ("units", "sigma", "near"): 2 * forger.metadata["units"]["sigma"]["near"],
+        ("total",): [2**61] * 4,
+        ("units",): None,
+        ("all_columns",): forger.metadata["all_columns"][::-1],
+        ("set_aside",): dict.fromkeys("ez", forger.metadata["set_aside"]["e"]),
+    }.items():
+        with pytest.raises(ReleaseError, match="contradicts itself"):
+            forger.read(changed(forger.metadata, path, value))
+
+
+@pytest.mark.parametrize("kind", ["shape", "copula"])
+def test_no_promise_rests_on_how_sure_the_units_are_said_to_be(kind, tmp_path):
+    forger = Forger(kind, tmp_path)
+    units = forger.metadata["units"] | {"rows": 2048, "failure": 0.01}
+    again = forger.read(changed(forger.metadata, ("units",), units))
+    assert again.guarantee == forger.promise
