@@ -24,8 +24,7 @@ from ..recover.graphical_lasso import graphical_lasso, graphical_lasso_path
 
 # %% ../../nbs/6_experiments/32_every_density.ipynb #689a5a89
 # scikit-learn's time over that of glassoFast, by neighbours of a column in the answer,
-# as
-# recorded on 2026-11-22
+# as recorded on 2026-11-22
 RECORDED = {
     200: {1.5: 71, 5: 55, 25: 22, 155: 2.8},
     500: {1.5: 87, 5: 72, 63: 19, 342: 4.1},
@@ -154,7 +153,7 @@ def walk_task(task: str, limit: float, rounds: int):
         for row in in_turn(tasks, rounds)
     ]
 
-
+# %% ../../nbs/6_experiments/32_every_density.ipynb #5d0c7c11
 def _cross_validations():
     "Both estimators on one table, five folds, their own penalties."
     import warnings
@@ -181,7 +180,8 @@ def _cross_validations():
 _PATH_PROGRAM = """
 import numpy as np
 from privglasso.experiments.benchmarks import block_correlations, held, most_held
-from privglasso.recover.graphical_lasso import graphical_lasso_path, iter_graphical_lasso
+from privglasso.recover.graphical_lasso import graphical_lasso_path
+from privglasso.recover.graphical_lasso import iter_graphical_lasso
 options = dict(penalize_diagonal=False, tol=1e-5)
 graphical_lasso_path(block_correlations(40, 20), [0.2, 0.1], **options)
 S, alphas, kept = block_correlations({p}, {p} // 10), np.geomspace(0.4, 0.06, 10), []
@@ -250,7 +250,7 @@ def _memory_jobs(profile):
     "One."
     return [{"p": setting("density.memory_p", int, profile)}]
 
-
+# %% ../../nbs/6_experiments/32_every_density.ipynb #5d0c7c12
 _PARTS = (
     ("density", density_jobs, density_cell),
     ("walks", _walk_jobs, walk_task),
@@ -282,7 +282,7 @@ def write_density(part, profile="full", echo=print):
     shutil.rmtree(results.cache / f"{study.name}.v{study.version}")
     return table
 
-
+# %% ../../nbs/6_experiments/32_every_density.ipynb #5d0c7c13
 def bench_all(profile="full", only=None, echo=print) -> None:
     """All benchmarks, those of the other chapter first.
 

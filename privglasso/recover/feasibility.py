@@ -877,8 +877,8 @@ def feasible_start(S, alpha: float, weights):
     InfeasibleError
         If no solution exists; names an alpha that works and a proved lower bound.
     ConvergenceError
-        If neither is proved: within 1e-4 (relative) of the threshold, or where S is
-        singular to rounding on entries that are not penalised.
+        If neither is proved: mostly within 1e-4 (relative) of the threshold, or where
+        S is singular to rounding on entries that are not penalised.
 
     Notes
     -----
