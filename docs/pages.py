@@ -72,7 +72,7 @@ ROUTES = {
             "5_papers/09_repairs",
             "1_privacy/09_audit",
             "6_experiments/11_table1",
-            "6_experiments/30_what_came_back",
+            "6_experiments/31_what_came_back",
             "reference/03_ledger",
         ],
     ),
@@ -302,9 +302,11 @@ def study_modules():
         study.name: study.run.__module__.removeprefix("privglasso.")
         for study in registry.STUDIES
     }
-    bench = importlib.import_module("privglasso.experiments.benchmarks")
-    name = bench.__name__.removeprefix("privglasso.")
-    return modules | {study.name: name for study in bench.PARTS.values()}
+    for chapter, parts in (("benchmarks", "PARTS"), ("every_density", "DENSITY_PARTS")):
+        name = f"experiments.{chapter}"
+        measured = getattr(importlib.import_module(f"privglasso.{name}"), parts)
+        modules |= {study.name: name for study in measured.values()}
+    return modules
 
 
 # reference

@@ -122,7 +122,7 @@ def test_what_once_survived_does_not(change):
 
 SLOW = (  # setting up a cell of these takes many seconds
     *("1_privacy/02_tradeoff_proofs", "1_privacy/04_lattice_proofs"),
-    *("1_privacy/09_audit", "2_publish/10_synthetic", "3_recover/02_fill_in_proofs"),
+    *("1_privacy/09_audit", "2_publish/11_synthetic", "3_recover/02_fill_in_proofs"),
     *("3_recover/03_unbiasedness", "3_recover/07_block_descent", "5_papers/03_su"),
     *("5_papers/07_further_claims", "5_papers/08_registry", "3_recover/04_existence"),
 )
