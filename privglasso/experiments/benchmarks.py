@@ -129,13 +129,9 @@ def in_a_process(code, **environment):
     environment
         Variables to set.
     """
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | _ONE_THREAD | environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+    told, variables = subprocess.PIPE, os.environ | _ONE_THREAD | environment
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=variables, stdout=told, text=True, check=True)
     return done.stdout
 
 
