@@ -141,9 +141,10 @@ def run_browser(address, profile, done):
 
 
 def pages_of(site):
-    "The pages that a reader meets: all but listed source code."
+    "The pages that a reader meets: all but listed source code and slides."
     found = (path.relative_to(site).as_posix() for path in site.rglob("*.html"))
-    return sorted(page for page in found if not page.startswith(("_modules", "files/")))
+    others = ("_modules", "files/", "course/")
+    return sorted(page for page in found if not page.startswith(others))
 
 
 def see(site, pages=None):

@@ -171,7 +171,8 @@ def timed(notebook, page, needed):
     if page in {f"8_course/{path.stem}" for path in course.lectures()}:
         line += (
             f' · <a href="../course/release/{name}/{name}.ipynb" download>the sheet,'
-            f' without solutions</a> · <a href="../course/slides/{name}.html">slides</a>'
+            " without solutions</a>"
+            f' · <a href="../course/slides/{name}.html">slides</a>'
         )
     cell.source = re.sub(
         r"\A(# .+\n+\{\.subtitle\}\n> .+(?:\n> .+)*)",

@@ -55,7 +55,7 @@ def dead_links(pages, files):
             target = os.path.normpath(Path(name).parent / path) if path else name
             page_there = pages.get(target)
             if target not in files or (
-                page_there and unquote(anchor) not in page_there.anchors
+                page_there and not {anchor, unquote(anchor)} & page_there.anchors
             ):
                 yield f"{name}: {link} leads nowhere"
 

@@ -49,6 +49,7 @@ napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 viewcode_line_numbers = True
+viewcode_follow_imported_members = False  # a name is documented where it is defined
 add_module_names = False
 toc_object_entries_show_parents = "hide"
 python_maximum_signature_line_length = 88

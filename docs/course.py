@@ -121,6 +121,13 @@ def package_folder(name):
     return Path(importlib.util.find_spec(name).origin).parent
 
 
+def not_loaded(folder, names):
+    "What no slide loads: maps, modules, and themes that fetch letters from elsewhere."
+    is_theme = Path(folder).name == "theme"
+    themes = {x for x in names if is_theme and x.endswith(".css") and x != "white.css"}
+    return themes | {x for x in names if x.endswith((".map", ".esm.js"))}
+
+
 def write_slides(paths, folder):
     "Write the slides of all lectures, with what they need to run without a network."
     reveal = package_folder("sphinx_revealjs") / "_static/revealjs"
@@ -130,7 +137,7 @@ def write_slides(paths, folder):
             reveal / part,
             folder / "reveal.js" / part,
             dirs_exist_ok=True,
-            ignore=shutil.ignore_patterns("*.map", "*.esm.js"),
+            ignore=not_loaded,
         )
     (folder / "mathjax").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(mathjax / "tex-svg.js", folder / "mathjax/tex-svg.js")
