@@ -63,14 +63,22 @@ class Neighbors(StrEnum):
 
 
 class Mechanism(StrEnum):
-    """What is published: noisy cells, a noisy covariance, rows drawn from one, rows
-    with each column's own distribution, or a tree."""
+    """What is published: noisy cells, a noisy covariance, one with a second look, rows
+    drawn from one, rows with each column's own distribution, or a tree."""
 
     table = "table"
     covariance = "covariance"
+    whitened = "whitened"
     synthetic = "synthetic"
     copula = "copula"
     tree = "tree"
+
+
+# those that find units themselves, by their public names
+_WITHOUT_BOUNDS = {
+    Mechanism.copula: "CopulaMechanism",
+    Mechanism.whitened: "WhitenedCovarianceMechanism",
+}
 
 # %% ../nbs/9_workshop/07_cli.ipynb #bc69f265
 _NOT_NAMES = (
@@ -454,24 +462,25 @@ def _make(kind, integers, bounds, budget, missing="refuse"):
             "--missing center: is for a covariance without bounds; a schema may state"
             " a fill value for each column"
         )
-    special = {Mechanism.tree: _make_tree, Mechanism.copula: _make_copula}
-    if kind in special:
-        return special[kind](bounds, budget)
+    if kind is Mechanism.tree:
+        return _make_tree(bounds, budget)
+    if kind in _WITHOUT_BOUNDS:
+        return _make_without_bounds(kind, bounds, budget)
     budget = budget | ({} if missing == "refuse" else {"missing": missing})
     make = pg.DiscreteGaussianMechanism if integers else MECHANISMS[kind.value]
     return make(bounds, **budget)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #3ff1c983
-def _make_copula(bounds, budget):
-    "The mechanism of rows with margins, which finds units itself."
+def _make_without_bounds(kind, bounds, budget):
+    "A mechanism that finds units itself."
     import privglasso as pg
 
     if bounds is not None:
         raise CommandError(
-            "--mechanism copula: needs no bounds, units are found privately: leave"
-            " them out"
+            f"--mechanism {kind.value}: needs no bounds, units are found privately:"
+            " leave them out"
         )
-    return pg.CopulaMechanism(**budget)
+    return getattr(pg, _WITHOUT_BOUNDS[kind])(**budget)
 
 
 def _whole(words, names):
@@ -1249,7 +1258,7 @@ def _worst_pair(kind, neighbors, p):
         Y = X.copy()
         Y[0, 2] = -1
         return X, Y
-    if kind is Mechanism.copula:  # far out in two directions, with opposite signs
+    if kind in _WITHOUT_BOUNDS:  # far out in two directions, with opposite signs
         X = np.random.default_rng(0).normal(size=(1000, max(p, 2)))
         Y = X.copy()
         X[0], Y[0] = 50.0, np.resize([20.0, -20.0], X.shape[1])
@@ -1288,7 +1297,7 @@ def audit(
 
     given = dict(mu=mu, epsilon=epsilon, delta=delta, failure=failure)
     words = _given(neighbors=neighbors.value, **given)
-    bounds = None if mechanism is Mechanism.copula else (-1, 1)
+    bounds = None if mechanism in _WITHOUT_BOUNDS else (-1, 1)
     made = _make(mechanism, False, bounds, words)
     pair = _worst_pair(mechanism, neighbors, p)
     result = run_audit(

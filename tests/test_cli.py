@@ -1035,3 +1035,16 @@ def test_rows_with_margins_are_planned_and_audited():
         *("audit", "--mechanism", "copula", "--mu", 3, "--trials", 40, "--seed", 0)
     )
     assert code == 0 and "not refuted" in output
+
+
+def test_a_second_look_from_the_command_line(tmp_path):
+    table, release = tmp_path / "people.csv", tmp_path / "r.parquet"
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=(20_000, 1))
+    rows = common + rng.normal(0, 0.1, (20_000, 5))
+    pd.DataFrame(rows, columns=list("abcde")).to_csv(table, index=False)
+    words = ("publish", table, release, "--epsilon", 1, "--mechanism", "whitened")
+    code, output = call(*words, "--low", -3, "--high", 3)
+    assert code == 2 and "needs no bounds" in output and not release.exists()
+    assert call(*words)[0] == 0
+    assert read_release(release).whitened

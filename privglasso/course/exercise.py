@@ -190,6 +190,8 @@ class Function:
         except Exception as error:  # whatever a student's code may raise
             fault = f"{type(error).__name__}: {error}"
             raise Unreadable(f"Called with ({shown}) it raises {fault}") from None
+        if returned is None:
+            raise Unreadable("It returns nothing: put your answer in the dots' place.")
         try:
             return self.kind.read(returned)
         except Unreadable as error:

@@ -270,6 +270,7 @@ def precision_sentence(n, p, epsilon, delta, neighbors="record") -> str:
         return ""
     return (
         "If the precision matrix itself is wanted, and columns may be strongly"
-        " correlated (a condition number above 10): WhitenedCovarianceMechanism, in"
-        " Python, is then several times as exact. The ranking of edges gains nothing."
+        " correlated (a condition number above 10): --mechanism whitened"
+        " (WhitenedCovarianceMechanism in Python) is then several times as exact. The"
+        " ranking of edges gains nothing."
     )
