@@ -48,6 +48,7 @@ docs: $(VENV)/.dev  ## build the book as a site in _docs/html; look at it where 
 	$(BIN)/python docs/build.py
 	$(BIN)/python docs/check.py
 	$(BIN)/python docs/browse.py
+	$(BIN)/pytest tests/test_site.py
 
 course: $(VENV)/.dev  ## the course's sheets, without solutions, and its slides in _docs/course
 	$(BIN)/python docs/course.py

@@ -7,8 +7,10 @@ grades, nbconvert cuts the slides.
 """
 
 import importlib.util
+import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import nbformat
@@ -68,6 +70,9 @@ def assignment(path):
 
 def grader(folder):
     "nbgrader at work in a folder that `write_assignments` made."
+    # it calls a command that was installed beside Python
+    beside = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    os.environ["PATH"] = os.pathsep.join(filter(None, dict.fromkeys(beside)))
     loaded = PyFileConfigLoader("nbgrader_config.py", str(folder)).load_config()
     loaded.CourseDirectory.root = str(folder.resolve())
     return NbGraderAPI(config=loaded)

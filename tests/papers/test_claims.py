@@ -16,6 +16,9 @@ from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 
+# all claims are run once
+pytestmark = pytest.mark.xdist_group("claims")
+
 
 @pytest.fixture(scope="module")
 def table():
