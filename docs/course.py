@@ -71,8 +71,9 @@ def assignment(path):
 def grader(folder):
     "nbgrader at work in a folder that `write_assignments` made."
     # it calls a command that was installed beside Python
-    beside = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-    os.environ["PATH"] = os.pathsep.join(filter(None, dict.fromkeys(beside)))
+    beside, path = str(Path(sys.executable).parent), os.environ.get("PATH", "")
+    if beside not in path.split(os.pathsep):
+        os.environ["PATH"] = os.pathsep.join([beside, path])
     loaded = PyFileConfigLoader("nbgrader_config.py", str(folder)).load_config()
     loaded.CourseDirectory.root = str(folder.resolve())
     return NbGraderAPI(config=loaded)
