@@ -618,6 +618,7 @@ def _names_used(words, names):
     return list(kept), [name for name in names if name not in set(kept)]
 
 
+
 # %% ../nbs/9_workshop/07_cli.ipynb #d91438dd
 def _schema(words):
     "The schema in a file, without what is dropped."
@@ -1144,7 +1145,7 @@ def _draw_graph(path, model, edges):
     from privglasso.base.plots import plot_graph, use_theme
 
     graph = nx.Graph()
-    graph.add_nodes_from(model.graph_.nodes)
+    graph.add_nodes_from(model.feature_names_in_)
     column = "partial_correlation" if "partial_correlation" in edges else "unshrunk"
     graph.add_weighted_edges_from(edges[["source", "target", column]].to_numpy())
     use_theme()
@@ -1234,7 +1235,7 @@ def recover(
     model = _estimator(rule, alpha).fit(published)
     found = model.edges_ if level is None else model.tested_edges(level)
     if edges is not None:
-        write_graph(edges, model.graph_.nodes, found)
+        write_graph(edges, model.feature_names_in_, found)
     if figure is not None:
         _draw_graph(figure, model, found)
     used = model.alpha_ if alpha is None else alpha
