@@ -384,6 +384,9 @@ def _joint_rivals(log_scale, chosen):
     return np.stack([own, found], axis=1), copies
 
 # %% ../../nbs/2_publish/06_units.ipynb #f843d4eb
+_LOG_AT_30 = log_ndtr(30.0), log_ndtr(-30.0)
+
+
 def _error(rivals, strength, counts):
     """Bounds of the probabilities that hypotheses beat their rivals: noise in whole
     steps, and rows drawn from a Gaussian column."""
@@ -392,7 +395,7 @@ def _error(rivals, strength, counts):
     y = (strength @ mean - (strength / counts) @ step) / noise
     log_tail = log_ndtr(-y)
     near = np.clip(y, -30, 30)  # farther out the hazard is below y + 1/y
-    log_near = np.where(np.abs(y) < 30, log_tail, log_ndtr(-np.copysign(30.0, y)))
+    log_near = np.where(np.abs(y) < 30, log_tail, np.where(y < 0, *_LOG_AT_30))
     hazard = np.exp(-(near**2) / 2 - log_near) / math.sqrt(2 * math.pi)
     hazard = np.where(y > 30, y + 1 / np.maximum(y, 30), hazard) / noise
     deviation = (strength / np.sqrt(counts)) @ np.sqrt(variance)
