@@ -114,10 +114,15 @@ def _check_cells(path, data, integers=False, gaps=False):
     start, (n, p) = f"{path.name}: ", data.shape
     shape = f"not all {n} × {p} cells are"
     numeric = {dtype.kind for dtype in data.dtypes} <= set("biuf")
-    cells = data.to_numpy(dtype=float, na_value=np.nan) if numeric else np.inf
-    if not (~np.isinf(cells) if gaps else np.isfinite(cells)).all():
-        raise CommandError(f"{start}{shape} finite numbers{_WHICH}")
-    if integers and (cells % 1 != 0).any():
+    whole = True
+    for j in range(p):  # column by column: a long table is not copied
+        cells = np.inf
+        if numeric:
+            cells = data.iloc[:, j].to_numpy(dtype=float, na_value=np.nan)
+        if not (~np.isinf(cells) if gaps else np.isfinite(cells)).all():
+            raise CommandError(f"{start}{shape} finite numbers{_WHICH}")
+        whole = whole and not (integers and (cells % 1 != 0).any())
+    if not whole:
         raise CommandError(f"{start}{shape} whole numbers: leave --integers out")
 
 
@@ -128,7 +133,8 @@ def _dropped(path, data, names):
     if set(unwanted) - set(there):
         absent = _shown(sorted(set(unwanted) - set(there)))
         raise CommandError(f"{path.name}: --drop: no column is called {absent}")
-    return data.loc[:, [name not in unwanted for name in there]]
+    kept = [name not in unwanted for name in there]
+    return data if all(kept) else data.loc[:, kept]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #0942dc06
 def _read_bounds(path, columns):

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from tqdm.auto import tqdm
 
 from ..base.kernels import kernel
 from ..base.validation import InputError, check_integer, check_number
@@ -365,7 +366,7 @@ def integer_sums(values, lattice):
     second, total = np.zeros((p, p)), np.zeros(p)
     rows = max(_BLOCK_CELLS // p, 1)
     space = np.empty((min(rows, n), p))
-    for start in range(0, n, rows):
+    for start in tqdm(range(0, n, rows), "publishing", leave=False, delay=2):
         block = np.ascontiguousarray(values[start : start + rows], dtype=float)
         counts = space[: len(block)]
         _put_on_lattice(

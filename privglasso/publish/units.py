@@ -686,11 +686,12 @@ REASONS = (_SET_ASIDE, _UNDECIDED)  # why a column may be set aside
 # %% ../../nbs/2_publish/06_units.ipynb #01ff4c63
 def _check_values(values, plan):
     "The rows to be counted, as finite or missing float64 cells, in one order."
-    values = np.ascontiguousarray(values, dtype=np.float64)
+    values = np.asarray(values, dtype=np.float64)
     if values.shape != (plan.n, plan.p):
         raise InputError("values", values.shape, f"the plan is for {plan.n, plan.p}")
     if plan.rows < plan.n:
         values = values[_counted_rows(plan.n, plan.rows)]
+    values = np.ascontiguousarray(values)
     infinite = np.flatnonzero(np.isinf(values).any(axis=0)).tolist()
     if infinite:
         remedy = "these columns hold infinite cells: mark them as missing first"
