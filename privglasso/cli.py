@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['app', 'budget', 'Neighbors', 'Mechanism', 'Profile', 'DemoData', 'plan', 'Missing', 'publish', 'schema', 'budget_new',
-           'budget_show', 'inspect', 'Rule', 'recover', 'audit', 'claims', 'data', 'demo', 'reproduce', 'bench']
+           'budget_show', 'inspect', 'Rule', 'recover', 'audit', 'claims', 'Shell', 'completion', 'data', 'demo',
+           'reproduce', 'bench']
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dddb60fe
 import os
@@ -18,7 +19,7 @@ import typer
 
 from .base.io import write_whole
 from .base.shell import CommandError, Commands, careful_interrupts
-from .base.shell import check_output
+from .base.shell import check_output, completion_script
 from .base.shell import for_machines, friendly, say, say_json, sentence
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f9f2874c
@@ -1334,6 +1335,22 @@ def claims(as_json: _Json = False):
     if len(wrong):
         say(f"verdict and example disagree: {', '.join(wrong['name'])}", err=True)
         raise typer.Exit(1)
+
+
+class Shell(StrEnum):
+    "Shells that complete words by bash's rules."
+
+    bash = "bash"
+    zsh = "zsh"
+
+
+@app.command()
+@friendly
+def completion(shell: Annotated[Shell, typer.Argument(help="the shell in use")]):
+    """Print a script that completes commands, options and their values: let the shell's
+    start-up file say eval "$(privglasso completion bash)"."""
+    command = typer.main.get_command(app)
+    say(completion_script(command, "privglasso", zsh=shell is Shell.zsh))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #8064bf90
 @app.command()
