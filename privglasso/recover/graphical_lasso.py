@@ -28,6 +28,7 @@ from .dense_graphs import ascend
 from .feasibility import ConvergenceError, InfeasibleError
 from .feasibility import feasible_start
 from .feasibility import penalty_weights
+from .from_inside import best_determinant
 from .textbook import TEXTBOOK, largest_alpha, log_det
 from .textbook import rounding_of_gap, run_textbook, textbook_path
 
@@ -161,6 +162,9 @@ def _array_of_weights(weights):
         return weights
 
 
+_FAR = 1e3  # so many times further than any entry can be
+
+
 def _finite_weights(S, weights, alphas, penalize_diagonal):
     """The weights, checked; an infinite one, which forbids an edge, as one whose limit
     cannot bind: no definite matrix has an entry as far from S."""
@@ -173,7 +177,7 @@ def _finite_weights(S, weights, alphas, penalize_diagonal):
     if infinite.any():
         shift = alphas[0] * np.diag(weights) * penalize_diagonal
         size = np.sqrt(np.maximum(np.diag(S) + shift, 0))
-        reach = 2 * (np.abs(S) + np.outer(size, size)) / alphas[-1]
+        reach = _FAR * (np.abs(S) + np.outer(size, size)) / alphas[-1]
         weights = np.where(infinite, reach, weights)
     return weights
 
@@ -365,7 +369,9 @@ def _by_directions(part, alphas):
     pairs = _ascended(part, alphas[0], _AFTER_ALL)
     if pairs:
         return pairs
-    part.best = _better(part.best, _alternated(part, alphas[0], inside))
+    part.best = _better(part.best, _from_inside(part, alphas[0], inside))
+    if part.best is None or part.best[2][1] > _wanted(part, part.best[2][3]):
+        part.best = _better(part.best, _alternated(part, alphas[0], inside))
     if not part.best[2][1] < _MEANINGLESS * len(part.S):
         raise ConvergenceError(alphas[0], 1.1 * alphas[0], 0.0)
     part.last = part.best[1], _coefficients(part.best[0])
@@ -478,7 +484,25 @@ def _certified(part, alpha, pair):
     precision, W, (_, gap, _, rounding) = pair
     if gap <= _wanted(part, rounding):
         return pair
+    pair = _better(pair, _from_inside(part, alpha, W))
+    if pair[2][1] <= _wanted(part, pair[2][3]):
+        return pair
     return _better(pair, _alternated(part, alpha, W, precision))
+
+
+_INSIDE = 2000  # pairs that may move
+
+
+def _from_inside(part, alpha, inside):
+    "The pair of the interior-point method, where that is affordable; or None."
+    weights, (tol, most) = part.full_weights(), (part.problem.tol, part.problem.max_iter)
+    if np.count_nonzero(weights) > 2 * _INSIDE:
+        return None
+    found = best_determinant(part.S, alpha, weights, inside, tol, most)
+    if found is None:
+        return None
+    precision, W, *report = found
+    return precision, W, report
 
 
 def _alternated(part, alpha, inside, precision=None):
@@ -496,7 +520,8 @@ def _alternated(part, alpha, inside, precision=None):
 
 def _better(one, other):
     "The pair with the smaller gap; one may be None."
-    return min((pair for pair in (one, other) if pair), key=lambda pair: pair[2][1])
+    pairs = [pair for pair in (one, other) if pair]
+    return min(pairs, key=lambda pair: pair[2][1], default=None)
 
 
 def _isolated(part):
@@ -594,11 +619,11 @@ def _raise_errors(parts, p):
         ),
     )
     alpha, lower = worst.error.alpha, worst.error.lower_bound
-    if isinstance(worst.error, ConvergenceError):
-        raise ConvergenceError(alpha, works, lower)
-    certificate = np.zeros((p, p))
-    certificate[np.ix_(worst.columns, worst.columns)] = worst.error.certificate
-    raise InfeasibleError(alpha, works, lower, certificate)
+    certificate = None
+    if worst.error.certificate is not None:
+        certificate = np.zeros((p, p))
+        certificate[np.ix_(worst.columns, worst.columns)] = worst.error.certificate
+    raise type(worst.error)(alpha, works, lower, certificate)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #ce87bd9d
 def _joined(parts, m):
@@ -706,9 +731,7 @@ def _tried(problem, error):
         works, factor = works * factor, min(factor**3, 100.0)
     else:
         works = np.inf
-    if undecided:
-        return ConvergenceError(error.alpha, works, error.lower_bound)
-    return InfeasibleError(error.alpha, works, error.lower_bound, error.certificate)
+    return type(error)(error.alpha, works, error.lower_bound, error.certificate)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #32f64d86
 def graphical_lasso(
