@@ -723,6 +723,7 @@ def _decide_from_inside(S, alpha, weights):
     if pairs > _PAIRS:
         return Verdict()
     walk, rounding = PrimalDual(T, limits), 4 * len(T) * _EPS
+    nearly, near = None, np.inf
     for _ in range(min(_INSIDE_STEPS, int(_INSIDE_WORK / (1 + pairs**3)))):
         if walk.s > rounding:
             W = _in_box(walk.point() * units, S, alpha, weights)
@@ -730,9 +731,11 @@ def _decide_from_inside(S, alpha, weights):
         V = zero_where_free(walk.V, np.isinf(limits)) / units
         if _refuses((S, alpha * weights, units), V):
             return Verdict(None, V)
+        how_near = _nearness(S, alpha, weights, V)
+        nearly, near = (V, how_near) if how_near < near else (nearly, near)
         if not walk.advance():
             break
-    return Verdict(nearly=V)
+    return Verdict(nearly=nearly)
 
 
 def _in_box(W, S, alpha, weights):

@@ -121,7 +121,10 @@ class _Pairs:
         (I, J), theta, m = self.pairs, self.theta, len(self.L)
         v, t, mixed = np.diag(V), np.diag(theta), V @ theta
         of_pairs = v[I] * t[J] + v[J] * t[I] + 2 * V[I, J] * theta[I, J] + stiff
-        own = 1 / np.sqrt(np.append(of_pairs, np.trace(mixed)))
+        diagonal = np.append(of_pairs, np.trace(mixed))
+        if not diagonal.min() > 0:
+            raise np.linalg.LinAlgError("nothing is left but rounding")
+        own = 1 / np.sqrt(diagonal)
         H = np.zeros((m + 1, m + 1))
         _fill(V, theta, I, J, own, H)
         if shifted:
@@ -344,6 +347,7 @@ class _Centre(_Pairs):
 
 # %% ../../nbs/3_recover/18_from_inside.ipynb #055b7ebc
 _MOST = 60  # steps
+_CENTRED = 1e-3  # of the gap that is asked for: nearer only rounding would show
 
 
 def best_determinant(S, alpha: float, weights, inside, tol: float, most: int):
@@ -363,7 +367,8 @@ def best_determinant(S, alpha: float, weights, inside, tol: float, most: int):
     Returns
     -------
     InsidePair
-        The best that was found, in the units of S; None if there is none.
+        The best that was found, in the units of S. Where the answer is nearly singular
+        its zeros cannot be read off, and the gap may be infinite; W is near the best.
     """
     T, limits, units = unit_box(S, alpha, weights)
     walk, best = _Centre(T, limits, inside / units), None
@@ -374,11 +379,11 @@ def best_determinant(S, alpha: float, weights, inside, tol: float, most: int):
         except (np.linalg.LinAlgError, ValueError):  # nothing left but rounding
             going = False
         pair = walk.pair(k)
-        best = pair if best is None or pair.gap < best.gap else best
-        if not going or best.gap <= max(tol * len(S), 2 * best.rounding):
+        best = pair if best is None or pair.gap <= best.gap else best
+        if best.gap <= max(tol * len(S), 2 * best.rounding):
             break
-    if not np.isfinite(best.gap):
-        return None
+        if not going or len(walk.u) * walk.mu < _CENTRED * tol * len(S):
+            break
     penalties = alpha * weights
     W = np.clip(best.W * units, S - penalties, S + penalties)
     np.fill_diagonal(W, np.diag(S) + np.diag(penalties))

@@ -475,7 +475,8 @@ def _descend(part, alphas, start, rounds=None):
     ]
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #e0035002
-_DIRECTIONS = 1e11  # over p^3: iterations of alternating directions at most
+# over p^3: iterations of alternating directions at most, but so many in any case
+_DIRECTIONS, _FEWEST = 3e9, 20
 
 
 def _certified(part, alpha, pair):
@@ -490,25 +491,32 @@ def _certified(part, alpha, pair):
     return _better(pair, _alternated(part, alpha, W, precision))
 
 
-_INSIDE = 2000  # pairs that may move
+_INSIDE, _POLISHED = 3000, 300  # pairs that may move, passes after it
 
 
 def _from_inside(part, alpha, inside):
-    "The pair of the interior-point method, where that is affordable; or None."
+    """The pair of the interior-point method, where that is affordable, or None. Its
+    exact zeros are those of the descent from there, if that is better."""
     weights, (tol, most) = part.full_weights(), (part.problem.tol, part.problem.max_iter)
     if np.count_nonzero(weights) > 2 * _INSIDE:
         return None
-    found = best_determinant(part.S, alpha, weights, inside, tol, most)
-    if found is None:
-        return None
-    precision, W, *report = found
-    return precision, W, report
+    precision, W, *report = best_determinant(part.S, alpha, weights, inside, tol, most)
+    pair = precision, W, report
+    if report[1] <= _wanted(part, report[3]):
+        return pair
+    start, limits = (W, np.zeros_like(W)), (tol, min(most, _POLISHED))
+    done, *found = _run(part, np.array([alpha]), *start, *limits, CAREFUL)
+    part.spent = False
+    if done:
+        (precision,), (W,), (report,) = found
+        pair = _better(pair, (precision, W, report.tolist()))
+    return pair if np.isfinite(pair[2][1]) else None
 
 
 def _alternated(part, alpha, inside, precision=None):
     "The pair that alternating directions reach from a dual point, and its report."
     S, weights, problem = part.S, part.full_weights(), part.problem
-    most = min(problem.max_iter, max(60, int(_DIRECTIONS / len(S) ** 3)))
+    most = min(problem.max_iter, max(_FEWEST, int(_DIRECTIONS / len(S) ** 3)))
     precision, W, gap, n_iter = run_textbook(
         "admm", S, alpha, weights, inside, precision, tol=problem.tol, max_iter=most
     )
