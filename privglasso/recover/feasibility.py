@@ -615,12 +615,12 @@ def _lift(walk, lift):
     np.fill_diagonal(walk.T, 1.0 + lift)
     walk.refactor()
 
-
+# %% ../../nbs/3_recover/05_feasibility.ipynb #a2dd2d41
 def _symmetric(M):
     "The matrix whose lower triangle M holds."
     return np.tril(M) + np.tril(M, -1).T
 
-# %% ../../nbs/3_recover/05_feasibility.ipynb #73e2ff09
+
 def _refuses(problem, V):
     "Whether V proves that no solution exists: with a margin for rounding."
     S, penalties, _ = problem
@@ -674,7 +674,7 @@ _RAISED, _STEEP = 10, 1e4  # how often, and how far at once, an alpha is raised
 _WIDTH, _WIDER = 1.05, 1.6  # the last for many columns
 _FEW = 400  # pairs that may move, up to which the interior-point method is asked too
 
-
+# %% ../../nbs/3_recover/05_feasibility.ipynb #b9c95422
 def _bisected(S, low, weights):
     "An alpha above `low` that works, with none much smaller that is known to."
     high, step = low, 1.25
@@ -737,7 +737,7 @@ def _decide_from_inside(S, alpha, weights):
             break
     return Verdict(nearly=nearly)
 
-
+# %% ../../nbs/3_recover/05_feasibility.ipynb #6760e5bc
 def _in_box(W, S, alpha, weights):
     "W with its diagonal, and clipped to the box: exact where nothing moves."
     penalties = alpha * (weights - np.diag(np.diag(weights)))
@@ -745,7 +745,7 @@ def _in_box(W, S, alpha, weights):
     np.fill_diagonal(W, np.diag(S) + alpha * np.diag(weights))
     return W
 
-# %% ../../nbs/3_recover/05_feasibility.ipynb #5d0c7b15
+
 _SETS = 20_000  # of columns that are tested exactly, at most, of each size
 
 
@@ -831,7 +831,7 @@ def _decide_by_bounds(S, alpha, weights):
 
 METHODS = _decide_by_lifting, _decide_exactly, _decide_from_inside, _decide_by_bounds
 
-
+# %% ../../nbs/3_recover/05_feasibility.ipynb #4780ad22
 def verdict(S, alpha: float, weights) -> Verdict:
     """Whether one alpha has a solution, by all methods in turn, the quickest first.
 
@@ -868,7 +868,7 @@ def _undecided(S, alpha, weights, V):
     works = _bisected(S, alpha, weights)
     return ConvergenceError(alpha, works, min(known.lower, alpha), V)
 
-
+# %% ../../nbs/3_recover/05_feasibility.ipynb #bcbab13e
 def _nearness(S, alpha, weights, V):
     "By how much of its variances S must fall for V to refuse it."
     variances = (np.diag(S) + alpha * np.diag(weights)) @ np.diag(V)

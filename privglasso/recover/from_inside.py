@@ -35,7 +35,7 @@ def cannot_bind(S, penalties):
     reach = np.abs(S) + np.outer(size, size)
     return (penalties >= reach) & ~np.eye(len(S), dtype=bool)
 
-
+# %% ../../nbs/3_recover/18_from_inside.ipynb #1ed26c37
 def unit_box(S, alpha: float, weights):
     """T and the limits with ones on the diagonal of T, and the units they are in.
 
@@ -286,7 +286,7 @@ def _log_det(M):
     except np.linalg.LinAlgError:
         return -np.inf
 
-
+# %% ../../nbs/3_recover/18_from_inside.ipynb #337a5e95
 class _Centre(_Pairs):
     "The point of the box with the largest determinant, for a falling weight mu."
 
@@ -349,9 +349,10 @@ class _Centre(_Pairs):
 _MOST = 60  # steps
 _CENTRED = 1e-3  # of the gap that is asked for: nearer only rounding would show
 
-
+# %% ../../nbs/3_recover/18_from_inside.ipynb #e4fc8341
 def best_determinant(S, alpha: float, weights, inside, tol: float, most: int):
-    """The answer of the graphical lasso from a point inside the box, by Newton's method.
+    """The answer of the graphical lasso from a point inside the box, by Newton's
+    method.
 
     Parameters
     ----------

@@ -162,12 +162,8 @@ def _array_of_weights(weights):
         return weights
 
 
-_FAR = 1e3  # so many times further than any entry can be
-
-
 def _finite_weights(S, weights, alphas, penalize_diagonal):
-    """The weights, checked; an infinite one, which forbids an edge, as one whose limit
-    cannot bind: no definite matrix has an entry as far from S."""
+    "The weights, checked; an infinite one, for no edge, as one that cannot bind."
     weights = _array_of_weights(weights)
     infinite = np.zeros(S.shape, dtype=bool)
     if np.shape(weights) == S.shape and weights.dtype.kind == "f":
@@ -177,7 +173,7 @@ def _finite_weights(S, weights, alphas, penalize_diagonal):
     if infinite.any():
         shift = alphas[0] * np.diag(weights) * penalize_diagonal
         size = np.sqrt(np.maximum(np.diag(S) + shift, 0))
-        reach = _FAR * (np.abs(S) + np.outer(size, size)) / alphas[-1]
+        reach = 1e3 * (np.abs(S) + np.outer(size, size)) / alphas[-1]
         weights = np.where(infinite, reach, weights)
     return weights
 
@@ -356,7 +352,7 @@ _MANY = 500  # columns
 
 def _from_witness_with_care(part, alphas):
     "From the witness, columns solved exactly: when two growths were too few."
-    if len(part.S) > _MANY:  # takes longer than all that is left
+    if len(part.S) > _MANY or part.spent:  # takes longer than all that is left
         return []
     return _descend(part, alphas[:1], (part.witness, np.zeros_like(part.S)), CAREFUL)
 
@@ -364,7 +360,9 @@ def _from_witness_with_care(part, alphas):
 def _by_directions(part, alphas):
     """By gradients and alternating directions, one alpha: when rounding stops the
     descent. May refuse; else the best pair there is."""
-    inside = feasible_start(part.S, alphas[0], part.full_weights())
+    inside = part.witness
+    if alphas[0] > part.alphas[-1]:
+        inside = feasible_start(part.S, alphas[0], part.full_weights())
     part.last = inside, np.zeros_like(inside)
     pairs = _ascended(part, alphas[0], _AFTER_ALL)
     if pairs:
@@ -431,7 +429,7 @@ def _wanted(part, rounding):
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #1e72c5e4
 _SLICE = 2e8  # work of one call: a fraction of a second
 # work before the descent hands over: times p^3, at least, and more with care
-_PATIENT, _ALWAYS, _WITH_CARE = 10, 1e9, 5
+_PATIENT, _ALWAYS, _WITH_CARE = 10, 1e9, 3
 
 
 def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
@@ -476,7 +474,7 @@ def _descend(part, alphas, start, rounds=None):
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #e0035002
 # over p^3: iterations of alternating directions at most, but so many in any case
-_DIRECTIONS, _FEWEST = 3e9, 20
+_DIRECTIONS, _FEWEST = 1.5e9, 20
 
 
 def _certified(part, alpha, pair):
@@ -497,14 +495,15 @@ _INSIDE, _POLISHED = 3000, 300  # pairs that may move, passes after it
 def _from_inside(part, alpha, inside):
     """The pair of the interior-point method, where that is affordable, or None. Its
     exact zeros are those of the descent from there, if that is better."""
-    weights, (tol, most) = part.full_weights(), (part.problem.tol, part.problem.max_iter)
+    weights, problem = part.full_weights(), part.problem
     if np.count_nonzero(weights) > 2 * _INSIDE:
         return None
-    precision, W, *report = best_determinant(part.S, alpha, weights, inside, tol, most)
+    limits = problem.tol, min(problem.max_iter, _POLISHED)
+    precision, W, *report = best_determinant(part.S, alpha, weights, inside, *limits)
     pair = precision, W, report
     if report[1] <= _wanted(part, report[3]):
         return pair
-    start, limits = (W, np.zeros_like(W)), (tol, min(most, _POLISHED))
+    start = W, np.zeros_like(W)
     done, *found = _run(part, np.array([alpha]), *start, *limits, CAREFUL)
     part.spent = False
     if done:
@@ -512,7 +511,7 @@ def _from_inside(part, alpha, inside):
         pair = _better(pair, (precision, W, report.tolist()))
     return pair if np.isfinite(pair[2][1]) else None
 
-
+# %% ../../nbs/3_recover/08_graphical_lasso.ipynb #6c961a02
 def _alternated(part, alpha, inside, precision=None):
     "The pair that alternating directions reach from a dual point, and its report."
     S, weights, problem = part.S, part.full_weights(), part.problem
