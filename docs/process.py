@@ -24,7 +24,8 @@ TEX = re.compile(r"\$(?=[^$<>]*[\\^_{])([^$<>\s][^$<>]*)\$")
 # a line with a gap between words
 COLUMNS = re.compile(r"^.*\S {2,}\S.*$", re.MULTILINE)
 # a text of an SVG with its size in points
-SVG_TEXT = re.compile(r'<text[^>]*style="[^"]*?font[^:]*:\s*([\d.]+)px[^>]*>([^<]*)')
+SVG_TEXT = re.compile(r"<text([^>]*)>([^<]*)")
+SVG_SIZE = re.compile(r"font[^:;]*:\s*([\d.]+)px")
 LINK = (
     r"(?P<open>!?\[(?P<text>[^\]]*)\]\()(?!\w+:|\#|/)"
     r"(?P<path>[^)\s\#]+)(?P<rest>(?:\#[^)\s]*)?\))"
@@ -140,8 +141,10 @@ def drawn_titles(cell):
     found = []
     for output in cell.outputs:
         svg = output.get("data", {}).get("image/svg+xml", "")
-        for size, text in SVG_TEXT.findall(svg):
-            if float(size) > 10.5:
+        usual = SVG_SIZE.search(svg.partition(">")[0])  # said for all words
+        for look, text in SVG_TEXT.findall(svg):
+            size = SVG_SIZE.search(look) or usual
+            if size and float(size[1]) > 10.5:
                 found.append(" ".join(unescape(text).split()))
     return list(dict.fromkeys(filter(None, found)))
 

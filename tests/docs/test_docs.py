@@ -214,14 +214,18 @@ def test_a_formula_over_two_lines_is_one():
 
 def test_a_caption_says_what_the_figure_says():
     "The title as drawn, where it was computed; the axes for those who do not see it."
-    drawn = new_output(
-        "display_data",
-        data={"image/svg+xml": '<text style="font: 11px x">AUC .95 of 7</text>'},
-    )
     code = 'ax.set(title=f"AUC {x} of {y}", xlabel="ε", ylabel="AUC")'
-    (cell,) = rendered(new_code_cell(code, outputs=[drawn]))
-    assert cell.metadata.mystnb["figure"]["caption"] == "AUC .95 of 7"
-    assert cell.metadata.mystnb["image"]["alt"] == "AUC .95 of 7 (across: ε, up: AUC)"
+    for svg in (
+        '<text style="font: 11px x">AUC .95 of 7</text>',
+        '<svg style="font-size:11px"><text x="1">AUC .95 of 7</text>',
+        '<svg style="font-size:9px"><text>1</text>'
+        '<text style="fill:#fff;font-size:11px">AUC .95 of 7</text>',
+    ):
+        drawn = new_output("display_data", data={"image/svg+xml": svg})
+        (cell,) = rendered(new_code_cell(code, outputs=[drawn]))
+        assert cell.metadata.mystnb["figure"]["caption"] == "AUC .95 of 7"
+        alt = "AUC .95 of 7 (across: ε, up: AUC)"
+        assert cell.metadata.mystnb["image"]["alt"] == alt
     stated = "#| fig-cap: Said\n#| fig-alt: Seen\n" + code
     (cell,) = rendered(new_code_cell(stated, outputs=[drawn]))
     assert cell.metadata.mystnb["figure"]["caption"] == "Said"
