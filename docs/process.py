@@ -320,7 +320,20 @@ def show_code(cell, module, heading):
     public = [name for name in names if not name.startswith("_")]
     if not exported or not public:
         return [cell]
+    if folded:
+        cell.source = without_docstrings(code, public)
     return [markdown_cell(cell, introduce(public, code, module, folded)), cell]
+
+
+def without_docstrings(code, names):
+    "Source without the docstrings of `names`, which stand above it where it is folded."
+    lines = code.split("\n")
+    for node in statements(code):
+        told = getattr(node, "name", "") in names and ast.get_docstring(node)
+        if told and len(node.body) > 1:
+            first, last = node.body[0].lineno, node.body[0].end_lineno
+            lines[first - 1 : last] = [None] * (last - first + 1)
+    return "\n".join(line for line in lines if line is not None)
 
 
 def folded_as(code, names, exported):
