@@ -423,6 +423,9 @@ def _draw_nodes(ax, pos, labels, colors):
         _draw_lines(ax, ends, **look)
     ax.update_datalim(pos)
     ax.autoscale_view()
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    if (lacking := 0.3 * (right - left) - (high - low)) > 0:  # a chain is flat
+        ax.set_ylim(low - lacking / 2, high + lacking / 2)
     box = {
         "boxstyle": "round,pad=0.25",
         "facecolor": "white",
