@@ -855,6 +855,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                              'privglasso/experiments/every_density.py'),
                                                       'privglasso.experiments.every_density.path_memory': ( '6_experiments/every_density.html#path_memory',
                                                                                                             'privglasso/experiments/every_density.py'),
+                                                      'privglasso.experiments.every_density.penalty_of_density': ( '6_experiments/every_density.html#penalty_of_density',
+                                                                                                                   'privglasso/experiments/every_density.py'),
                                                       'privglasso.experiments.every_density.walk_task': ( '6_experiments/every_density.html#walk_task',
                                                                                                           'privglasso/experiments/every_density.py'),
                                                       'privglasso.experiments.every_density.write_density': ( '6_experiments/every_density.html#write_density',
