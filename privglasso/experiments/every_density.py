@@ -85,7 +85,6 @@ def _wanted(*names):
     return {name: here[name] for name in names}
 
 # %% ../../nbs/6_experiments/30_every_density.ipynb #888eae6b
-_NOT_TOO_LARGE = 500  # columns up to which the reference has its turn
 _HALVINGS, _CLOSE = 40, 0.01
 
 
@@ -115,6 +114,9 @@ def penalty_of_density(S, neighbours: float) -> float:
             break
         low, high = (alpha, high) if found > wanted else (low, alpha)
     return alpha
+
+# %% ../../nbs/6_experiments/30_every_density.ipynb #8a922bbb
+_NOT_TOO_LARGE = 500  # columns up to which the reference has its turn
 
 
 def density_cell(name: str, neighbours: float, limit: float, rounds: int):

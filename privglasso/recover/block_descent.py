@@ -682,9 +682,7 @@ def _complements(W, B):
 
 # %% ../../nbs/3_recover/07_block_descent.ipynb #49ecb382
 @kernel
-def descend(
-    S, shift, weights, alphas, B, duals, precisions, limits, state, reports
-):
+def descend(S, shift, weights, alphas, B, duals, precisions, limits, state, reports):
     """How many graphical lassos of a path are solved, each started from the one before:
     fewer than there are if the work is spent, or a column has no positive Schur
     complement.

@@ -49,7 +49,7 @@ def connected_columns(S, weights, alpha):
         found += 1
     return label
 
-
+# %% ../../nbs/3_recover/19_components.ipynb #990df808
 def groups_of(labels):
     """Columns sorted by component, and where each component begins and ends.
 
@@ -76,6 +76,14 @@ _GROWTHS = 2  # of a support in a visit of its column
 
 
 @kernel
+def _part(problem, own):
+    "The problem of some columns."
+    S, shift, weights, alphas = problem
+    weights = weights if len(weights) == 1 else gram(weights, own)
+    return gram(S, own), take(shift, own), weights, alphas
+
+
+@kernel
 def _start(S, shift, weights, alpha, own, last):
     "A dual point and coefficients to start from: given ones, or thresholded."
     if len(last[0]) == 0:
@@ -86,7 +94,7 @@ def _start(S, shift, weights, alpha, own, last):
         B[j, j] = 0.0
     return W, B
 
-
+# %% ../../nbs/3_recover/19_components.ipynb #a91e5905
 @kernel
 def _solve_apart(problem, own, last, limits, state, duals, precisions, reports):
     "One component, into its own arrays; whether all penalties were solved."
@@ -134,28 +142,21 @@ def descend_apart(problem, groups, wanted, last, limits, state):
         Which were solved; dual points and precisions of all components, each row by
         row, one after the other; reports.
     """
-    S, shift, weights, alphas = problem
-    columns, bounds = groups
-    count, m = len(bounds) - 1, len(alphas)
-    sizes, solved = bounds[1:] - bounds[:-1], np.zeros(count, np.bool_)
-    total = (sizes * sizes * wanted).sum()
+    (columns, bounds), m, at = groups, len(problem[3]), 0
+    sizes, solved = bounds[1:] - bounds[:-1], np.zeros(len(wanted), np.bool_)
+    total, reports = (sizes * sizes * wanted).sum(), np.zeros((len(wanted), m, 4))
     duals, precisions = np.empty((m, total)), np.empty((m, total))
-    reports, at = np.zeros((count, m, 4)), 0
-    for c in range(count):
-        if not wanted[c]:
-            continue
+    for c in np.flatnonzero(wanted):
         own, k = columns[bounds[c] : bounds[c + 1]], sizes[c]
-        weights_here = weights if len(weights) == 1 else gram(weights, own)
-        part = gram(S, own), take(shift, own), weights_here, alphas
         W, Z = np.empty((m, k, k)), np.empty((m, k, k))
         pairs = state.copy(), W, Z, reports[c]
-        solved[c] = _solve_apart(part, own, last, limits, *pairs)
+        solved[c] = _solve_apart(_part(problem, own), own, last, limits, *pairs)
         duals[:, at : at + k * k] = W.reshape((m, k * k))
         precisions[:, at : at + k * k] = Z.reshape((m, k * k))
         at += k * k
     return solved, duals, precisions, reports
 
-
+# %% ../../nbs/3_recover/19_components.ipynb #81cc883c
 @kernel
 def spread(packed, groups, wanted, M):
     """Write components that lie row by row into the matrix of the whole.

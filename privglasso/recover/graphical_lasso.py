@@ -260,8 +260,8 @@ class _Apart(NamedTuple):
         "The pairs of the m-th alpha, into the whole; what the report says of them."
         spread(self.precisions[m], self.groups, self.wanted, precision)
         spread(self.duals[m], self.groups, self.wanted, W)
-        reports = self.reports[self.solved, m]
-        return [*reports.sum(axis=0)[:2], reports[:, 2].max(initial=0), reports[:, 3].sum()]
+        linear, gaps, passes, rounding = self.reports[self.solved, m].T
+        return [linear.sum(), gaps.sum(), passes.max(initial=0), rounding.sum()]
 
 
 def _solved_apart(whole, groups, work):

@@ -12,6 +12,11 @@ from ..base.kernels import kernel
 from .textbook import log_det
 
 # %% ../../nbs/3_recover/18_sparse_certificates.ipynb #ec9f89b6
+SPARSE = 25  # with more than one entry in so many, factorisations are cheaper: measured
+_TURNS = 50
+_MARGIN = 1 + 1e-9  # more than rounding can take from a sum of positive terms
+
+
 @kernel
 def sparse_rows(M, most):
     """The entries off the diagonal, row by row.
@@ -48,11 +53,6 @@ def sparse_rows(M, most):
     return begins, columns[:count], values[:count]
 
 # %% ../../nbs/3_recover/18_sparse_certificates.ipynb #345df182
-SPARSE = 25  # with more than one entry in so many, factorisations are cheaper: measured
-_TURNS = 50
-_MARGIN = 1 + 1e-9  # more than rounding can take from a sum of positive terms
-
-
 @kernel
 def is_dominated(diagonal, rows):
     """Whether weights were found with which every diagonal entry outweighs the rest of
@@ -66,7 +66,7 @@ def is_dominated(diagonal, rows):
 
     Notes
     -----
-    False says nothing.
+    False says nothing. Gershgorin, with a diagonal scaling.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def _curves_upwards(diagonal, rows):
         direction = residual + (size / before) * direction
     return True
 
-
+# %% ../../nbs/3_recover/18_sparse_certificates.ipynb #5df10d82
 def seems_definite(M) -> bool:
     """Whether a symmetric matrix is a start worth trying: a guess where it is sparse,
     otherwise whether it has a Cholesky factor.
@@ -231,7 +231,7 @@ def _slack(S, weights, alpha, W, rows):
 
 _NEAR = 0.5  # a product further from the identity proves too little
 
-
+# %% ../../nbs/3_recover/18_sparse_certificates.ipynb #f1ebf26e
 @kernel
 def sparse_gap(S, diagonal, weights, alpha, W, Z, rows):
     """A bound on the duality gap of a sparse pair, and how much of it is rounding.
@@ -254,8 +254,8 @@ def sparse_gap(S, diagonal, weights, alpha, W, Z, rows):
 
     Examples
     --------
-    >>> S, I, alpha = np.eye(2), np.eye(2), 0.1
-    >>> sparse_gap(S, np.ones(2), np.ones((1, 1)), alpha, I, I, sparse_rows(I, 2))[0] < 1e-29
+    >>> I, rows = np.eye(2), sparse_rows(np.eye(2), 2)
+    >>> sparse_gap(I, np.ones(2), np.ones((1, 1)), 0.1, I, I, rows)[0] < 1e-29
     True
     """
     if not is_dominated(np.diag(Z), rows):
