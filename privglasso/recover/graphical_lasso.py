@@ -30,11 +30,8 @@ from .dense_graphs import ascend
 from .feasibility import ConvergenceError, InfeasibleError
 from .feasibility import feasible_start
 from .feasibility import penalty_weights
-<<<<<<< HEAD
-from .sparse_certificates import seems_definite
-=======
 from .from_inside import best_determinant
->>>>>>> main
+from .sparse_certificates import seems_definite
 from .textbook import TEXTBOOK, largest_alpha, log_det
 from .textbook import rounding_of_gap, run_textbook, textbook_path
 
