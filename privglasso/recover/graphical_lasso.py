@@ -195,7 +195,7 @@ def _finite_weights(S, weights, alphas, penalize_diagonal):
 _CHUNK = 2e8
 # with so many columns, and so large a share of |S_ij| above their limits, all entries
 # are moved at once: measured
-_FEW, _DENSE = LARGE, 0.65
+_FEW, _DENSE = 20, 0.65
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #5b57e7c0
 @dataclass(eq=False)
