@@ -21,13 +21,17 @@ from tqdm.auto import tqdm
 from ..base.kernels import Stopped, check_stopped, in_threads
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_symmetric, html_card, unmasked
-from .block_descent import CAREFUL, LARGE, connected_columns
-from .block_descent import descend, fresh_state, share_above
+from .block_descent import CAREFUL, LARGE, descend, fresh_state
+from .block_descent import share_above
 from .block_descent import thresholded
+from .components import connected_columns, descend_apart
+from .components import groups_of, spread
 from .dense_graphs import ascend
 from .feasibility import ConvergenceError, InfeasibleError
 from .feasibility import feasible_start
 from .feasibility import penalty_weights
+from .from_inside import best_determinant
+from .sparse_certificates import seems_definite
 from .textbook import TEXTBOOK, largest_alpha, log_det
 from .textbook import rounding_of_gap, run_textbook, textbook_path
 
@@ -44,8 +48,8 @@ class GraphicalLassoResult:
         W, positive definite, within alpha of S: the dual point that proves the gap.
     alpha : float
         The penalty, in the units of S.
-    objective : float
-        The minimised function at `precision`; see `objective`.
+    trace_and_penalty : float
+        tr(S precision) and the penalty: the objective without its log determinant.
     dual_gap : float
         `objective` exceeds the minimum by at most this much (nats).
     n_iter : int
@@ -63,7 +67,7 @@ class GraphicalLassoResult:
     precision: np.ndarray
     dual_covariance: np.ndarray
     alpha: float
-    objective: float
+    trace_and_penalty: float
     dual_gap: float
     n_iter: int
     penalize_diagonal: bool
@@ -78,6 +82,16 @@ class GraphicalLassoResult:
         """
         inverse = np.linalg.inv(self.precision)
         return (inverse + inverse.T) / 2
+
+    @cached_property
+    def objective(self):
+        """The minimised function at `precision`, computed when first asked for.
+
+        Returns
+        -------
+        float
+        """
+        return self.trace_and_penalty - log_det(self.precision)
 
     def _repr_html_(self):
         edges = np.count_nonzero(np.triu(self.precision, 1))
@@ -162,8 +176,7 @@ def _array_of_weights(weights):
 
 
 def _finite_weights(S, weights, alphas, penalize_diagonal):
-    """The weights, checked; an infinite one, which forbids an edge, as one whose limit
-    cannot bind: no definite matrix has an entry as far from S."""
+    "The weights, checked; an infinite one, for no edge, as one that cannot bind."
     weights = _array_of_weights(weights)
     infinite = np.zeros(S.shape, dtype=bool)
     if np.shape(weights) == S.shape and weights.dtype.kind == "f":
@@ -173,7 +186,7 @@ def _finite_weights(S, weights, alphas, penalize_diagonal):
     if infinite.any():
         shift = alphas[0] * np.diag(weights) * penalize_diagonal
         size = np.sqrt(np.maximum(np.diag(S) + shift, 0))
-        reach = 2 * (np.abs(S) + np.outer(size, size)) / alphas[-1]
+        reach = 1e3 * (np.abs(S) + np.outer(size, size)) / alphas[-1]
         weights = np.where(infinite, reach, weights)
     return weights
 
@@ -182,7 +195,7 @@ def _finite_weights(S, weights, alphas, penalize_diagonal):
 _CHUNK = 2e8
 # with so many columns, and so large a share of |S_ij| above their limits, all entries
 # are moved at once: measured
-_FEW, _DENSE = LARGE, 0.65
+_FEW, _DENSE = 20, 0.65
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #5b57e7c0
 @dataclass(eq=False)
@@ -232,26 +245,66 @@ class _Component:
         "A point in the box of every alpha; raises with the proof if there is none."
         return feasible_start(self.S, self.alphas[-1], self.full_weights())
 
+# %% ../../nbs/3_recover/08_graphical_lasso.ipynb #15616b3e
+class _Apart(NamedTuple):
+    "Small components, solved in one call: which, and their pairs and reports."
+
+    groups: tuple
+    solved: np.ndarray
+    wanted: np.ndarray
+    duals: np.ndarray
+    precisions: np.ndarray
+    reports: np.ndarray
+
+    def write(self, m, precision, W):
+        "The pairs of the m-th alpha, into the whole; what the report says of them."
+        spread(self.precisions[m], self.groups, self.wanted, precision)
+        spread(self.duals[m], self.groups, self.wanted, W)
+        linear, gaps, passes, rounding = self.reports[self.solved, m].T
+        return [linear.sum(), gaps.sum(), passes.max(initial=0), rounding.sum()]
+
+
+def _solved_apart(whole, groups, work):
+    "What one call of compiled code, of a fraction of a second, solves of the smallest."
+    order = np.argsort(work, kind="stable")
+    wanted = np.zeros(len(work), bool)
+    wanted[order[np.cumsum(work[order]) <= _CHUNK]] = True
+    wanted &= np.diff(groups[1]) < LARGE
+    start, problem = whole.problem.start, whole.problem
+    last = (np.empty((0, 0)),) * 2
+    if start is not None:
+        last = start.dual_covariance, start.precision
+        last = tuple(np.ascontiguousarray(M) for M in last)
+    asked = whole.S, whole.shift, whole.weights, whole.alphas
+    limits = problem.tol, problem.max_iter
+    found = descend_apart(asked, groups, wanted, last, limits, fresh_state(_SLICE))
+    return _Apart(groups, found[0], wanted, *found[1:])
+
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #4f89699c
-# of the work is in one component: taking it apart would cost more than it saves
-_MOSTLY = 0.9
+# taking columns apart would cost more than it saves: if so much of the work were left,
+# and a component costs no less than so many products, however small it is
+_MOSTLY, _LEAST_WORK = 0.9, 5e4
 
 
 def _components(problem):
-    """The connected components at the smallest alpha, largest first; all columns
-    together if there is mostly one."""
+    """What is solved apart, and the other connected components at the smallest alpha,
+    largest first; all columns together if there is mostly one."""
     S, weights, alphas = problem.S, problem.weights, np.array(problem.alphas)
     one = np.ones((1, 1)) if weights is None else weights
-    shift = np.ones(len(S)) if weights is None else np.diag(weights)
+    shift = np.ones(len(S)) if weights is None else np.diag(weights).copy()
     everything = _Component(
         problem, np.arange(len(S)), S, one, shift * problem.penalize_diagonal, alphas
     )
     labels = connected_columns(S, one, alphas[-1])
-    if (np.bincount(labels) ** 3).sum() > _MOSTLY * len(S) ** 3:
-        return [_with_start(everything)]
-    order = np.argsort(labels, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
-    return [_part(everything, C) for C in sorted(groups, key=len, reverse=True)]
+    work = np.bincount(labels) ** 3.0
+    if np.maximum(work, _LEAST_WORK).sum() > _MOSTLY * len(S) ** 3:
+        return None, [_with_start(everything)]
+    groups = groups_of(labels)
+    apart = _solved_apart(everything, groups, work * len(alphas))
+    left = np.flatnonzero(~apart.solved)
+    left = left[np.argsort(-work[left], kind="stable")]
+    columns, bounds = groups
+    return apart, [_part(everything, columns[bounds[c] : bounds[c + 1]]) for c in left]
 
 
 def _part(whole, columns):
@@ -285,10 +338,10 @@ def _coefficients(precision):
 def _box_point(part, alpha):
     "A point of the box that is known without a search, if it is definite; or None."
     W = thresholded(part.S, part.shift, part.weights, alpha)
-    if np.isfinite(log_det(W)):
+    if seems_definite(W):
         return W, np.zeros_like(W)
     W = part.S + np.diag(alpha * part.shift)
-    return (W, np.zeros_like(W)) if np.isfinite(log_det(W)) else None
+    return (W, np.zeros_like(W)) if seems_definite(W) else None
 
 
 # on the way to an alpha it is enough to be well inside: measured
@@ -352,7 +405,7 @@ _MANY = 500  # columns
 
 def _from_witness_with_care(part, alphas):
     "From the witness, columns solved exactly: when two growths were too few."
-    if len(part.S) > _MANY:  # takes longer than all that is left
+    if len(part.S) > _MANY or part.spent:  # takes longer than all that is left
         return []
     return _descend(part, alphas[:1], (part.witness, np.zeros_like(part.S)), CAREFUL)
 
@@ -360,12 +413,16 @@ def _from_witness_with_care(part, alphas):
 def _by_directions(part, alphas):
     """By gradients and alternating directions, one alpha: when rounding stops the
     descent. May refuse; else the best pair there is."""
-    inside = feasible_start(part.S, alphas[0], part.full_weights())
+    inside = part.witness
+    if alphas[0] > part.alphas[-1]:
+        inside = feasible_start(part.S, alphas[0], part.full_weights())
     part.last = inside, np.zeros_like(inside)
     pairs = _ascended(part, alphas[0], _AFTER_ALL)
     if pairs:
         return pairs
-    part.best = _better(part.best, _alternated(part, alphas[0], inside))
+    part.best = _better(part.best, _from_inside(part, alphas[0], inside))
+    if part.best is None or part.best[2][1] > _wanted(part, part.best[2][3]):
+        part.best = _better(part.best, _alternated(part, alphas[0], inside))
     if not part.best[2][1] < _MEANINGLESS * len(part.S):
         raise ConvergenceError(alphas[0], 1.1 * alphas[0], 0.0)
     part.last = part.best[1], _coefficients(part.best[0])
@@ -425,7 +482,7 @@ def _wanted(part, rounding):
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #1e72c5e4
 _SLICE = 2e8  # work of one call: a fraction of a second
 # work before the descent hands over: times p^3, at least, and more with care
-_PATIENT, _ALWAYS, _WITH_CARE = 10, 1e9, 5
+_PATIENT, _ALWAYS, _WITH_CARE = 10, 1e9, 3
 
 
 def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
@@ -469,7 +526,8 @@ def _descend(part, alphas, start, rounds=None):
     ]
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #e0035002
-_DIRECTIONS = 1e11  # over p^3: iterations of alternating directions at most
+# over p^3: iterations of alternating directions at most, but so many in any case
+_DIRECTIONS, _FEWEST = 1.5e9, 20
 
 
 def _certified(part, alpha, pair):
@@ -478,25 +536,51 @@ def _certified(part, alpha, pair):
     precision, W, (_, gap, _, rounding) = pair
     if gap <= _wanted(part, rounding):
         return pair
+    pair = _better(pair, _from_inside(part, alpha, W))
+    if pair[2][1] <= _wanted(part, pair[2][3]):
+        return pair
     return _better(pair, _alternated(part, alpha, W, precision))
 
 
+_INSIDE, _POLISHED = 3000, 300  # pairs that may move, passes after it
+
+
+def _from_inside(part, alpha, inside):
+    """The pair of the interior-point method, where that is affordable, or None. Its
+    exact zeros are those of the descent from there, if that is better."""
+    weights, problem = part.full_weights(), part.problem
+    if np.count_nonzero(weights) > 2 * _INSIDE:
+        return None
+    limits = problem.tol, min(problem.max_iter, _POLISHED)
+    precision, W, *report = best_determinant(part.S, alpha, weights, inside, *limits)
+    pair = precision, W, report
+    if report[1] <= _wanted(part, report[3]):
+        return pair
+    start = W, np.zeros_like(W)
+    done, *found = _run(part, np.array([alpha]), *start, *limits, CAREFUL)
+    part.spent = False
+    if done:
+        (precision,), (W,), (report,) = found
+        pair = _better(pair, (precision, W, report.tolist()))
+    return pair if np.isfinite(pair[2][1]) else None
+
+# %% ../../nbs/3_recover/08_graphical_lasso.ipynb #6c961a02
 def _alternated(part, alpha, inside, precision=None):
     "The pair that alternating directions reach from a dual point, and its report."
     S, weights, problem = part.S, part.full_weights(), part.problem
-    most = min(problem.max_iter, max(60, int(_DIRECTIONS / len(S) ** 3)))
+    most = min(problem.max_iter, max(_FEWEST, int(_DIRECTIONS / len(S) ** 3)))
     precision, W, gap, n_iter = run_textbook(
         "admm", S, alpha, weights, inside, precision, tol=problem.tol, max_iter=most
     )
     penalty = alpha * np.vdot(weights, np.abs(precision))
-    value = np.vdot(S, precision) + penalty - log_det(precision)
     rounding = rounding_of_gap(precision, W)
-    return precision, W, [value, gap, n_iter, rounding]
+    return precision, W, [np.vdot(S, precision) + penalty, gap, n_iter, rounding]
 
 
 def _better(one, other):
     "The pair with the smaller gap; one may be None."
-    return min((pair for pair in (one, other) if pair), key=lambda pair: pair[2][1])
+    pairs = [pair for pair in (one, other) if pair]
+    return min(pairs, key=lambda pair: pair[2][1], default=None)
 
 
 def _isolated(part):
@@ -505,7 +589,7 @@ def _isolated(part):
         feasible_start(part.S, part.alphas[-1], part.full_weights())
     diagonal = np.diag(part.S) + part.alphas * part.shift
     zeros = np.zeros((3, len(diagonal)))
-    reports = np.stack([1 + np.log(diagonal), *zeros], axis=1)
+    reports = np.stack([np.ones_like(diagonal), *zeros], axis=1)
     diagonal = diagonal[:, None, None]
     return list(zip(1 / diagonal, diagonal, reports, strict=True))
 
@@ -594,19 +678,19 @@ def _raise_errors(parts, p):
         ),
     )
     alpha, lower = worst.error.alpha, worst.error.lower_bound
-    if isinstance(worst.error, ConvergenceError):
-        raise ConvergenceError(alpha, works, lower)
-    certificate = np.zeros((p, p))
-    certificate[np.ix_(worst.columns, worst.columns)] = worst.error.certificate
-    raise InfeasibleError(alpha, works, lower, certificate)
+    certificate = None
+    if worst.error.certificate is not None:
+        certificate = np.zeros((p, p))
+        certificate[np.ix_(worst.columns, worst.columns)] = worst.error.certificate
+    raise type(worst.error)(alpha, works, lower, certificate)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #ce87bd9d
-def _joined(parts, m):
+def _joined(apart, parts, m, p):
     "The pair and report of the whole for the m-th alpha."
-    if len(parts) == 1:
+    if apart is None:
         return parts[0].solved[m]
-    p = sum(len(part.columns) for part in parts)
-    precision, W, report = np.zeros((p, p)), np.zeros((p, p)), np.zeros(4)
+    precision, W = np.zeros((p, p)), np.zeros((p, p))
+    report = np.array(apart.write(m, precision, W))
     for part in parts:
         block = np.ix_(part.columns, part.columns)
         precision[block], W[block], own = part.solved[m]
@@ -618,7 +702,7 @@ def _joined(parts, m):
 
 def _result(problem, alpha, precision, W, report):
     "The result, and a warning with its gap if that is larger than wanted."
-    objective, gap, sweeps, rounding = report
+    linear, gap, sweeps, rounding = report
     wanted = problem.tol * len(problem.S)
     if gap > wanted:
         reason = (
@@ -632,19 +716,19 @@ def _result(problem, alpha, precision, W, report):
             ConvergenceWarning,
             stacklevel=4,
         )
-    values = float(objective), float(gap), int(sweeps)
+    values = float(linear), float(gap), int(sweeps)
     return GraphicalLassoResult(precision, W, alpha, *values, problem.penalize_diagonal)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #09888e14
 def _by_descent(problem):
     "Split into components, solve each, and put the pairs together."
-    parts, p = _components(problem), len(problem.S)
+    (apart, parts), p = _components(problem), len(problem.S)
     finished = _solve_all(parts, p * len(problem.alphas))
     _raise_errors(parts, p)
-    done = min(len(part.solved) for part in parts)
+    done = min((len(part.solved) for part in parts), default=len(problem.alphas))
     if not finished and done == 0:
         raise KeyboardInterrupt
-    return [_joined(parts, m) for m in range(done)]
+    return [_joined(apart, parts, m, p) for m in range(done)]
 
 
 def _by_textbook(problem):
@@ -706,9 +790,7 @@ def _tried(problem, error):
         works, factor = works * factor, min(factor**3, 100.0)
     else:
         works = np.inf
-    if undecided:
-        return ConvergenceError(error.alpha, works, error.lower_bound)
-    return InfeasibleError(error.alpha, works, error.lower_bound, error.certificate)
+    return type(error)(error.alpha, works, error.lower_bound, error.certificate)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #32f64d86
 def graphical_lasso(
