@@ -16,7 +16,6 @@ from functools import partial
 from html import escape
 
 import numpy as np
-from scipy.sparse.csgraph import shortest_path
 from scipy.special import ndtr
 
 from .graphs import as_matrices, as_matrix
@@ -201,6 +200,7 @@ def graph_layout(adjacency):
     step further apart than any connected pair.
     """
     import networkx as nx
+    from scipy.sparse.csgraph import shortest_path
 
     edges = _edges(adjacency, "adjacency")
     p = len(edges)

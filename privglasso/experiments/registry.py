@@ -17,7 +17,7 @@ from .grid_baselines import GRID_BASELINES
 from .private_units import PLANNED, PRIVATE_UNITS
 from .sampler_chi2 import SAMPLER_CHI2
 from .selection_rules import SELECTION
-from .solver_stress import SOLVER_STRESS
+from .solver_stress import SOLVER_FAMILIES, SOLVER_STRESS
 from .stopped_curves import STOPPED_CURVES
 from .structures import STRUCTURES
 from .study import StudyError, project_results, run_study
@@ -41,6 +41,7 @@ STUDIES = (
     PRIVATE_UNITS,
     SAMPLER_CHI2,
     SELECTION,
+    SOLVER_FAMILIES,
     SOLVER_STRESS,
     STOPPED_CURVES,
     STRUCTURES,

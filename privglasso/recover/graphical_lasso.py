@@ -28,6 +28,7 @@ from .dense_graphs import ascend
 from .feasibility import ConvergenceError, InfeasibleError
 from .feasibility import feasible_start
 from .feasibility import penalty_weights
+from .from_inside import best_determinant
 from .textbook import TEXTBOOK, largest_alpha, log_det
 from .textbook import rounding_of_gap, run_textbook, textbook_path
 
@@ -162,8 +163,7 @@ def _array_of_weights(weights):
 
 
 def _finite_weights(S, weights, alphas, penalize_diagonal):
-    """The weights, checked; an infinite one, which forbids an edge, as one whose limit
-    cannot bind: no definite matrix has an entry as far from S."""
+    "The weights, checked; an infinite one, for no edge, as one that cannot bind."
     weights = _array_of_weights(weights)
     infinite = np.zeros(S.shape, dtype=bool)
     if np.shape(weights) == S.shape and weights.dtype.kind == "f":
@@ -173,7 +173,7 @@ def _finite_weights(S, weights, alphas, penalize_diagonal):
     if infinite.any():
         shift = alphas[0] * np.diag(weights) * penalize_diagonal
         size = np.sqrt(np.maximum(np.diag(S) + shift, 0))
-        reach = 2 * (np.abs(S) + np.outer(size, size)) / alphas[-1]
+        reach = 1e3 * (np.abs(S) + np.outer(size, size)) / alphas[-1]
         weights = np.where(infinite, reach, weights)
     return weights
 
@@ -352,7 +352,7 @@ _MANY = 500  # columns
 
 def _from_witness_with_care(part, alphas):
     "From the witness, columns solved exactly: when two growths were too few."
-    if len(part.S) > _MANY:  # takes longer than all that is left
+    if len(part.S) > _MANY or part.spent:  # takes longer than all that is left
         return []
     return _descend(part, alphas[:1], (part.witness, np.zeros_like(part.S)), CAREFUL)
 
@@ -360,12 +360,16 @@ def _from_witness_with_care(part, alphas):
 def _by_directions(part, alphas):
     """By gradients and alternating directions, one alpha: when rounding stops the
     descent. May refuse; else the best pair there is."""
-    inside = feasible_start(part.S, alphas[0], part.full_weights())
+    inside = part.witness
+    if alphas[0] > part.alphas[-1]:
+        inside = feasible_start(part.S, alphas[0], part.full_weights())
     part.last = inside, np.zeros_like(inside)
     pairs = _ascended(part, alphas[0], _AFTER_ALL)
     if pairs:
         return pairs
-    part.best = _better(part.best, _alternated(part, alphas[0], inside))
+    part.best = _better(part.best, _from_inside(part, alphas[0], inside))
+    if part.best is None or part.best[2][1] > _wanted(part, part.best[2][3]):
+        part.best = _better(part.best, _alternated(part, alphas[0], inside))
     if not part.best[2][1] < _MEANINGLESS * len(part.S):
         raise ConvergenceError(alphas[0], 1.1 * alphas[0], 0.0)
     part.last = part.best[1], _coefficients(part.best[0])
@@ -425,7 +429,7 @@ def _wanted(part, rounding):
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #1e72c5e4
 _SLICE = 2e8  # work of one call: a fraction of a second
 # work before the descent hands over: times p^3, at least, and more with care
-_PATIENT, _ALWAYS, _WITH_CARE = 10, 1e9, 5
+_PATIENT, _ALWAYS, _WITH_CARE = 10, 1e9, 3
 
 
 def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
@@ -469,7 +473,8 @@ def _descend(part, alphas, start, rounds=None):
     ]
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #e0035002
-_DIRECTIONS = 1e11  # over p^3: iterations of alternating directions at most
+# over p^3: iterations of alternating directions at most, but so many in any case
+_DIRECTIONS, _FEWEST = 1.5e9, 20
 
 
 def _certified(part, alpha, pair):
@@ -478,13 +483,39 @@ def _certified(part, alpha, pair):
     precision, W, (_, gap, _, rounding) = pair
     if gap <= _wanted(part, rounding):
         return pair
+    pair = _better(pair, _from_inside(part, alpha, W))
+    if pair[2][1] <= _wanted(part, pair[2][3]):
+        return pair
     return _better(pair, _alternated(part, alpha, W, precision))
 
 
+_INSIDE, _POLISHED = 3000, 300  # pairs that may move, passes after it
+
+
+def _from_inside(part, alpha, inside):
+    """The pair of the interior-point method, where that is affordable, or None. Its
+    exact zeros are those of the descent from there, if that is better."""
+    weights, problem = part.full_weights(), part.problem
+    if np.count_nonzero(weights) > 2 * _INSIDE:
+        return None
+    limits = problem.tol, min(problem.max_iter, _POLISHED)
+    precision, W, *report = best_determinant(part.S, alpha, weights, inside, *limits)
+    pair = precision, W, report
+    if report[1] <= _wanted(part, report[3]):
+        return pair
+    start = W, np.zeros_like(W)
+    done, *found = _run(part, np.array([alpha]), *start, *limits, CAREFUL)
+    part.spent = False
+    if done:
+        (precision,), (W,), (report,) = found
+        pair = _better(pair, (precision, W, report.tolist()))
+    return pair if np.isfinite(pair[2][1]) else None
+
+# %% ../../nbs/3_recover/08_graphical_lasso.ipynb #6c961a02
 def _alternated(part, alpha, inside, precision=None):
     "The pair that alternating directions reach from a dual point, and its report."
     S, weights, problem = part.S, part.full_weights(), part.problem
-    most = min(problem.max_iter, max(60, int(_DIRECTIONS / len(S) ** 3)))
+    most = min(problem.max_iter, max(_FEWEST, int(_DIRECTIONS / len(S) ** 3)))
     precision, W, gap, n_iter = run_textbook(
         "admm", S, alpha, weights, inside, precision, tol=problem.tol, max_iter=most
     )
@@ -496,7 +527,8 @@ def _alternated(part, alpha, inside, precision=None):
 
 def _better(one, other):
     "The pair with the smaller gap; one may be None."
-    return min((pair for pair in (one, other) if pair), key=lambda pair: pair[2][1])
+    pairs = [pair for pair in (one, other) if pair]
+    return min(pairs, key=lambda pair: pair[2][1], default=None)
 
 
 def _isolated(part):
@@ -594,11 +626,11 @@ def _raise_errors(parts, p):
         ),
     )
     alpha, lower = worst.error.alpha, worst.error.lower_bound
-    if isinstance(worst.error, ConvergenceError):
-        raise ConvergenceError(alpha, works, lower)
-    certificate = np.zeros((p, p))
-    certificate[np.ix_(worst.columns, worst.columns)] = worst.error.certificate
-    raise InfeasibleError(alpha, works, lower, certificate)
+    certificate = None
+    if worst.error.certificate is not None:
+        certificate = np.zeros((p, p))
+        certificate[np.ix_(worst.columns, worst.columns)] = worst.error.certificate
+    raise type(worst.error)(alpha, works, lower, certificate)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #ce87bd9d
 def _joined(parts, m):
@@ -706,9 +738,7 @@ def _tried(problem, error):
         works, factor = works * factor, min(factor**3, 100.0)
     else:
         works = np.inf
-    if undecided:
-        return ConvergenceError(error.alpha, works, error.lower_bound)
-    return InfeasibleError(error.alpha, works, error.lower_bound, error.certificate)
+    return type(error)(error.alpha, works, error.lower_bound, error.certificate)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #32f64d86
 def graphical_lasso(

@@ -27,6 +27,7 @@ AGAIN = {
     "private_units": [0],
     "sampler_chi2": [4],
     "selection": [200, 300, 675],
+    "solver_families": [4],
     "solver_stress": [7],
     "stopped_curves": [10, 39],
     "structures": [0, 1],

@@ -156,7 +156,7 @@ def test_a_start_is_definite_and_in_the_box(
 
 
 def test_undecided_names_what_works(monkeypatch):
-    monkeypatch.setattr(feasibility, "_NEWTON", 0)
+    monkeypatch.setattr(feasibility, "_PAIRS", 0)
     S = gram(10, 8, 3, 0.3)
     bounds = min_feasible_alpha(S, rtol=1e-4)
     with pytest.raises(ConvergenceError, match="too close to the threshold") as caught:
@@ -168,7 +168,7 @@ def test_undecided_names_what_works(monkeypatch):
 @pytest.mark.parametrize("near, solved", [(1 + 1e-6, True), (1 - 1e-6, False)])
 def test_a_millionth_from_the_threshold_is_decided(near, solved):
     S = np.array([[0.5, 0.8], [0.8, 0.5]])
-    inside, V = feasibility._decide_by_newton(S, 0.15 * near, np.ones((2, 2)))
+    inside, V, *_ = feasibility._decide_from_inside(S, 0.15 * near, np.ones((2, 2)))
     assert (inside is not None) == solved and (V is not None) != solved
 
 

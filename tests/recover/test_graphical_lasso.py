@@ -248,7 +248,8 @@ def component_of(S, alphas, **options):
     return component
 
 
-def test_of_two_unfinished_pairs_the_better_is_kept():
+def test_of_two_unfinished_pairs_the_better_is_kept(monkeypatch):
+    monkeypatch.setattr(solvers, "_INSIDE", 0)
     for seed in range(2):
         S = corrected_example(12, 30, seed)
         alpha = 1.5 * min_feasible_alpha(S).upper + 0.2
