@@ -23,6 +23,7 @@ _PUBLIC = {
     "publish.synthetic": ["SyntheticDataMechanism", "SyntheticRelease"],
     "publish.copula": ["CopulaMechanism"],
     "publish.local": ["LocalMechanism"],
+    "publish.bounds": ["BoundsCheck"],
     "publish.ranks": ["KendallMechanism", "QuadrantMechanism"],
     "publish.tree": ["ThresholdedGraphMechanism", "TreeMechanism"],
     "publish.files": ["read_release"],

@@ -4658,6 +4658,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                          'privglasso.start.advice.precision_sentence': ( '0_start/advice.html#precision_sentence',
                                                                                          'privglasso/start/advice.py'),
                                          'privglasso.start.advice.rounded': ('0_start/advice.html#rounded', 'privglasso/start/advice.py'),
+                                         'privglasso.start.advice.shape_to_plan': ( '0_start/advice.html#shape_to_plan',
+                                                                                    'privglasso/start/advice.py'),
                                          'privglasso.start.advice.warnings_before': ( '0_start/advice.html#warnings_before',
                                                                                       'privglasso/start/advice.py')},
             'privglasso.start.demonstration': { 'privglasso.start.demonstration.DemoTable': ( '0_start/demonstration.html#demotable',

@@ -248,8 +248,14 @@ _Spread = Annotated[
 ]
 
 
+_Columns = Annotated[
+    int | None, typer.Argument(help="number of columns; the table's if absent")
+]
 _Find = Annotated[
     float | None, typer.Option(help="a partial correlation that shall be found")
+]
+_Schema = Annotated[
+    Path | None, typer.Option(help="what the columns mean; see privglasso schema")
 ]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #78cb31d1
@@ -334,8 +340,9 @@ def _say_epsilons(n, p, delta, neighbors, as_json):
 @app.command()
 @friendly
 def plan(
-    n: Annotated[int, typer.Argument(help="number of records")],
-    p: Annotated[int, typer.Argument(help="number of columns")],
+    n: Annotated[str, typer.Argument(help="number of records, or the table's file")],
+    p: _Columns = None,
+    schema: _Schema = None,
     epsilon: Annotated[
         float | None, typer.Option(help="budget ε; several are compared if absent")
     ] = None,
@@ -351,8 +358,9 @@ def plan(
 
     Assumes independent columns. The smallest partial correlation is one that a test of
     all pairs finds with probability 0.8, with a false alarm anywhere in at most 5 %."""
-    from privglasso.start.advice import default_delta
+    from privglasso.start.advice import default_delta, shape_to_plan
 
+    n, p = shape_to_plan(n, p, schema)
     chosen = default_delta(n) if delta is None else delta
     if epsilon is None:
         _say_epsilons(n, p, chosen, neighbors.value, as_json)
@@ -407,9 +415,6 @@ _Budget = Annotated[
 ]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #ed1277e1
-_Schema = Annotated[
-    Path | None, typer.Option(help="what the columns mean; see privglasso schema")
-]
 _Drop = Annotated[
     str | None, typer.Option(help="columns to leave out, with commas between them")
 ]
