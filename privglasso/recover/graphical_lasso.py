@@ -702,7 +702,7 @@ def _joined(apart, parts, m, p):
 
 def _result(problem, alpha, precision, W, report):
     "The result, and a warning with its gap if that is larger than wanted."
-    linear, gap, sweeps, rounding = report
+    _, gap, sweeps, rounding = report
     wanted = problem.tol * len(problem.S)
     if gap > wanted:
         reason = (
@@ -716,11 +716,17 @@ def _result(problem, alpha, precision, W, report):
             ConvergenceWarning,
             stacklevel=4,
         )
-    values = float(linear), float(gap), int(sweeps)
-    return GraphicalLassoResult(precision, W, alpha, *values, problem.penalize_diagonal)
+    return _as_result(problem, alpha, precision, W, report)
+
+
+def _as_result(problem, alpha, precision, W, report):
+    "The result."
+    linear, gap, sweeps = float(report[0]), float(report[1]), int(report[2])
+    pair = precision, W, alpha, linear, gap, sweeps
+    return GraphicalLassoResult(*pair, problem.penalize_diagonal)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #09888e14
-def _by_descent(problem):
+def _split_and_joined(problem):
     "Split into components, solve each, and put the pairs together."
     (apart, parts), p = _components(problem), len(problem.S)
     finished = _solve_all(parts, p * len(problem.alphas))
@@ -729,6 +735,37 @@ def _by_descent(problem):
     if not finished and done == 0:
         raise KeyboardInterrupt
     return [_joined(apart, parts, m, p) for m in range(done)]
+
+
+def _leaving_small(problem):
+    "How many of the largest alphas leave small components only; none if all do."
+    one = np.ones((1, 1)) if problem.weights is None else problem.weights
+    few, end = 0, len(problem.alphas)
+    while few < end and len(problem.alphas) > 1:
+        middle = (few + end) // 2
+        labels = connected_columns(problem.S, one, problem.alphas[middle])
+        is_small = np.bincount(labels).max() < LARGE
+        few, end = (middle + 1, end) if is_small else (few, middle)
+    return few % len(problem.alphas)
+
+
+def _by_descent(problem):
+    "Penalties that leave small components first, and the others from there."
+    few = _leaving_small(problem)
+    if few == 0:
+        return _split_and_joined(problem)
+    try:
+        first = _split_and_joined(problem._replace(alphas=problem.alphas[:few]))
+    except (InfeasibleError, ConvergenceError):  # an error is about the smallest alpha
+        return _split_and_joined(problem)
+    if len(first) < few:
+        return first
+    start = _as_result(problem, problem.alphas[few - 1], *first[-1])
+    rest = problem._replace(alphas=problem.alphas[few:], start=start)
+    try:
+        return first + _split_and_joined(rest)
+    except KeyboardInterrupt:
+        return first
 
 
 def _by_textbook(problem):
