@@ -535,8 +535,10 @@ def _weigh(S, diagonal, weights, alpha, W, Z, report):
     linear, rounding = _linear_part(S, diagonal, weights, alpha, Z), 0.0
     for j in range(len(S)):
         rounding += _ROUNDING * len(S) * abs(W[j, j] * Z[j, j])
-    report[0] = linear - _log_det(Z)
-    report[1] = max(report[0] - _log_det(W) - len(S), 0.0) + rounding
+    of_Z, of_W = _log_det(Z), _log_det(W)
+    rounding += 2 * _ROUNDING * (abs(of_Z) + abs(of_W))  # of logarithms
+    report[0] = linear - of_Z
+    report[1] = max(report[0] - of_W - len(S), 0.0) + rounding
     report[3] = rounding
 
 
