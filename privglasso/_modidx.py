@@ -3892,6 +3892,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                              'privglasso/recover/feasibility.py'),
                                                 'privglasso.recover.feasibility.Verdict': ( '3_recover/feasibility.html#verdict',
                                                                                             'privglasso/recover/feasibility.py'),
+                                                'privglasso.recover.feasibility._affordable': ( '3_recover/feasibility.html#_affordable',
+                                                                                                'privglasso/recover/feasibility.py'),
                                                 'privglasso.recover.feasibility._bisected': ( '3_recover/feasibility.html#_bisected',
                                                                                               'privglasso/recover/feasibility.py'),
                                                 'privglasso.recover.feasibility._certified': ( '3_recover/feasibility.html#_certified',

@@ -393,6 +393,14 @@ def min_feasible_alpha(
 _SEARCH_STEPS = 5000  # iterations of the threshold search before it reports what it has
 
 
+_SEARCH_WORK, _FEWEST = 3e9, 20  # steps times p^3: some ten seconds; in any case
+
+
+def _affordable(S, most=_SEARCH_STEPS):
+    "How many steps of the search an answer may wait for."
+    return min(most, max(_FEWEST, int(_SEARCH_WORK / len(S) ** 3)))
+
+
 def _search(S, weights, rtol):
     "Bounds that are within `rtol`, or a warning and the best there are."
     bounds = _narrowed(S, weights, rtol)
@@ -668,7 +676,7 @@ def _refusal(S, alpha, weights, V, of_all=False):
             return InfeasibleError(alpha, np.inf, np.inf, everywhere)
     known = _certified(S, V, weights)
     if len(S) <= _SMALL or np.isinf(known.lower):
-        closer = _narrowed(S, weights, 0.05, _SEARCH_STEPS // 5)
+        closer = _narrowed(S, weights, 0.05, _affordable(S, _SEARCH_STEPS // 5))
         if closer.certificate is not None and np.isfinite(closer.lower):
             known = known.tighter(replace(closer, lower=0.0, certificate=None))
             V = _tidy(S, alpha * weights, closer.certificate)
@@ -836,7 +844,7 @@ def _decide_exactly(S, alpha, weights):
 
 def _decide_by_bounds(S, alpha, weights):
     "A verdict by bounds on the threshold."
-    for bounds in islice(_feasibility_bounds(S, weights), _SEARCH_STEPS):
+    for bounds in islice(_feasibility_bounds(S, weights), _affordable(S)):
         if alpha > bounds.upper:
             inside = _interior(S, alpha, bounds, weights)
             if _is_definite(inside):
@@ -895,7 +903,7 @@ def _nearness(S, alpha, weights, V):
     variances = (np.diag(S) + alpha * np.diag(weights)) @ np.diag(V)
     return (np.vdot(S, V) + alpha * np.vdot(weights, np.abs(V))) / variances
 
-# %% ../../nbs/3_recover/05_feasibility.ipynb #56517230
+
 def feasible_start(S, alpha: float, weights, found: Verdict | None = None):
     """A point strictly inside the dual problem, positive definite and no entry further
     than alpha times its weight from S; or the proof that there is none.
@@ -917,7 +925,7 @@ def feasible_start(S, alpha: float, weights, found: Verdict | None = None):
         If neither is proved. With at most 2000 pairs that may move, only where
         variances smaller by 1e-10 of themselves would leave no solution, and the
         error's certificate proves that; with more pairs, within 1e-4 (relative) of the
-        threshold or after 5000 steps of bounds.
+        threshold, or where some ten seconds of narrowing bounds were not enough.
 
     Notes
     -----
