@@ -19,7 +19,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HEAVIEST = 1_000_000  # bytes a page may transfer, lazily loaded figures aside
+HEAVIEST = 1_000_000  # bytes of a page, unpacked, lazily loaded figures aside
 WIDTHS = (1400, 390)
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
@@ -175,8 +175,8 @@ def page_faults(looked):
     wrong |= {kind: looked[kind] for kind in ("broken", "pale") if looked[kind]}
     if looked["rendered"] != looked["formulas"]:
         wrong["formulas"] = f"{looked['rendered']} of {looked['formulas']} rendered"
-    if looked["bytes"] > HEAVIEST:
-        wrong["weight"] = looked["bytes"]
+    if looked["unpacked"] > HEAVIEST:
+        wrong["weight"] = looked["unpacked"]
     if looked["eager"]:
         wrong["figures loaded at once"] = looked["eager"]
     return wrong
@@ -204,12 +204,12 @@ def main(site=ROOT / "_docs/html", pages=None):
     found = list(faults(seen))
     print("\n".join(found))
     looked = seen["pages"].values()
-    heavy = max(seen["pages"], key=lambda page: seen["pages"][page]["bytes"])
+    heavy = max(seen["pages"], key=lambda page: seen["pages"][page]["unpacked"])
     print(
         f"{len(looked)} pages, {sum(page['rendered'] for page in looked)} formulas,"
-        f" {sum(page['images'] for page in looked)} figures; at most"
-        f" {seen['pages'][heavy]['bytes'] / 1e6:.2f} MB are sent for a page ({heavy}),"
-        f" {max(page['unpacked'] for page in looked) / 1e6:.2f} MB unpacked;"
+        f" {sum(page['images'] for page in looked)} figures; a page has at most"
+        f" {seen['pages'][heavy]['unpacked'] / 1e6:.2f} MB ({heavy}), of which"
+        f" {seen['pages'][heavy]['bytes'] / 1e6:.2f} MB are sent;"
         f" {len(found)} faults"
     )
     return len(found)

@@ -28,7 +28,8 @@ extensions = [
 ]
 mathjax_path = "mathjax/startup.js"  # theme.py copies it and what it loads
 mathjax3_config = {
-    "loader": {"load": ["input/tex", "output/chtml"]},
+    "loader": {"load": ["input/tex-base", "[tex]/ams", "output/chtml"]},
+    "tex": {"packages": {"[+]": ["ams"]}},
     "options": {"enableMenu": False},
     "chtml": {"matchFontHeight": False},
 }

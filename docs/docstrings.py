@@ -28,6 +28,11 @@ def join_attributes(app, what, name, obj, options, lines):
             lines[number] = f"{found[1]} {names}:{found[3]}"
 
 
+def says_nothing(app, what, name, obj, skip, options):
+    "A named tuple describes its fields; what Python says of them is left out."
+    return True if str(obj.__doc__).startswith("Alias for field number") else None
+
+
 def space_names(app, domain, objtype, content):
     "The spaces that `join_attributes` had to take away."
     for names in content.findall(literal_strong):
@@ -107,6 +112,7 @@ def setup(app):
     "Docstrings pass napoleon (priority 500), then what is here, in this order."
     import_all()
     app.add_directive("rst", ReStructuredText)
+    app.connect("autodoc-skip-member", says_nothing)
     app.connect("autodoc-process-docstring", join_attributes, priority=525)
     app.connect("object-description-transform", space_names)
     app.connect("autodoc-process-docstring", escape_prose, priority=600)

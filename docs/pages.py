@@ -449,7 +449,7 @@ class Figures(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.found, self.title = [], ""
+        self.found, self.title, self._drawn = [], "", 0
         self._cell, self._last, self._caption, self._head = False, "", None, None
         self.feed(text)
 
@@ -460,6 +460,8 @@ class Figures(HTMLParser):
             self._last = attrs["id"]
         if tag == "img" and "_images/" in attrs.get("src", ""):
             self.found.append([attrs["src"], attrs.get("alt", ""), "", self._last])
+        if tag == "figure":  # a slider's caption is not that of the image before it
+            self._drawn = len(self.found)
         if tag == "figcaption":
             self._caption = []
         if tag == "h1":
@@ -467,9 +469,10 @@ class Figures(HTMLParser):
 
     def handle_endtag(self, tag):
         "A caption ends."
-        if tag == "figcaption" and self._caption is not None and self.found:
+        if tag == "figcaption" and self._caption is not None:
             words = "".join(self._caption).replace("¶", "")
-            self.found[-1][2] = " ".join(words.split())
+            if len(self.found) > self._drawn:
+                self.found[-1][2] = " ".join(words.split())
             self._caption = None
         if tag == "h1" and self._head is not None:
             self.title = " ".join("".join(self._head).replace("¶", "").split())

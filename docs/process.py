@@ -24,7 +24,8 @@ TEX = re.compile(r"\$(?=[^$<>]*[\\^_{])([^$<>\s][^$<>]*)\$")
 # a line with a gap between words
 COLUMNS = re.compile(r"^.*\S {2,}\S.*$", re.MULTILINE)
 # a text of an SVG with its size in points
-SVG_TEXT = re.compile(r'<text[^>]*style="[^"]*?font[^:]*:\s*([\d.]+)px[^>]*>([^<]*)')
+SVG_TEXT = re.compile(r"<text([^>]*)>([^<]*)")
+SVG_SIZE = re.compile(r"font[^:;]*:\s*([\d.]+)px")
 LINK = (
     r"(?P<open>!?\[(?P<text>[^\]]*)\]\()(?!\w+:|\#|/)"
     r"(?P<path>[^)\s\#]+)(?P<rest>(?:\#[^)\s]*)?\))"
@@ -140,8 +141,10 @@ def drawn_titles(cell):
     found = []
     for output in cell.outputs:
         svg = output.get("data", {}).get("image/svg+xml", "")
-        for size, text in SVG_TEXT.findall(svg):
-            if float(size) > 10.5:
+        usual = SVG_SIZE.search(svg.partition(">")[0])  # said for all words
+        for look, text in SVG_TEXT.findall(svg):
+            size = SVG_SIZE.search(look) or usual
+            if size and float(size[1]) > 10.5:
                 found.append(" ".join(unescape(text).split()))
     return list(dict.fromkeys(filter(None, found)))
 
@@ -317,7 +320,20 @@ def show_code(cell, module, heading):
     public = [name for name in names if not name.startswith("_")]
     if not exported or not public:
         return [cell]
+    if folded:
+        cell.source = without_docstrings(code, public)
     return [markdown_cell(cell, introduce(public, code, module, folded)), cell]
+
+
+def without_docstrings(code, names):
+    "Source without the docstrings of `names`, which stand above it where it is folded."
+    lines = code.split("\n")
+    for node in statements(code):
+        told = getattr(node, "name", "") in names and ast.get_docstring(node)
+        if told and len(node.body) > 1:
+            first, last = node.body[0].lineno, node.body[0].end_lineno
+            lines[first - 1 : last] = [None] * (last - first + 1)
+    return "\n".join(line for line in lines if line is not None)
 
 
 def folded_as(code, names, exported):

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['app', 'budget', 'Neighbors', 'Mechanism', 'Profile', 'DemoData', 'plan', 'Missing', 'publish', 'schema', 'budget_new',
-           'budget_show', 'inspect', 'Rule', 'recover', 'audit', 'claims', 'data', 'demo', 'reproduce', 'bench']
+           'budget_show', 'inspect', 'Rule', 'recover', 'audit', 'claims', 'Shell', 'completion', 'data', 'demo',
+           'reproduce', 'bench']
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dddb60fe
 import os
@@ -18,7 +19,7 @@ import typer
 
 from .base.io import write_whole
 from .base.shell import CommandError, Commands, careful_interrupts
-from .base.shell import check_output
+from .base.shell import check_output, completion_script
 from .base.shell import for_machines, friendly, say, say_json, sentence
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f9f2874c
@@ -114,10 +115,15 @@ def _check_cells(path, data, integers=False, gaps=False):
     start, (n, p) = f"{path.name}: ", data.shape
     shape = f"not all {n} × {p} cells are"
     numeric = {dtype.kind for dtype in data.dtypes} <= set("biuf")
-    cells = data.to_numpy(dtype=float, na_value=np.nan) if numeric else np.inf
-    if not (~np.isinf(cells) if gaps else np.isfinite(cells)).all():
-        raise CommandError(f"{start}{shape} finite numbers{_WHICH}")
-    if integers and (cells % 1 != 0).any():
+    whole = True
+    for j in range(p):  # column by column: a long table is not copied
+        cells = np.inf
+        if numeric:
+            cells = data.iloc[:, j].to_numpy(dtype=float, na_value=np.nan)
+        if not (~np.isinf(cells) if gaps else np.isfinite(cells)).all():
+            raise CommandError(f"{start}{shape} finite numbers{_WHICH}")
+        whole = whole and not (integers and (cells % 1 != 0).any())
+    if not whole:
         raise CommandError(f"{start}{shape} whole numbers: leave --integers out")
 
 
@@ -128,7 +134,8 @@ def _dropped(path, data, names):
     if set(unwanted) - set(there):
         absent = _shown(sorted(set(unwanted) - set(there)))
         raise CommandError(f"{path.name}: --drop: no column is called {absent}")
-    return data.loc[:, [name not in unwanted for name in there]]
+    kept = [name not in unwanted for name in there]
+    return data if all(kept) else data.loc[:, kept]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #0942dc06
 def _read_bounds(path, columns):
@@ -616,6 +623,7 @@ def _names_used(words, names):
         return schema.names, left
     kept = _dropped(words.table, pd.DataFrame(columns=names), words.drop).columns
     return list(kept), [name for name in names if name not in set(kept)]
+
 
 
 # %% ../nbs/9_workshop/07_cli.ipynb #d91438dd
@@ -1144,7 +1152,7 @@ def _draw_graph(path, model, edges):
     from privglasso.base.plots import plot_graph, use_theme
 
     graph = nx.Graph()
-    graph.add_nodes_from(model.graph_.nodes)
+    graph.add_nodes_from(model.feature_names_in_)
     column = "partial_correlation" if "partial_correlation" in edges else "unshrunk"
     graph.add_weighted_edges_from(edges[["source", "target", column]].to_numpy())
     use_theme()
@@ -1234,7 +1242,7 @@ def recover(
     model = _estimator(rule, alpha).fit(published)
     found = model.edges_ if level is None else model.tested_edges(level)
     if edges is not None:
-        write_graph(edges, model.graph_.nodes, found)
+        write_graph(edges, model.feature_names_in_, found)
     if figure is not None:
         _draw_graph(figure, model, found)
     used = model.alpha_ if alpha is None else alpha
@@ -1327,6 +1335,22 @@ def claims(as_json: _Json = False):
     if len(wrong):
         say(f"verdict and example disagree: {', '.join(wrong['name'])}", err=True)
         raise typer.Exit(1)
+
+
+class Shell(StrEnum):
+    "Shells that complete words by bash's rules."
+
+    bash = "bash"
+    zsh = "zsh"
+
+
+@app.command()
+@friendly
+def completion(shell: Annotated[Shell, typer.Argument(help="the shell in use")]):
+    """Print a script that completes commands, options and their values: let the shell's
+    start-up file say eval "$(privglasso completion bash)"."""
+    command = typer.main.get_command(app)
+    say(completion_script(command, "privglasso", zsh=shell is Shell.zsh))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #8064bf90
 @app.command()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -481,6 +482,38 @@ def test_every_command_and_option_has_help():
         helps = {p.name: getattr(p, "help", None) for p in command.params}
         assert all(helps.values()), (words, helps)
     assert call("publish", "--help")[0] == 0
+
+
+PRESSED = {
+    "pu": "publish",
+    "budget ": "new show --help",
+    "budget new --e": "--epsilon",
+    "publish a.csv ": "",  # names of files, by the shell itself
+    "publish a.csv --mech": "--mechanism",
+    "publish --mechanism co": "covariance copula",
+    "publish --mechanism = c": "covariance copula",
+    "publish --low -": "",
+    "recover --rule ": "ebic simultaneous cv",
+}
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_the_tab_key_completes_in_bash():
+    script = CliRunner().invoke(app, ["completion", "bash"]).output
+    assert CliRunner().invoke(app, ["completion", "zsh"]).output.endswith(script)
+    press = "COMP_WORDS=({}); COMP_CWORD={}; _privglasso; echo ${{COMPREPLY[*]}}"
+    asked = []
+    for typed in PRESSED:
+        words = [f'"{word}"' for word in ["privglasso", *typed.split(" ")]]
+        asked.append(press.format(" ".join(words), len(words) - 1))
+    program = "\n".join([script, *asked, "complete -p privglasso"])
+    run = subprocess.run(
+        ["bash", "--norc", "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stderr == ""
+    *found, bound = run.stdout.splitlines()
+    assert dict(zip(PRESSED, found, strict=True)) == PRESSED
+    assert bound == "complete -o default -F _privglasso privglasso"
 
 
 @pytest.mark.parametrize("verdict, code", [("FALSE", 0), ("true", 1)])

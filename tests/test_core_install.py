@@ -48,10 +48,11 @@ run_demo("grid", sys.argv[1])
 """
 
 
-def python(program, *words):
+def python(program, *words, folder=None):
     "The run of a program in a process of its own."
     return subprocess.run(
         [sys.executable, "-c", program, *words],
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=600,
@@ -79,6 +80,44 @@ PICTURES = "[m for m in ('matplotlib', 'seaborn', 'networkx') if m in sys.module
 def test_no_picture_is_drawn_by_an_import(use):
     run = python(f"import sys; {use}; print({PICTURES})")
     assert run.returncode == 0 and run.stdout.strip() == "[]", run.stdout + run.stderr
+
+
+COMMANDS = """
+import sys
+import numpy as np
+import pandas as pd
+from privglasso.cli import app
+
+rows = np.random.default_rng(0).normal(size=(2000, 4)) @ (np.eye(4) + 0.5)
+pd.DataFrame(rows, columns=list("abcd")).to_csv("t.csv", index=False)
+named = ("numba", "joblib", "matplotlib", "networkx", "seaborn", "tqdm.notebook")
+named += ("scipy.stats", "sklearn", "sklearn.model_selection")
+for words in (
+    "budget new b.json --epsilon 2 --delta 1e-7",
+    "schema t.csv",
+    "plan 2000 4 --epsilon 1",
+    "publish t.csv r.parquet --epsilon 1 --delta 1e-7 --budget b.json",
+    "budget show b.json",
+    "inspect r.parquet",
+    "recover r.parquet e.csv",
+):
+    try:
+        app(words.split())
+    except SystemExit as end:
+        loaded = [name for name in named if name in sys.modules]
+        print("#", words.split()[0], end.code, *loaded, file=sys.stderr)
+"""
+
+
+def test_a_command_loads_what_it_needs(tmp_path):
+    """On a small table nothing is compiled, and none of the packages that are slow to
+    load is needed before a graph is recovered."""
+    run = python(COMMANDS, folder=tmp_path)
+    told = [line.split()[1:] for line in run.stderr.splitlines() if line[0] == "#"]
+    for command, code, *loaded in told[:-1]:
+        assert code == "0" and loaded == [], command
+    assert told[-1] == ["recover", "0", "numba", "joblib", "scipy.stats", "sklearn"]
+    assert len(told) == 7
 
 
 # without numba

@@ -161,6 +161,9 @@ def write_graph(path, nodes, edges):
     edges : DataFrame
         source, target, and numbers, of which the partial correlation is the weight.
     """
+    ending = path.suffix.lower() or ".csv"
+    if ending == ".csv":
+        return write_whole(path, lambda file: edges.to_csv(file, index=False))
     import networkx as nx
 
     graph = nx.Graph()
@@ -170,11 +173,10 @@ def write_graph(path, nodes, edges):
         weight = values.get("partial_correlation", values.get("unshrunk"))
         graph.add_edge(source, target, weight=weight, **values)
     writers = {
-        ".csv": lambda file: edges.to_csv(file, index=False),
         ".graphml": lambda file: nx.write_graphml(graph, file),
         ".gexf": lambda file: nx.write_gexf(graph, file),
         ".json": lambda file: file.write(
             json.dumps(nx.node_link_data(graph, edges="links")).encode()
         ),
     }
-    write_whole(path, writers[path.suffix.lower() or ".csv"])
+    write_whole(path, writers[ending])

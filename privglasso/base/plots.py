@@ -16,10 +16,10 @@ from functools import partial
 from html import escape
 
 import numpy as np
-from scipy.sparse.csgraph import shortest_path
 from scipy.special import ndtr
 
 from .graphs import as_matrices, as_matrix
+from .svg import compact_svg
 from .validation import InputError, check_symmetric
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #e9ba7456
@@ -106,21 +106,7 @@ def _show_as_svg(shell):
     set_matplotlib_formats("svg", metadata={"Date": None})
     formatter = shell.display_formatter.formatters["image/svg+xml"]
     draw = formatter.lookup_by_type(Figure)
-    formatter.for_type(Figure, lambda figure: _compact(draw(figure)))
-
-
-def _compact(svg):
-    """The same picture in fewer letters and on one line, because a notebook quotes
-    every line; nobody sees a hundredth of a point."""
-    svg = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", svg)
-    svg = re.sub(r' (d|x|y)="[^"]*"', _shortened, svg)
-    return re.sub(r"\s+", " ", svg).replace("> <", "><")
-
-
-def _shortened(place):
-    "A matched place or path with two decimals at most, and no spaces around letters."
-    text = re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}", place[0])
-    return re.sub(r" ?([MLCQ]) ", r"\1", text)
+    formatter.for_type(Figure, lambda figure: compact_svg(draw(figure)))
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #906412ed
 def plot_precision(matrix, ax=None, labels=None, title=None, limit=None):
@@ -155,7 +141,7 @@ def plot_precision(matrix, ax=None, labels=None, title=None, limit=None):
     off_diagonal = np.where(np.eye(p, dtype=bool), np.nan, matrix)
     limit = limit or np.abs(matrix[~np.eye(p, dtype=bool)]).max(initial=0) or 1.0
     image = ax.imshow(off_diagonal, cmap=_diverging(), vmin=-limit, vmax=limit)
-    image.set_interpolation("nearest")
+    image.set_interpolation("none" if p <= 100 else "nearest")
     ax.figure.colorbar(image, ax=ax, shrink=0.8)
     ax.grid(False)
     ticks = range(p) if labels else []
@@ -214,6 +200,7 @@ def graph_layout(adjacency):
     step further apart than any connected pair.
     """
     import networkx as nx
+    from scipy.sparse.csgraph import shortest_path
 
     edges = _edges(adjacency, "adjacency")
     p = len(edges)
@@ -436,6 +423,9 @@ def _draw_nodes(ax, pos, labels, colors):
         _draw_lines(ax, ends, **look)
     ax.update_datalim(pos)
     ax.autoscale_view()
+    (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
+    if (lacking := 0.3 * (right - left) - (high - low)) > 0:  # a chain is flat
+        ax.set_ylim(low - lacking / 2, high + lacking / 2)
     box = {
         "boxstyle": "round,pad=0.25",
         "facecolor": "white",
@@ -640,18 +630,11 @@ def plot_slider(figures, labels, caption, start=0):
 # %% ../../nbs/9_workshop/06_plots.ipynb #4e30a342
 def _frame(figure, number):
     """A figure as compact SVG, closed. Several share a page, so an id that is referred
-    to gets the frame's number, and the others go."""
+    to gets the frame's number."""
     from matplotlib import pyplot as plt
 
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     plt.close(figure)
-    svg = _compact(buffer.getvalue())
-    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg[svg.index("<svg") :])
-    used = set(re.findall(r"(?:url\(#|href=\"#)([^)\"]+)", svg))
-    svg = re.sub(
-        r' id="([^"]*)"', lambda name: name[0] if name[1] in used else "", svg
-    )
-    return re.sub(
-        r'(id="|url\(#|href="#)(?=[^"]*["\)])', rf"\g<1>f{number}-", svg
-    ).strip()
+    svg = compact_svg(buffer.getvalue())
+    return re.sub(r'(id="|url\(#|href="#)(?=[^"]*["\)])', rf"\g<1>f{number}-", svg)

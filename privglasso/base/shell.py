@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['say', 'complain', 'for_machines', 'say_json', 'CommandError', 'sentence', 'careful_interrupts', 'friendly', 'misuse',
-           'Commands', 'check_output']
+           'Commands', 'check_output', 'completion_script']
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #c1bb127b
 import _thread
@@ -13,8 +13,11 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
+from enum import Enum
 from functools import wraps
+from inspect import unwrap
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import typer
 
@@ -227,3 +230,72 @@ def check_output(path, inputs=(), force=False):
         )
     if is_read_only(path):
         raise CommandError(f"{path.name}: is read-only: give another name")
+
+# %% ../../nbs/9_workshop/08_shell.ipynb #ed27d9ee
+def _choices(hint):
+    "The words that an option of this type takes, if they are listed."
+    kinds = [kind for kind in (hint, *get_args(hint)) if isinstance(kind, type)]
+    return [word.value for kind in kinds if issubclass(kind, Enum) for word in kind]
+
+
+def _vocabulary(command, path=()):
+    "Paths of commands, the commands or options behind each, and values of options."
+    inner = getattr(command, "commands", {})
+    options = [p for p in command.params if p.param_type_name == "option"]
+    names = [name for p in options for name in (*p.opts, *p.secondary_opts)]
+    yield " ".join(path), [*inner, *names, "--help"]
+    hints = get_type_hints(unwrap(command.callback)) if command.callback else {}
+    for p in options:
+        if not p.is_flag:
+            taken = _choices(hints.get(p.name))
+            yield from ((" ".join((*path, name)), taken) for name in p.opts)
+    for name, each in inner.items():
+        yield from _vocabulary(each, (*path, name))
+
+# %% ../../nbs/9_workshop/08_shell.ipynb #e16e361a
+_COMPLETION = """_{name}() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} last=$((COMP_CWORD - 1)) path= words= i
+    [[ $word == = ]] && word=
+    [[ ${{COMP_WORDS[last]}} == = ]] && last=$((last - 1))
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        case "${{path:+$path }}${{COMP_WORDS[i]}}" in
+            {commands}) path="${{path:+$path }}${{COMP_WORDS[i]}}" ;;
+        esac
+    done
+    case "${{path:+$path }}${{COMP_WORDS[last]}}" in
+{values}
+        *) case "$path" in
+{names}
+        esac ;;
+    esac
+    [[ $words == -* && $word != -* ]] && words=
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+}}
+complete -o default -F _{name} {name}"""
+
+# %% ../../nbs/9_workshop/08_shell.ipynb #5a7e1c21
+def completion_script(command, name, zsh=False):
+    """A script that completes the words of a command in bash, or in zsh by its rules.
+
+    Parameters
+    ----------
+    command : click command
+    name : str
+        What is typed.
+    zsh : bool
+
+    Returns
+    -------
+    str
+    """
+    known = dict(_vocabulary(command))
+    branch = lambda path, words: f'            "{path}") words="{" ".join(words)}" ;;'
+    values = {k: v for k, v in known.items() if k.rpartition(" ")[2].startswith("-")}
+    names = {k: v for k, v in known.items() if k not in values}
+    script = _COMPLETION.format(
+        name=name,
+        commands="|".join(f'"{path}"' for path in names if path),
+        values="\n".join(branch(*each) for each in values.items()),
+        names="\n".join(branch(*each) for each in names.items()),
+    )
+    return f"autoload -U +X bashcompinit && bashcompinit\n{script}" if zsh else script

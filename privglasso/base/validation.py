@@ -115,7 +115,8 @@ def check_table(X, name="X", min_rows=2, copy=True):
     min_rows : int
         Fewest rows that make sense.
     copy : bool
-        Whether the values are surely a copy; otherwise they are only to be read.
+        Whether the values are surely a copy, row after row; otherwise they are only to
+        be read, in the order in which they are.
 
     Returns
     -------
@@ -143,7 +144,8 @@ def check_incomplete_table(X, name="X", min_rows=2, copy=True):
     min_rows : int
         Fewest rows that make sense.
     copy : bool
-        Whether the values are surely a copy; otherwise they are only to be read.
+        Whether the values are surely a copy, row after row; otherwise they are only to
+        be read, in the order in which they are.
 
     Returns
     -------
@@ -323,11 +325,10 @@ def _as_float(X, name, columns, copy):
         )
     if hasattr(X, "columns"):
         X = X.to_numpy(dtype=np.float64, na_value=np.nan)
-    # one order, so that equal tables give equal sums
-    if copy:
+    if copy:  # in one order, so that equal tables give equal sums
         return np.array(X, dtype=np.float64, order="C")
     # compiled loops are for arrays that can be written to
-    return np.require(X, np.float64, ["C", "W"])
+    return np.require(X, np.float64, ["W"])
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #42788574
 def check_symmetric(S, name="S"):

@@ -282,6 +282,7 @@ def _measure_mechanisms(n, p, rounds):
 # above the penalty
 PROBLEMS = {
     "i": (50, 500, None, 0.10),
+    "p50": (50, 100, 3 / 49, 0.07),
     "p100": (100, 200, 3 / 99, 0.07),
     "ii": (200, 400, 3 / 199, 0.07),
     "iii": (500, 1000, 3 / 499, 0.07),

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.special import betaincinv, ndtr, ndtri
 from tqdm.auto import tqdm
 
@@ -266,6 +265,8 @@ def _values_of(draw, trials, seed):
 
 def _run(draw, trials, batch, sequence, workers):
     "All statistics of one table, (trials,) or (trials, m)."
+    from joblib import Parallel, delayed  # slow to load
+
     sizes = [min(batch, trials - start) for start in range(0, trials, batch)]
     jobs = (
         delayed(_values_of)(draw, size, seed)

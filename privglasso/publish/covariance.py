@@ -232,7 +232,8 @@ def _moments(values, lattice):
     second, total = np.zeros((p, p)), np.zeros(p)
     rows = max(_BLOCK_CELLS // p, 1)
     for start in range(0, n, rows):
-        counts = _integer_rows(values[start : start + rows], lattice)
+        block = np.ascontiguousarray(values[start : start + rows])
+        counts = _integer_rows(block, lattice)
         # whole numbers below 2^52 throughout: exact in any order
         second += counts.T @ counts
         total += counts.sum(axis=0)

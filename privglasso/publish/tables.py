@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from tqdm.auto import tqdm
 
 from ..base.validation import InputError, column_names, from_arrow
 
@@ -34,15 +35,45 @@ _MARKS = {
 }
 
 
-def _opened(path):
+def _opened(path, source=None):
     "A file's bytes, unpacked if its name says that it is packed."
-    return _PACKED.get(path.suffix.lower(), open)(path, "rb")
+    unpack = _PACKED.get(path.suffix.lower())
+    if unpack is None:
+        return source or open(path, "rb")
+    return unpack(source or path, "rb")
 
 
 def _ending(path):
     "What a file's name says that it holds, in small letters, without its packing."
     packed = path.suffix.lower() in _PACKED
     return (path.with_suffix("") if packed else path).suffix.lower()
+
+# %% ../../nbs/2_publish/17_tables.ipynb #a653343e
+class _Watched(io.BufferedReader):
+    "The bytes of a file, with a bar if reading them takes more than two seconds."
+
+    def __init__(self, path):
+        super().__init__(io.FileIO(path))
+        size = os.fstat(self.fileno()).st_size or None  # none of a pipe
+        form = {"unit": "B", "unit_scale": True, "leave": False, "delay": 2}
+        self.bar = tqdm(desc=f"reading {path.name}", total=size, **form)
+
+    def read(self, size=-1):
+        "Some bytes."
+        block = super().read(size)
+        self.bar.update(len(block))
+        return block
+
+    def read1(self, size=-1):
+        "The bytes that are at hand."
+        block = super().read1(size)
+        self.bar.update(len(block))
+        return block
+
+    def close(self):
+        "Close the file and the bar."
+        self.bar.close()
+        super().close()
 
 # %% ../../nbs/2_publish/17_tables.ipynb #6045223b
 def _is_utf8(blocks):
@@ -91,19 +122,30 @@ def _separator(path, encoding):
     return best[0]
 
 # %% ../../nbs/2_publish/17_tables.ipynb #e3b7c653
-def _rows(path, encoding, sep, names, **options):
-    "The rows of a text file under its names."
-    with io.TextIOWrapper(_opened(path), encoding, newline="") as file:
+_LONG = 1 << 28  # bytes of a text that is read by parts
+
+
+def _rows(path, encoding, sep, names, by_parts=None, **options):
+    """The rows of a text file under its names. A long one is read by parts, and again
+    as a whole unless all is numbers, since a part may be numbers by chance."""
+    if by_parts is None:
+        by_parts = path.stat().st_size > _LONG
+    watched = _Watched(path)
+    text = io.TextIOWrapper(_opened(path, watched), encoding, newline="")
+    with watched, text as file, warnings.catch_warnings():
         next((line for line in csv.reader(file, delimiter=sep) if line), [])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they name columns
-            rows = pd.read_csv(file, header=None, sep=sep, low_memory=False, **options)
+        warnings.simplefilter("ignore")  # they name columns
+        form = {"header": None, "sep": sep, "low_memory": by_parts}
+        rows = pd.read_csv(file, **form, **options)
     if rows.shape[1] != len(names):
         raise TableError(
             f"{path.name}: {len(names)} names for {rows.shape[1]} columns: give the"
             " first line one name for each column"
         )
-    return rows.set_axis(names, axis=1)
+    if by_parts and _words(rows) and "dtype" not in options:
+        return _rows(path, encoding, sep, names, by_parts=False, **options)
+    rows.columns = names
+    return rows
 
 
 def _words(rows):
@@ -146,7 +188,8 @@ def _read_parquet(path):
             f"{path.name}: this is a release already, not a private table: see"
             " privglasso inspect, or read_release"
         )
-    return pd.read_parquet(path)
+    # a long table is in memory once, not twice
+    return pq.read_table(path).to_pandas(self_destruct=True)
 
 
 def _read_excel(path):

@@ -72,7 +72,27 @@ class Level:
         return self.change * p / (self.sigma**2 - 1 / 6)
 
 # %% ../../nbs/2_publish/06_units.ipynb #89f0775e
-@kernel
+def _binned(place, counted, bins):
+    "(p, bins) how many of the counted cells of each column are at each place."
+    p = place.shape[1]
+    flat = (place + bins * np.arange(p))[counted]
+    return np.bincount(flat, minlength=p * bins).reshape(p, bins)
+
+
+def _count_few_spreads(values, order, window, counts):
+    "`_count_spreads` with NumPy."
+    half, bins = values.shape[0] // 2, counts.shape[1]
+    x, y = values[order[0 : 2 * half : 2]], values[order[1 : 2 * half : 2]]
+    with np.errstate(over="ignore", invalid="ignore"):
+        d = np.abs(x - y)
+        huge = d == np.inf
+        d = np.where(huge, np.abs(x / 2 - y / 2), d)
+    found = _binned(np.frexp(d)[1] + 1073 + huge, d > 0, bins)
+    for k in range(window):
+        counts[:, k:] += found[:, : bins - k]
+
+# %% ../../nbs/2_publish/06_units.ipynb #1d4f01cc
+@kernel(small=_count_few_spreads)
 def _count_spreads(values, order, window, counts):
     "Add each pair's exponent of |x - y| to a window of bins; equal values have none."
     p = values.shape[1]
@@ -87,7 +107,7 @@ def _count_spreads(values, order, window, counts):
                 for k in range(window):
                     counts[j, place + k] += 1
 
-# %% ../../nbs/2_publish/06_units.ipynb #1d4f01cc
+# %% ../../nbs/2_publish/06_units.ipynb #15b8ea37
 @kernel
 def _digits_of(x, exponent):
     "floor(x / 2^exponent) modulo 2^42; -1 if a cell is missing or has no such digits."
@@ -101,7 +121,29 @@ def _digits_of(x, exponent):
     return np.int64(np.floor(y)) & np.int64(2**42 - 1)
 
 
-@kernel
+def _digits_of_all(values, exponents):
+    "`_digits_of` every cell of columns with their exponents."
+    with np.errstate(all="ignore"):
+        y = np.ldexp(values, -exponents)
+        y = np.where((y == 0) & (values < 0), -1.0, y)
+        y = np.where(
+            np.abs(y) >= 2.0**62, y - np.floor(y * 2.0**-42) * 2.0**42, np.floor(y)
+        )
+        known = np.abs(y) < np.inf
+    q = np.where(known, y, 0.0).astype(np.int64) & np.int64(2**42 - 1)
+    return np.where(known, q, -1)
+
+
+def _count_few_digits(values, exponents, origins, shift, window, counts):
+    "`_count_digits` with NumPy."
+    q, bins = _digits_of_all(values, exponents), counts.shape[1]
+    place = ((q - origins) & np.int64(2**42 - 1)) >> shift
+    found = _binned(place & (bins - 1), q >= 0, bins)
+    for k in range(window):
+        counts += np.roll(found, k, axis=1)
+
+# %% ../../nbs/2_publish/06_units.ipynb #42972f70
+@kernel(small=_count_few_digits)
 def _count_digits(values, exponents, origins, shift, window, counts):
     "Add each cell's digits above `shift`, as seen from the origin, to a window."
     p, bins = counts.shape
@@ -119,7 +161,14 @@ def _count_digits(values, exponents, origins, shift, window, counts):
                     counts[j, (place + k) & (bins - 1)] += 1
 
 
-@kernel
+def _count_few_near(values, center, scale, counts):
+    "`_count_near` with NumPy."
+    with np.errstate(over="ignore"):
+        near = np.abs(values - center) < _REACH * scale
+    counts[:, 0] += near.sum(axis=0)
+
+
+@kernel(small=_count_few_near)
 def _count_near(values, center, scale, counts):
     "Count the cells that are near the centre, in scales."
     for i in range(values.shape[0]):
@@ -141,7 +190,7 @@ def _windowed(shares, window):
     "Shares in windows of neighbouring bins."
     return np.convolve(shares, np.ones(window))
 
-# %% ../../nbs/2_publish/06_units.ipynb #5ed80380
+
 @lru_cache(maxsize=1)
 def _spread_templates():
     "(_STEPS, length) shares in windows of octaves, one for each scale in an octave."
@@ -215,12 +264,21 @@ def _hypotheses():
     ]
     return np.array(spreads), np.array(digits)
 
+
+@lru_cache(maxsize=1)
+def _digit_overlaps():
+    "Half the energies of the digits' templates, and their inner products."
+    digits = _hypotheses()[1]
+    return (digits**2).sum(axis=1) / 2, digits @ digits.T
+
 # %% ../../nbs/2_publish/06_units.ipynb #5cfc3c2c
 def _moments(difference, shares):
     """Of a score's difference: mean, energy, sampling variance, half the sum of its
     weights, and the largest part of one row."""
-    window = difference.shape[1] - len(shares) + 1
-    total = np.pad(difference.cumsum(axis=1), ((0, 0), (1, 0)))
+    rows, length = difference.shape
+    window = length - len(shares) + 1
+    total = np.zeros((rows, length + 1))
+    np.cumsum(difference, axis=1, out=total[:, 1:])
     part = total[:, window:] - total[:, :-window]
     mean = part @ shares
     return np.array(
@@ -232,6 +290,16 @@ def _moments(difference, shares):
             np.abs(part).max(axis=1),
         ]
     )
+
+
+_CELLS = 1 << 15  # of differences at a time: they stay in the processor's cache
+
+
+def _moments_of(difference, count, shares):
+    "The same of many differences; `difference` gives those of a slice."
+    rows = _CELLS // len(shares) // 8 * 8
+    slices = [slice(start, start + rows) for start in range(0, count, rows)]
+    return np.concatenate([_moments(difference(s), shares) for s in slices], axis=1)
 
 
 def _toward(nearest, index):
@@ -258,15 +326,14 @@ def _spread_rivals(log_scale):
     best = (found[:, 0] / np.sqrt(np.maximum(found[:, 1], 1e-12))).argmax(axis=0)
     return scales, np.take_along_axis(found, best[None, None], 0).swapaxes(0, 1)
 
-# %% ../../nbs/2_publish/06_units.ipynb #d25cf237
+
 @cache
 def _digit_rivals(log_scale):
     "Wrong hypotheses as seen by the digits, their scales, rivals and copies."
-    spreads, digits = _hypotheses()
+    digits, (energies, overlaps) = _hypotheses()[1], _digit_overlaps()
     scale, place = np.divmod(np.arange(len(digits)), len(_PLACES))
     true = _nearest(_SCALES / _STEPS, log_scale)
     shares = _bin_shares(0.25, log_scale)
-    energies = (digits**2).sum(axis=1) / 2
     match = digits @ _windowed(shares, DIGITS_WINDOW) - energies
     wrong = np.abs(_PLACES[place] + 0.25) > 1.5 * 2.0**log_scale
     wrong |= np.abs(_SCALES[scale] / _STEPS - log_scale) > math.log2(3)
@@ -275,11 +342,11 @@ def _digit_rivals(log_scale):
     columns = _toward(_nearest(_PLACES, 0), place[wrong])
     better = [row * len(_PLACES) + column for row in rows for column in columns]
     better = np.array(better)
-    apart = energies[better] + energies[wrong]
-    apart = apart - np.einsum("rij,ij->ri", digits[better], digits[wrong])
+    apart = energies[better] + energies[wrong] - overlaps[better, wrong]
     ratio = (match[better] - match[wrong]) / np.sqrt(np.maximum(apart, 1e-12))
     better = np.take_along_axis(better, ratio.argmax(axis=0)[None], 0)[0]
-    found = _moments(digits[better] - digits[wrong], shares)
+    difference = lambda s: digits[better[s]] - digits[wrong[s]]
+    found = _moments_of(difference, len(wrong), shares)
     found[0] = match[better] - match[wrong]
     copies = np.maximum(np.gradient(_PLACES), 1)[place[wrong]]
     copies[np.abs(_PLACES[place[wrong]]) == 48] = (1 << _DIGITS) / 2
@@ -287,14 +354,22 @@ def _digit_rivals(log_scale):
 
 # %% ../../nbs/2_publish/06_units.ipynb #a70f25f3
 @cache
+def _spreads_part(log_scale):
+    "What the digits' rivals differ by in the spread, and its moments."
+    spreads, _ = _hypotheses()
+    wrong, better, *_ = _digit_rivals(log_scale)
+    difference = spreads[better] - spreads[wrong]
+    return difference, _moments(difference, _octave_shares(log_scale))
+
+
+@cache
 def _joint_rivals(log_scale, chosen):
     """Both levels' part in a wrong unit and, with the weight that suits, the spread's
     in having preferred the scale `chosen`, unless that is the true one."""
     spreads, _ = _hypotheses()
-    wrong, better, found, copies = _digit_rivals(log_scale)
+    *_, found, copies = _digit_rivals(log_scale)
+    difference, own = _spreads_part(log_scale)
     shares = _octave_shares(log_scale)
-    difference = spreads[better] - spreads[wrong]
-    own = _moments(difference, shares)
     true = _nearest(_SCALES / _STEPS, log_scale)
     chosen = _nearest(_SCALES, chosen)
     if chosen != true:
@@ -303,10 +378,15 @@ def _joint_rivals(log_scale, chosen):
         mean, energy = _moments(step, shares)[:2, 0]
         both = _TYPICAL @ np.stack([own, found], axis=1)[:2]
         weight = mean / energy * both[1] / np.maximum(both[0], 1e-3 * both[1])
-        own = _moments(difference + np.maximum(weight, 0)[:, None] * step, shares)
+        weight = np.maximum(weight, 0)[:, None]
+        with_step = lambda s: difference[s] + weight[s] * step
+        own = _moments_of(with_step, len(weight), shares)
     return np.stack([own, found], axis=1), copies
 
 # %% ../../nbs/2_publish/06_units.ipynb #f843d4eb
+_LOG_AT_30 = log_ndtr(30.0), log_ndtr(-30.0)
+
+
 def _error(rivals, strength, counts):
     """Bounds of the probabilities that hypotheses beat their rivals: noise in whole
     steps, and rows drawn from a Gaussian column."""
@@ -315,7 +395,8 @@ def _error(rivals, strength, counts):
     y = (strength @ mean - (strength / counts) @ step) / noise
     log_tail = log_ndtr(-y)
     near = np.clip(y, -30, 30)  # farther out the hazard is below y + 1/y
-    hazard = np.exp(-(near**2) / 2 - log_ndtr(-near)) / math.sqrt(2 * math.pi)
+    log_near = np.where(np.abs(y) < 30, log_tail, np.where(y < 0, *_LOG_AT_30))
+    hazard = np.exp(-(near**2) / 2 - log_near) / math.sqrt(2 * math.pi)
     hazard = np.where(y > 30, y + 1 / np.maximum(y, 30), hazard) / noise
     deviation = (strength / np.sqrt(counts)) @ np.sqrt(variance)
     each = np.array([2, 4])[: len(strength)] * strength / counts
@@ -377,7 +458,7 @@ def _noise_factor(sigmas):
     return math.exp(min(excess, 300.0))  # far above 1 in any case
 
 
-def failure_bound(n: int, p: int, levels: tuple) -> float:
+def failure_bound(n: int, p: int, levels: tuple, fractions=_FRACTIONS) -> float:
     """Bound of the probability that any of `p` Gaussian columns gets a wrong unit.
 
     Parameters
@@ -386,6 +467,8 @@ def failure_bound(n: int, p: int, levels: tuple) -> float:
         Rows and columns.
     levels : tuple of Level
         The histograms and their noise.
+    fractions : sequence of float
+        Scales of columns in an octave; of fewer the bound is smaller.
 
     Returns
     -------
@@ -394,7 +477,7 @@ def failure_bound(n: int, p: int, levels: tuple) -> float:
     spread, digits, upper, top, near = (level.sigma for level in levels)
     counts = np.array([n // 2, n], dtype=float)  # their squares exceed int64
     strength = counts**2 / np.array([spread, digits]) ** 2
-    wrong = _unit_error(strength, counts)
+    wrong = _unit_error(strength, counts, fractions)
     for sigma in (upper, top):
         wrong += 2**_UPPER * ndtr(-(n - 1) / (math.sqrt(2) * sigma))
     # what a scale too small by 3 and a centre off by 1.5 leave within reach
@@ -494,11 +577,15 @@ def _strengths(n, p, failure):
 
     from scipy.optimize import brentq  # slow to load
 
-    def excess(spread):
+    @cache
+    def excess(spread, fractions=_FRACTIONS):
         levels = _levels(_sigmas(n, p, _others(spread, p, failure)))
-        return math.log(max(failure_bound(n, p, levels), 1e-300) / failure)
+        bound = failure_bound(n, p, levels, fractions)
+        return math.log(max(bound, 1e-300) / failure)
 
-    enough = next((spread for spread in _TRIED if excess(spread) < 0), None)
+    # a single scale shows that most are too little
+    does = lambda spread: excess(spread, _FRACTIONS[-1:]) < 0 and excess(spread) < 0
+    enough = next((spread for spread in _TRIED if does(spread)), None)
     if enough is None:
         remedy = "too few rows for units this sure: give more rows, or public units"
         raise InputError("n", n, remedy)
@@ -599,11 +686,12 @@ REASONS = (_SET_ASIDE, _UNDECIDED)  # why a column may be set aside
 # %% ../../nbs/2_publish/06_units.ipynb #01ff4c63
 def _check_values(values, plan):
     "The rows to be counted, as finite or missing float64 cells, in one order."
-    values = np.ascontiguousarray(values, dtype=np.float64)
+    values = np.asarray(values, dtype=np.float64)
     if values.shape != (plan.n, plan.p):
         raise InputError("values", values.shape, f"the plan is for {plan.n, plan.p}")
     if plan.rows < plan.n:
         values = values[_counted_rows(plan.n, plan.rows)]
+    values = np.ascontiguousarray(values)
     infinite = np.flatnonzero(np.isinf(values).any(axis=0)).tolist()
     if infinite:
         remedy = "these columns hold infinite cells: mark them as missing first"

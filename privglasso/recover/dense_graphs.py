@@ -215,20 +215,20 @@ class Ascent:
         "The pair with exact zeros; its gap is infinite if it is not definite."
         Z = np.zeros_like(self.T)
         linear, rounding = _sparse(self.T, self.U, self.limits, self.theta, Z)
-        value = linear - factor(Z.copy())
-        gap = max(value - self.level - len(Z), 0.0) + rounding
+        gap = linear - factor(Z.copy()) - self.level - len(Z)
+        gap = max(gap, 0.0) + rounding
         W = self.T + self.U
         _mirror(Z)
         _mirror(W)
-        return DensePair(Z, W, value, gap, self.steps, rounding)
+        return DensePair(Z, W, linear, gap, self.steps, rounding)
 
 # %% ../../nbs/3_recover/17_dense_graphs.ipynb #3309215c
 class DensePair(NamedTuple):
-    "A precision, its dual point, objective, gap, steps, and rounding in the gap."
+    "A precision, its dual point, trace and penalty, gap, steps, rounding in the gap."
 
     precision: np.ndarray
     W: np.ndarray
-    objective: float
+    linear: float
     gap: float
     steps: int
     rounding: float

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import check_cv
 from tqdm import tqdm
 
 from ..base.graphs import partial_correlations
@@ -104,6 +103,8 @@ class Fold(NamedTuple):
 
 def _splits(table, cv):
     "Pairs of training rows and held-out rows, by number."
+    from sklearn.model_selection import check_cv  # slow to load
+
     try:
         splits = list(check_cv(cv).split(table))
     except (TypeError, ValueError) as error:

@@ -269,11 +269,11 @@ def zero_where_free(V, free):
 
 # %% ../../nbs/3_recover/18_from_inside.ipynb #15207138
 class InsidePair(NamedTuple):
-    "A precision, its dual point, objective, gap, steps, and rounding in the gap."
+    "A precision, its dual point, trace and penalty, gap, steps, rounding in the gap."
 
     precision: np.ndarray
     W: np.ndarray
-    objective: float
+    linear: float
     gap: float
     steps: int
     rounding: float
@@ -340,10 +340,10 @@ class _Centre(_Pairs):
         tight = (np.abs(theta) / (own[I] * own[J]) > left) & (theta * self.u > 0)
         Z[I[~tight], J[~tight]] = Z[J[~tight], I[~tight]] = 0.0
         paid = 2 * np.abs(theta[tight]) @ self.L[tight]
-        value = np.vdot(self.T, Z) + paid - _log_det(Z)
+        linear = np.vdot(self.T, Z) + paid
         rounding = _EPS * len(Z) * np.diag(Z).sum()
-        gap = max(value - _log_det(self.Z) - len(Z), 0.0) + rounding
-        return InsidePair(Z, self.Z, value, gap, steps, rounding)
+        gap = max(linear - _log_det(Z) - _log_det(self.Z) - len(Z), 0.0) + rounding
+        return InsidePair(Z, self.Z, linear, gap, steps, rounding)
 
 # %% ../../nbs/3_recover/18_from_inside.ipynb #055b7ebc
 _MOST = 60  # steps
@@ -388,5 +388,4 @@ def best_determinant(S, alpha: float, weights, inside, tol: float, most: int):
     penalties = alpha * weights
     W = np.clip(best.W * units, S - penalties, S + penalties)
     np.fill_diagonal(W, np.diag(S) + np.diag(penalties))
-    value = best.objective + np.log(np.diag(units)).sum()
-    return best._replace(precision=best.precision / units, W=W, objective=value)
+    return best._replace(precision=best.precision / units, W=W)

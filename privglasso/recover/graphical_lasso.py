@@ -20,14 +20,17 @@ from tqdm.auto import tqdm
 from ..base.kernels import Stopped, check_stopped, in_threads
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_symmetric, html_card, unmasked
-from .block_descent import CAREFUL, LARGE, connected_columns
-from .block_descent import descend, fresh_state, share_above
+from .block_descent import CAREFUL, LARGE, descend, fresh_state
+from .block_descent import share_above
 from .block_descent import thresholded
+from .components import connected_columns, descend_apart
+from .components import groups_of, spread
 from .dense_graphs import ascend
 from .feasibility import ConvergenceError, InfeasibleError
 from .feasibility import check_same_names, feasible_start
 from .feasibility import penalty_weights, verdict
 from .from_inside import best_determinant
+from .sparse_certificates import seems_definite
 from .textbook import TEXTBOOK, largest_alpha, log_det
 from .textbook import rounding_of_gap, run_textbook, textbook_path
 
@@ -44,8 +47,8 @@ class GraphicalLassoResult:
         W, positive definite, within alpha of S: the dual point that proves the gap.
     alpha : float
         The penalty, in the units of S.
-    objective : float
-        The minimised function at `precision`; see `objective`.
+    trace_and_penalty : float
+        tr(S precision) and the penalty: the objective without its log determinant.
     dual_gap : float
         `objective` exceeds the minimum by at most this much (nats).
     n_iter : int
@@ -63,7 +66,7 @@ class GraphicalLassoResult:
     precision: np.ndarray
     dual_covariance: np.ndarray
     alpha: float
-    objective: float
+    trace_and_penalty: float
     dual_gap: float
     n_iter: int
     penalize_diagonal: bool
@@ -78,6 +81,16 @@ class GraphicalLassoResult:
         """
         inverse = np.linalg.inv(self.precision)
         return (inverse + inverse.T) / 2
+
+    @cached_property
+    def objective(self):
+        """The minimised function at `precision`, computed when first asked for.
+
+        Returns
+        -------
+        float
+        """
+        return self.trace_and_penalty - log_det(self.precision)
 
     def _repr_html_(self):
         edges = np.count_nonzero(np.triu(self.precision, 1))
@@ -167,7 +180,7 @@ def _finite_weights(S, weights, alphas, penalize_diagonal):
 _CHUNK = 2e8
 # with so many columns, and so large a share of |S_ij| above their limits, all entries
 # are moved at once: measured
-_FEW, _DENSE = LARGE, 0.65
+_FEW, _DENSE = 20, 0.65
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #5b57e7c0
 @dataclass(eq=False)
@@ -223,26 +236,66 @@ class _Component:
         "Whether there is a point in the box of every alpha."
         return verdict(self.S, self.alphas[-1], self.full_weights())
 
+# %% ../../nbs/3_recover/08_graphical_lasso.ipynb #15616b3e
+class _Apart(NamedTuple):
+    "Small components, solved in one call: which, and their pairs and reports."
+
+    groups: tuple
+    solved: np.ndarray
+    wanted: np.ndarray
+    duals: np.ndarray
+    precisions: np.ndarray
+    reports: np.ndarray
+
+    def write(self, m, precision, W):
+        "The pairs of the m-th alpha, into the whole; what the report says of them."
+        spread(self.precisions[m], self.groups, self.wanted, precision)
+        spread(self.duals[m], self.groups, self.wanted, W)
+        linear, gaps, passes, rounding = self.reports[self.solved, m].T
+        return [linear.sum(), gaps.sum(), passes.max(initial=0), rounding.sum()]
+
+
+def _solved_apart(whole, groups, work):
+    "What one call of compiled code, of a fraction of a second, solves of the smallest."
+    order = np.argsort(work, kind="stable")
+    wanted = np.zeros(len(work), bool)
+    wanted[order[np.cumsum(work[order]) <= _CHUNK]] = True
+    wanted &= np.diff(groups[1]) < LARGE
+    start, problem = whole.problem.start, whole.problem
+    last = (np.empty((0, 0)),) * 2
+    if start is not None:
+        last = start.dual_covariance, start.precision
+        last = tuple(np.ascontiguousarray(M) for M in last)
+    asked = whole.S, whole.shift, whole.weights, whole.alphas
+    limits = problem.tol, problem.max_iter
+    found = descend_apart(asked, groups, wanted, last, limits, fresh_state(_SLICE))
+    return _Apart(groups, found[0], wanted, *found[1:])
+
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #4f89699c
-# of the work is in one component: taking it apart would cost more than it saves
-_MOSTLY = 0.9
+# taking columns apart would cost more than it saves: if so much of the work were left,
+# and a component costs no less than so many products, however small it is
+_MOSTLY, _LEAST_WORK = 0.9, 5e4
 
 
 def _components(problem):
-    """The connected components at the smallest alpha, largest first; all columns
-    together if there is mostly one."""
+    """What is solved apart, and the other connected components at the smallest alpha,
+    largest first; all columns together if there is mostly one."""
     S, weights, alphas = problem.S, problem.weights, np.array(problem.alphas)
     one = np.ones((1, 1)) if weights is None else weights
-    shift = np.ones(len(S)) if weights is None else np.diag(weights)
+    shift = np.ones(len(S)) if weights is None else np.diag(weights).copy()
     everything = _Component(
         problem, np.arange(len(S)), S, one, shift * problem.penalize_diagonal, alphas
     )
     labels = connected_columns(S, one, alphas[-1])
-    if (np.bincount(labels) ** 3).sum() > _MOSTLY * len(S) ** 3:
-        return [_with_start(everything)]
-    order = np.argsort(labels, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
-    return [_part(everything, C) for C in sorted(groups, key=len, reverse=True)]
+    work = np.bincount(labels) ** 3.0
+    if np.maximum(work, _LEAST_WORK).sum() > _MOSTLY * len(S) ** 3:
+        return None, [_with_start(everything)]
+    groups = groups_of(labels)
+    apart = _solved_apart(everything, groups, work * len(alphas))
+    left = np.flatnonzero(~apart.solved)
+    left = left[np.argsort(-work[left], kind="stable")]
+    columns, bounds = groups
+    return apart, [_part(everything, columns[bounds[c] : bounds[c + 1]]) for c in left]
 
 
 def _part(whole, columns):
@@ -276,10 +329,10 @@ def _coefficients(precision):
 def _box_point(part, alpha):
     "A point of the box that is known without a search, if it is definite; or None."
     W = thresholded(part.S, part.shift, part.weights, alpha)
-    if np.isfinite(log_det(W)):
+    if seems_definite(W):
         return W, np.zeros_like(W)
     W = part.S + np.diag(alpha * part.shift)
-    return (W, np.zeros_like(W)) if np.isfinite(log_det(W)) else None
+    return (W, np.zeros_like(W)) if seems_definite(W) else None
 
 
 # on the way to an alpha it is enough to be well inside: measured
@@ -511,9 +564,8 @@ def _alternated(part, alpha, inside, precision=None):
         "admm", S, alpha, weights, inside, precision, tol=problem.tol, max_iter=most
     )
     penalty = alpha * np.vdot(weights, np.abs(precision))
-    value = np.vdot(S, precision) + penalty - log_det(precision)
     rounding = rounding_of_gap(precision, W)
-    return precision, W, [value, gap, n_iter, rounding]
+    return precision, W, [np.vdot(S, precision) + penalty, gap, n_iter, rounding]
 
 
 def _better(one, other):
@@ -528,7 +580,7 @@ def _isolated(part):
         feasible_start(part.S, part.alphas[-1], part.full_weights())
     diagonal = np.diag(part.S) + part.alphas * part.shift
     zeros = np.zeros((3, len(diagonal)))
-    reports = np.stack([1 + np.log(diagonal), *zeros], axis=1)
+    reports = np.stack([np.ones_like(diagonal), *zeros], axis=1)
     diagonal = diagonal[:, None, None]
     return list(zip(1 / diagonal, diagonal, reports, strict=True))
 
@@ -624,12 +676,12 @@ def _raise_errors(parts, p):
     raise type(worst.error)(alpha, works, lower, certificate)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #ce87bd9d
-def _joined(parts, m):
+def _joined(apart, parts, m, p):
     "The pair and report of the whole for the m-th alpha."
-    if len(parts) == 1:
+    if apart is None:
         return parts[0].solved[m]
-    p = sum(len(part.columns) for part in parts)
-    precision, W, report = np.zeros((p, p)), np.zeros((p, p)), np.zeros(4)
+    precision, W = np.zeros((p, p)), np.zeros((p, p))
+    report = np.array(apart.write(m, precision, W))
     for part in parts:
         block = np.ix_(part.columns, part.columns)
         precision[block], W[block], own = part.solved[m]
@@ -641,7 +693,7 @@ def _joined(parts, m):
 
 def _result(problem, alpha, precision, W, report):
     "The result, and a warning with its gap if that is larger than wanted."
-    objective, gap, sweeps, rounding = report
+    linear, gap, sweeps, rounding = report
     wanted = problem.tol * len(problem.S)
     if gap > wanted:
         reason = (
@@ -655,19 +707,19 @@ def _result(problem, alpha, precision, W, report):
             ConvergenceWarning,
             stacklevel=4,
         )
-    values = float(objective), float(gap), int(sweeps)
+    values = float(linear), float(gap), int(sweeps)
     return GraphicalLassoResult(precision, W, alpha, *values, problem.penalize_diagonal)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #09888e14
 def _by_descent(problem):
     "Split into components, solve each, and put the pairs together."
-    parts, p = _components(problem), len(problem.S)
+    (apart, parts), p = _components(problem), len(problem.S)
     finished = _solve_all(parts, p * len(problem.alphas))
     _raise_errors(parts, p)
-    done = min(len(part.solved) for part in parts)
+    done = min((len(part.solved) for part in parts), default=len(problem.alphas))
     if not finished and done == 0:
         raise KeyboardInterrupt
-    return [_joined(parts, m) for m in range(done)]
+    return [_joined(apart, parts, m, p) for m in range(done)]
 
 
 def _by_textbook(problem):

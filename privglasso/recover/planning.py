@@ -245,26 +245,60 @@ def plan(
     )
 
 # %% ../../nbs/3_recover/14_planning.ipynb #5441bffe
-def _finds(make, epsilon, n, p, target, delta=None, **assumptions):
-    """Whether the release of n records at `epsilon` shows every partial correlation of
-    the target's size."""
+def _smallest_found(make, epsilon, n, p, delta=None, **assumptions):
+    "The smallest partial correlation that the release of n records at `epsilon` shows."
     delta = n**-2.0 if delta is None else check_probability(delta, "delta")
     planned = plan(make(epsilon=epsilon, delta=delta), n, p, delta=delta, **assumptions)
-    return planned.smallest_partial_correlation[0] <= target
+    return planned.smallest_partial_correlation[0]
 
 
-def _first(enough, low, high, width=1e-5):
-    "The least 10^x that is enough, rounded upward; infinity if none up to `high` is."
-    if not enough(10**high):
-        return math.inf
-    if enough(10**low):
-        return 10**low
-    while high - low > width:
+def _halved(low, high, place, halvings):
+    "The point number `place` of an interval that was halved so many times."
+    if place == 1 << halvings:
+        return high
+    for bit in reversed(range(halvings)):
         middle = (low + high) / 2
-        low, high = (low, middle) if enough(10**middle) else (middle, high)
-    return 10**high
+        low, high = (middle, high) if place >> bit & 1 else (low, middle)
+    return low
 
 # %% ../../nbs/3_recover/14_planning.ipynb #02b82732
+def _next_place(known, no, yes, per_decade):
+    """A place between `no` and `yes`: where the line through the last two finite gaps
+    meets 0; the middle if that is elsewhere, and now and then in any case."""
+    middle = (no + yes) // 2
+    finite = [each for each in known.items() if math.isfinite(each[1])][-2:]
+    if not finite or len(known) % 5 == 0:
+        return middle
+    (before, high), (place, gap) = finite[0], finite[-1]
+    slope = -1 / per_decade  # of one point alone: as if noise were all
+    if place != before:
+        slope = (gap - high) / (place - before)
+    meets = math.ceil(place - gap / slope) if slope < 0 else no - 1
+    return min(max(meets, no + 1), yes - 1) if no <= meets <= yes else middle
+
+
+def _first(size, target, low, high, start, width=1e-5):
+    """The least 10^x at which a falling size is at most the target, rounded upward;
+    infinity if at 10^`high` it is not."""
+    halvings = math.ceil(math.log2((high - low) / width))
+    known, per_decade = {}, 2**halvings / (high - low)
+    at = lambda place: 10 ** _halved(low, high, place, halvings)
+
+    def enough(place):
+        ratio = size(at(place)) / target
+        known[place] = math.log10(ratio) if ratio > 0 else -math.inf
+        return ratio <= 1
+
+    no, yes, place = -1, 1 << halvings, round((start - low) * per_decade)
+    if not enough(yes):
+        return math.inf
+    known.clear()  # it is far off
+    while yes - no > 1:
+        no, yes = (no, place) if enough(place) else (place, yes)
+        place = _next_place(known, no, yes, per_decade)
+    return at(yes)
+
+# %% ../../nbs/3_recover/14_planning.ipynb #c1935a00
 def epsilon_needed(make, n, p, partial_correlation, **assumptions):
     """The least ε at which every partial correlation of a given size can be found.
 
@@ -290,11 +324,10 @@ def epsilon_needed(make, n, p, partial_correlation, **assumptions):
     """
     target = check_probability(partial_correlation, "partial_correlation")
     n, p = check_integer(n, "n", 2), check_integer(p, "p", 2)
-    return _first(
-        lambda epsilon: _finds(make, epsilon, n, p, target, **assumptions), -3.0, 4.0
-    )
+    size = lambda epsilon: _smallest_found(make, epsilon, n, p, **assumptions)
+    return _first(size, target, -3.0, 4.0, start=0.0)
 
-# %% ../../nbs/3_recover/14_planning.ipynb #c1935a00
+# %% ../../nbs/3_recover/14_planning.ipynb #56fd81d2
 def records_needed(make, p, partial_correlation, epsilon, **assumptions):
     """The least number of records with which every partial correlation of a given size
     can be found at `epsilon`.
@@ -312,11 +345,10 @@ def records_needed(make, p, partial_correlation, epsilon, **assumptions):
         To four digits, rounded upward. Infinity if even 10¹² records are not enough.
 
     """
-    target, p = check_probability(
-        partial_correlation, "partial_correlation"
-    ), check_integer(p, "p", 2)
-    enough = lambda n: _finds(make, epsilon, math.ceil(n), p, target, **assumptions)
-    return float(np.ceil(_first(enough, math.log10(2), 12.0)))
+    target = check_probability(partial_correlation, "partial_correlation")
+    p = check_integer(p, "p", 2)
+    size = lambda n: _smallest_found(make, epsilon, math.ceil(n), p, **assumptions)
+    return float(np.ceil(_first(size, target, math.log10(2), 12.0, start=4.0)))
 
 # %% ../../nbs/3_recover/14_planning.ipynb #ffd967e2
 def plan_over(kinds, ns, p, epsilons=(1.0, 8.0), **assumptions):

@@ -469,8 +469,8 @@ def run_textbook(
 
 # %% ../../nbs/3_recover/06_textbook.ipynb #5a1e0c77
 def textbook_path(algorithm: str, S, alphas, weights, start, tol: float, max_iter: int):
-    """For every alpha a precision, a dual point and [objective, gap, iterations,
-    rounding].
+    """For every alpha a precision, a dual point and [trace and penalty, gap,
+    iterations, rounding].
 
     Parameters
     ----------
@@ -493,9 +493,9 @@ def textbook_path(algorithm: str, S, alphas, weights, start, tol: float, max_ite
         precision, W, gap, n_iter = run_textbook(
             algorithm, S, alpha, weights, inside, tol=tol, max_iter=max_iter, **options
         )
-        value = objective(S, alpha, precision, weights=weights)
+        linear = np.vdot(S, precision) + alpha * np.vdot(weights, np.abs(precision))
         rounding = rounding_of_gap(precision, W)
-        solved.append((precision, W, [value, gap, n_iter, rounding]))
+        solved.append((precision, W, [linear, gap, n_iter, rounding]))
         start = precision, W, alpha
     return solved
 

@@ -1,14 +1,18 @@
 """Compiled kernels: any edit of the package starts a fresh folder of machine code."""
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import privglasso
 from privglasso.base import kernels
+from privglasso.privacy import sampler
+from privglasso.publish import copula, sphere, table, units, whitening
 
 # in a process of its own, so that nothing of this one's settings is seen
 PROGRAM = """
@@ -57,8 +61,9 @@ sys.path.insert(0, sys.argv[2])
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
     from privglasso.recover.graphical_lasso import graphical_lasso
+    entry = graphical_lasso([[1.0, 0.3], [0.3, 1.0]], 0.5).precision[0, 1]
 print(len([w for w in said if "compiled code cannot be kept" in str(w.message)]))
-print(graphical_lasso([[1.0, 0.3], [0.3, 1.0]], 0.5).precision[0, 1])
+print(entry)
 """
 
 
@@ -116,3 +121,134 @@ def test_ctrl_c_is_heard_within_a_second():
         [sys.executable, "-c", CTRL_C], capture_output=True, text=True, check=True
     )
     assert 0 <= float(run.stdout.split()[-1]) < 1.5  # a machine may be busy
+
+
+# ------------------------------------------------------ stand-ins, to the bit
+
+
+def wild(rng, rows, p):
+    "Cells of every size, signs of zero, missing ones, and columns that are alike."
+    values = rng.normal(size=(rows, p)) * 10.0 ** rng.integers(-3, 3, size=p)
+    odd = [np.nan, 0.0, -0.0, 5e-324, -5e-324, 1e308, -1e308, 1e-290, 1e155, 1e200]
+    places = rng.random(values.shape) < 0.05
+    values[places] = rng.choice(odd, places.sum())
+    values[rng.integers(0, rows, 5)] = np.nan
+    values[rng.integers(0, rows, 5)] = 0.0
+    return values
+
+
+def of_columns(rng, p):
+    return rng.normal(size=p), 10.0 ** rng.uniform(-3, 3, size=p)
+
+
+def words_and_guide(rng, made, width):
+    table, count = made.table, 3000
+    words = rng.integers(0, 2**32, size=(count, width), dtype=np.uint32)
+    words[: len(table.thresholds), 0] = (table.thresholds << np.uint32(1))[:count]
+    words[0] = 0
+    return words, (table.thresholds, table.guide, table.shift)
+
+
+def fill(rng):
+    made = sampler.TableSampler(rng.uniform(0.5, 200))
+    words, guide = words_and_guide(rng, made, 1)
+    return words[:, 0].copy(), *guide, np.zeros(3000, int), np.zeros(3001, int)
+
+
+def fill_blocks(rng):
+    made = sampler.BlockSampler(2.0 ** rng.uniform(10, 40))
+    words, guide = words_and_guide(rng, made, made._words_per_draw)
+    out = [np.zeros(3001, int) for _ in range(3)]
+    return words, made.block_bits, made._scale, *guide, *out
+
+
+def spreads(rng):
+    values = wild(rng, 301, 3)
+    values[:40, 1] = rng.choice([1.7e308, -1.7e308], 40)
+    return values, rng.permutation(301), 4, np.zeros((3, 2102), int)
+
+
+def digits(rng):
+    exponents = rng.choice([-1074, -1022, -40, -3, 0, 7, 900, 1023, 1025], 5)
+    origins, shift = rng.integers(-(2**41), 2**41, 5), int(rng.choice([0, 12, 27]))
+    values = np.ldexp(wild(rng, 300, 5), np.clip(exponents, -900, 900) + 20)
+    return values, exponents, origins, shift, 6, np.zeros((5, 4096), int)
+
+
+def near(rng):
+    return wild(rng, 300, 4), *of_columns(rng, 4), np.zeros((4, 1), int)
+
+
+def lattice(rng):
+    p = int(rng.integers(1, 40))
+    radius, normalised = rng.uniform(0.5, 9), bool(rng.integers(2))
+    values = wild(rng, 400, p)
+    return values, *of_columns(rng, p), radius, normalised, 1e5, np.empty((400, p))
+
+
+def noisy(rng):
+    noise = rng.integers(-99, 99, 500)
+    return rng.normal(size=500) * 9, 8.0, -16.0, 40.0, noise, 0.125, np.empty(500)
+
+
+def turned(rng):
+    out = np.empty((300, 6))
+    return wild(rng, 300, 6), *of_columns(rng, 6), rng.normal(size=(6, 6)), out
+
+
+def cells(rng):
+    counts = np.zeros((4, len(copula._EDGES) - 1), int)
+    return wild(rng, 300, 4), *of_columns(rng, 4), copula._EDGES, counts
+
+
+STAND_INS = {
+    "fill": (sampler._fill, fill),
+    "fill_blocks": (sampler._fill_blocks, fill_blocks),
+    "spreads": (units._count_spreads, spreads),
+    "digits": (units._count_digits, digits),
+    "near": (units._count_near, near),
+    "lattice": (sphere._put_on_lattice, lattice),
+    "noisy": (table._noisy_column, noisy),
+    "turned": (whitening._turned, turned),
+    "cells": (copula._count_cells, cells),
+}
+
+
+@pytest.mark.parametrize("name", STAND_INS)
+def test_a_stand_in_gives_the_same_bits(name):
+    kernel, make = STAND_INS[name]
+    for seed in range(30):
+        with np.errstate(over="ignore"):
+            given = make(np.random.default_rng(seed))
+        one, two = (pickle.loads(pickle.dumps(given)) for _ in range(2))
+        told = kernel.small(*one), kernel.compiled(*two)
+        assert told[0] == told[1]
+        # how many were noted, in the last arguments
+        noted = np.ravel([] if told[0] is None else told[0]).astype(int)
+        ends = [None] * (len(given) - noted.size) + noted.tolist()
+        for here, there, end in zip(one, two, ends, strict=True):
+            if isinstance(here, np.ndarray):
+                assert here[:end].tobytes() == there[:end].tobytes()
+
+
+def test_every_stand_in_is_held_to_its_kernel():
+    modules = (sampler, copula, sphere, table, units, whitening)
+    found = [value for module in modules for value in vars(module).values()]
+    found = [v for v in found if isinstance(v, kernels.Kernel) and v.small]
+    source = Path(privglasso.__file__).parent
+    marked = sum(p.read_text().count("@kernel(small=") for p in source.rglob("*.py"))
+    assert {id(k) for k, _ in STAND_INS.values()} == {id(k) for k in found}
+    assert marked == len(found)
+
+
+def test_machine_code_is_bought_when_the_rent_has_reached_its_price(monkeypatch):
+    taken = []
+    made = kernels.Kernel(lambda x: taken.append("code"), lambda x: taken.append("few"))
+    made._compiled = None
+    monkeypatch.setattr(kernels, "_compile", lambda function: function)
+    monkeypatch.setattr(kernels, "_rented", 0)
+    monkeypatch.setattr(kernels, "_PRICE", 5000)
+    for _ in range(5):
+        made(np.zeros(1000))
+    assert taken == ["few"] * 2 + ["code"] * 3
+    assert pickle.loads(pickle.dumps(units._count_near)) is units._count_near

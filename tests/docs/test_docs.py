@@ -14,6 +14,7 @@ import docstrings  # noqa: E402
 import pages  # noqa: E402
 import process  # noqa: E402
 import readme  # noqa: E402
+import theme  # noqa: E402
 
 from privglasso.papers.registry import CLAIMS  # noqa: E402
 
@@ -214,14 +215,18 @@ def test_a_formula_over_two_lines_is_one():
 
 def test_a_caption_says_what_the_figure_says():
     "The title as drawn, where it was computed; the axes for those who do not see it."
-    drawn = new_output(
-        "display_data",
-        data={"image/svg+xml": '<text style="font: 11px x">AUC .95 of 7</text>'},
-    )
     code = 'ax.set(title=f"AUC {x} of {y}", xlabel="ε", ylabel="AUC")'
-    (cell,) = rendered(new_code_cell(code, outputs=[drawn]))
-    assert cell.metadata.mystnb["figure"]["caption"] == "AUC .95 of 7"
-    assert cell.metadata.mystnb["image"]["alt"] == "AUC .95 of 7 (across: ε, up: AUC)"
+    for svg in (
+        '<text style="font: 11px x">AUC .95 of 7</text>',
+        '<svg style="font-size:11px"><text x="1">AUC .95 of 7</text>',
+        '<svg style="font-size:9px"><text>1</text>'
+        '<text style="fill:#fff;font-size:11px">AUC .95 of 7</text>',
+    ):
+        drawn = new_output("display_data", data={"image/svg+xml": svg})
+        (cell,) = rendered(new_code_cell(code, outputs=[drawn]))
+        assert cell.metadata.mystnb["figure"]["caption"] == "AUC .95 of 7"
+        alt = "AUC .95 of 7 (across: ε, up: AUC)"
+        assert cell.metadata.mystnb["image"]["alt"] == alt
     stated = "#| fig-cap: Said\n#| fig-alt: Seen\n" + code
     (cell,) = rendered(new_code_cell(stated, outputs=[drawn]))
     assert cell.metadata.mystnb["figure"]["caption"] == "Said"
@@ -343,3 +348,44 @@ def test_solutions_and_notes_are_folded():
     assert solution.metadata.tags == ["hide-cell"]
     assert solution.metadata.mystnb["code_prompt_show"] == "Solution"
     assert notes.source.startswith("<details>") and "\n\nAsk *them*." in notes.source
+
+
+# what a page weighs
+
+
+def test_code_is_coloured_in_few_letters():
+    body = (
+        '<span class="n">x</span> <span class="o">=</span> <span class="mi">1</span>'
+        '<span class="sd">"a</span>\n\n  <span class="sd">b"</span>'
+        '<span class="pre">kept</span>'
+    )
+    assert theme.lighter(body) == (
+        'x = <i class=mi>1</i><i class=sd>"a\n\n  b"</i><span class="pre">kept</span>'
+    )
+
+
+def test_styles_of_absent_classes_go():
+    css = (
+        "/* .a */ :root { --x: 1 } .a, .gone .b { color: red } .gone:hover { top: 0 }"
+        "@media print { .gone { top: 0 } p:not(.gone) > .b { left: 0 } }"
+        "@media screen { .gone { top: 0 } }"
+    )
+    assert theme.pruned(css, {"a", "b"}) == (
+        ":root{--x: 1}.a{color: red}@media print{p:not(.gone) > .b{left: 0}}"
+    )
+
+
+def test_a_script_shares_its_helpers():
+    script = 'var r,o=this&&this.__extends||(r=f("){"),function(t){r(t)}),i=1'
+    assert theme.helped(script) == "var r,o=this&&this.__extends||__extends,i=1"
+    both = "a=this&&this.__read||function(t){if(t){}return[]},b=this&&this.__x||f()"
+    assert theme.helped(both) == "a=this&&this.__read||__read,b=this&&this.__x||f()"
+
+
+def test_folded_source_does_not_repeat_what_stands_above():
+    told = '    """One.\n\n    Two."""\n'
+    other = 'def _g():\n    "Kept"\n    return 2\n'
+    code = f"def f():\n{told}    return 1\n\n\n{other}"
+    short = process.without_docstrings(code, ["f"])
+    assert short == f"def f():\n    return 1\n\n\n{other}"
+    assert process.without_docstrings('def f():\n    "All"', ["f"]).endswith('"All"')

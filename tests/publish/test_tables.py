@@ -81,3 +81,36 @@ def test_objects_come_through_one_door():
         check_table(pa.table({"a": ["x", "y"]}))
     with pytest.raises(InputError):
         read_table(np.zeros(3))
+
+
+# text that appears, and numbers that change their kind, in a later part
+LATE = {
+    "words": ["7"] * 60_000 + ["x", ""],
+    "whole, then not": ["1"] * 60_000 + ["2.5", "3"],
+    "gaps": ["4"] * 60_000 + ["", "5"],
+    "beyond int64": ["6"] * 60_000 + ["9223372036854775809", "1"],
+    "yes or no": ["True"] * 60_000 + ["1", "False"],
+}
+
+
+@pytest.mark.parametrize("names", [list(LATE), ["whole, then not", "gaps"]])
+def test_a_text_read_by_parts_is_the_same_table(tmp_path, monkeypatch, names):
+    columns = {name: LATE[name] for name in names}
+    columns["x"] = [f"{k / 7}" for k in range(60_002)]
+    pd.DataFrame(columns).to_csv(tmp_path / "t.csv", index=False)
+    whole = read_table(tmp_path / "t.csv")
+    monkeypatch.setattr("privglasso.publish.tables._LONG", 1000)
+    by_parts = read_table(tmp_path / "t.csv")
+    pd.testing.assert_frame_equal(whole, by_parts)
+    assert by_parts.attrs == whole.attrs
+
+
+def test_a_table_is_not_copied_to_be_summed():
+    "And what is published does not depend on the order in which it lies in memory."
+    X = np.asfortranarray(np.random.default_rng(0).normal(size=(3000, 3)))
+    table = pd.DataFrame(X, columns=list("abc"))
+    made = [CovarianceMechanism(**kind, mu=1.0) for kind in ({}, {"bounds": (-3, 3)})]
+    for mechanism in made:
+        assert np.shares_memory(mechanism.check(table)[0], table.to_numpy())
+        one, two = (mechanism.publish(Y, 5).matrix for Y in (X, X.copy(order="C")))
+        np.testing.assert_array_equal(one, two)

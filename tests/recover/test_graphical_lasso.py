@@ -244,7 +244,7 @@ def component_of(S, alphas, **options):
     chosen = dict(solver="descent", penalize_diagonal=True, weights=None, start=None)
     chosen |= dict(tol=1e-6, max_iter=5000) | options
     problem = solvers._Problem(S=S, alphas=list(alphas), **chosen)
-    (component,) = solvers._components(problem)
+    _, (component,) = solvers._components(problem)
     return component
 
 

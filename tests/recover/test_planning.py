@@ -3,6 +3,7 @@
 import inspect
 import math
 from functools import partial
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from privglasso.base.validation import InputError
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.noise_correction import SamplingError
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
+from privglasso.recover import planning
 from privglasso.recover.planning import MECHANISM_STYLES, MECHANISMS, assumed_covariance
 from privglasso.recover.planning import epsilon_needed, plan, plan_over, plot_plan
 from privglasso.recover.planning import records_needed, resolution
@@ -194,6 +196,41 @@ def test_what_cannot_be_reached_is_infinite_and_the_least_epsilon_is_a_thousandt
     assert epsilon_needed(KINDS["table"], 100, 5, 0.01) == math.inf
     assert records_needed(KINDS["table"], 50, 0.001, epsilon=0.01) == math.inf
     assert epsilon_needed(KINDS["covariance"], 10**11, 2, 0.99) == pytest.approx(1e-3)
+
+
+def halving(size, target, low, high, width=1e-5):
+    "Where the least sufficient 10^x is, by halving the interval throughout."
+    if size(10**high) > target:
+        return math.inf
+    if size(10**low) <= target:
+        return 10**low
+    while high - low > width:
+        middle = (low + high) / 2
+        enough = size(10**middle) <= target
+        low, high = (low, middle) if enough else (middle, high)
+    return 10**high
+
+
+FALLING = {
+    "noise alone": lambda x: 40 / x,
+    "noise and rows": lambda x: math.sqrt(3 / x + 2e5 / x**2),
+    "a floor": lambda x: 0.003 + 90 / x**2,
+    "none below a jump": lambda x: math.inf if x < 3456.789 else 1e-4 / x,
+    "whole numbers": lambda x: 20 / math.ceil(x),
+    "stairs": lambda x: 2.0 ** -round(math.log2(x)),
+    "nothing to be found": lambda x: 0.0,
+}
+
+
+@pytest.mark.parametrize("name", FALLING)
+def test_the_search_ends_where_halving_ends(name):
+    for target in (0.0031, 0.01, 0.07, 0.5, 3.0, 1e-9):
+        for start in (0.5, 4.0, 11.0):
+            size = Mock(side_effect=FALLING[name])
+            low, high = math.log10(2), 12.0
+            found = planning._first(size, target, low, high, start)
+            assert found == halving(FALLING[name], target, low, high)
+            assert size.call_count <= (15 if name.startswith("noise") else 60)
 
 
 # bad input
