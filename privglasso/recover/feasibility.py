@@ -887,6 +887,9 @@ def verdict(S, alpha: float, weights) -> Verdict:
     return Verdict(nearly=nearly)
 
 
+_TRIED = 45  # columns
+
+
 def _undecided(S, alpha, weights, V):
     "The error for an alpha that is neither proved nor refused."
     known = FeasibleAlpha(0.0, np.inf, None, None)
@@ -894,7 +897,9 @@ def _undecided(S, alpha, weights, V):
         known = _certified(S, V, weights)
     if np.isinf(known.lower):
         return InfeasibleError(alpha, np.inf, np.inf, known.certificate)
-    works = _bisected(S, alpha, weights)
+    # next to being singular, and large: another penalty would take as long to try
+    near = V is not None and _nearness(S, alpha, weights, V) <= _NEARLY
+    works = np.inf if near and len(S) > _TRIED else _bisected(S, alpha, weights)
     return ConvergenceError(alpha, works, min(known.lower, alpha), V)
 
 # %% ../../nbs/3_recover/05_feasibility.ipynb #bcbab13e
