@@ -396,7 +396,7 @@ _SEARCH_STEPS = 5000  # iterations of the threshold search before it reports wha
 _SEARCH_WORK, _FEWEST = 3e9, 20  # steps times p^3: some ten seconds; in any case
 
 
-def _affordable(S, most=_SEARCH_STEPS):
+def _affordable(S, most=1000):
     "How many steps of the search an answer may wait for."
     return min(most, max(_FEWEST, int(_SEARCH_WORK / len(S) ** 3)))
 
@@ -676,7 +676,7 @@ def _refusal(S, alpha, weights, V, of_all=False):
             return InfeasibleError(alpha, np.inf, np.inf, everywhere)
     known = _certified(S, V, weights)
     if len(S) <= _SMALL or np.isinf(known.lower):
-        closer = _narrowed(S, weights, 0.05, _affordable(S, _SEARCH_STEPS // 5))
+        closer = _narrowed(S, weights, 0.05, _affordable(S))
         if closer.certificate is not None and np.isfinite(closer.lower):
             known = known.tighter(replace(closer, lower=0.0, certificate=None))
             V = _tidy(S, alpha * weights, closer.certificate)
@@ -897,9 +897,9 @@ def _undecided(S, alpha, weights, V):
         known = _certified(S, V, weights)
     if np.isinf(known.lower):
         return InfeasibleError(alpha, np.inf, np.inf, known.certificate)
-    # next to being singular, and large: another penalty would take as long to try
-    near = V is not None and _nearness(S, alpha, weights, V) <= _NEARLY
-    works = np.inf if near and len(S) > _TRIED else _bisected(S, alpha, weights)
+    # a method of many digits was not enough: another penalty would take as long to try
+    spent = len(S) > _TRIED and np.count_nonzero(weights) <= 2 * _PAIRS
+    works = np.inf if spent else _bisected(S, alpha, weights)
     return ConvergenceError(alpha, works, min(known.lower, alpha), V)
 
 # %% ../../nbs/3_recover/05_feasibility.ipynb #bcbab13e

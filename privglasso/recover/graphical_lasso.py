@@ -415,7 +415,7 @@ def _by_directions(part, alphas):
     if part.best is None or part.best[2][1] > _wanted(part, part.best[2][3]):
         part.best = _better(part.best, _alternated(part, alphas[0], inside))
     if not part.best[2][1] < _MEANINGLESS * len(part.S):
-        raise ConvergenceError(alphas[0], 1.1 * alphas[0], 0.0, part.found.nearly)
+        raise ConvergenceError(alphas[0], np.inf, 0.0, part.found.nearly)
     part.last = part.best[1], _coefficients(part.best[0])
     return [part.best]
 
