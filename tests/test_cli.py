@@ -489,7 +489,7 @@ def test_a_table_is_planned_by_its_shape_alone(tmp_path):
     "Cells that are not numbers are in nobody's way; the schema says what counts."
     path, schema = tmp_path / "t.csv", tmp_path / "s.toml"
     path.write_text("age,weight,name\n" + "1,2,x\n?,,y\n" * 10_000)
-    schema.write_text("[columns.age]\nkind = \"real\"\n[columns.weight]\nkind = \"real\"\n")
+    schema.write_text('[columns.age]\nkind = "real"\n[columns.weight]\nkind = "real"\n')
     told = [
         call("plan", *words, "--epsilon", 1)
         for words in ((20_000, 3), (path,), (20_000, 2), (path, "--schema", schema))

@@ -544,9 +544,10 @@ def _weigh(S, diagonal, weights, alpha, W, Z, report):
     rounding = 0.0
     for j in range(len(S)):
         rounding += _ROUNDING * len(S) * abs(W[j, j] * Z[j, j])
+    of_Z, of_W = log_det_of(Z), log_det_of(W)
+    rounding += 2 * _ROUNDING * (abs(of_Z) + abs(of_W))  # of logarithms
     report[0] = _linear_part(S, diagonal, weights, alpha, Z)
-    report[1] = report[0] - log_det_of(Z) - log_det_of(W) - len(S)
-    report[1] = max(report[1], 0.0) + rounding
+    report[1] = max(report[0] - of_Z - of_W - len(S), 0.0) + rounding
     report[3] = rounding
 
 

@@ -158,10 +158,10 @@ def test_a_path_is_its_single_problems():
 
 def test_one_compiled_version_serves_all():
     "Scalar and matrix weights, paths and single problems: more would compile longer."
-    before = len(descend.signatures)
+    before = len(descend.compiled.signatures)
     run(definite(4, 0), [0.1])
     run(definite(4, 0), [0.2, 0.1], weights=np.ones((4, 4)))
-    assert len(descend.signatures) <= max(before, 1)
+    assert len(descend.compiled.signatures) <= max(before, 1)
 
 
 @given(

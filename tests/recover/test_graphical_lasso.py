@@ -21,7 +21,8 @@ from privglasso.recover.graphical_lasso import GraphicalLassoResult, graphical_l
 from privglasso.recover.graphical_lasso import graphical_lasso_path
 from privglasso.recover.graphical_lasso import iter_graphical_lasso
 from privglasso.recover.textbook import dual_gap, largest_alpha, kkt_residual, objective
-from privglasso.data_sets.synthetic import corrected_example
+from privglasso.data_sets.synthetic import corrected_example, sample_gaussian
+from privglasso.data_sets.synthetic import tridiagonal_precision
 from privglasso.base.validation import InputError
 
 DEMO = np.array([[0.5, 0.8], [0.8, 0.5]])
@@ -465,6 +466,48 @@ def test_blocks_are_solved_by_themselves_and_fit_together(
         assert one.objective == pytest.approx(three.objective)
 
 
+@pytest.mark.parametrize("penalize_diagonal", [True, False])
+def test_penalties_that_leave_small_pieces_come_first(penalize_diagonal, monkeypatch):
+    "Each answer is that of its penalty alone; Ctrl-C later keeps the first part."
+    S = np.corrcoef(sample_gaussian(tridiagonal_precision(90, 0.4), 120, 0).T)
+    alphas, options = np.geomspace(0.05, 0.9, 9), dict(tol=1e-10)
+    options["penalize_diagonal"] = penalize_diagonal
+    path = graphical_lasso_path(S, alphas, **options)
+    problem = solvers._checked(
+        S, path_alphas(path), "descent", penalize_diagonal, None, 1e-10, 5000, None
+    )
+    assert 0 < solvers._leaving_small(problem) < 9
+    for result in path:
+        alone = graphical_lasso(S, result.alpha, **options)
+        assert np.allclose(alone.precision, result.precision, atol=1e-4)
+        assert np.array_equal(alone.precision != 0, result.precision != 0)
+        assert residual(S, result) < 1e-4
+    calls, whole = [], solvers._split_and_joined
+
+    def interrupted(problem):
+        calls.append(len(problem.alphas))
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return whole(problem)
+
+    monkeypatch.setattr(solvers, "_split_and_joined", interrupted)
+    part = graphical_lasso_path(S, alphas, **options)
+    assert path_alphas(part) == path_alphas(path)[: calls[0]] and sum(calls) == 9
+
+
+def path_alphas(path):
+    return [result.alpha for result in path]
+
+
+def test_the_smallest_penalty_of_a_path_is_named_when_small_pieces_refuse():
+    S = blocks_of([3, 8, 9, 70], 5, 0.6)
+    low = min_feasible_alpha(S).lower
+    alphas = np.geomspace(0.4 * low, 0.9 * low, 4)
+    with pytest.raises(InfeasibleError) as caught:
+        graphical_lasso_path(S, alphas)
+    assert caught.value.alpha == alphas[0]
+
+
 def test_a_block_without_a_solution_refuses_for_all():
     S = blocks_of([3, 8, 9], 5, 0.6)
     alpha = 0.5 * min_feasible_alpha(S).lower
@@ -507,7 +550,8 @@ def test_what_comes_in_is_left_alone():
     frozen.flags.writeable = False
     twice = np.zeros((12, 12))
     twice[::2, ::2] = S
-    best, compiled = graphical_lasso(S, 0.1).precision, len(solvers.descend.signatures)
+    best = graphical_lasso(S, 0.1).precision
+    compiled = len(solvers.descend.compiled.signatures)
     for other in (
         frozen,
         np.asfortranarray(S),
@@ -516,7 +560,8 @@ def test_what_comes_in_is_left_alone():
         S.tolist(),
     ):
         assert np.array_equal(graphical_lasso(other, 0.1).precision, best)
-    assert np.array_equal(frozen, S) and len(solvers.descend.signatures) == compiled
+    assert len(solvers.descend.compiled.signatures) == compiled
+    assert np.array_equal(frozen, S)
     ints = graphical_lasso(np.array([[4, 1], [1, 4]]), 1)
     assert ints.precision[0, 1] == 0 and ints.alpha == 1.0
 
