@@ -4,23 +4,24 @@
 
 # %% auto #0
 __all__ = ['app', 'budget', 'Neighbors', 'Mechanism', 'Profile', 'DemoData', 'plan', 'Missing', 'publish', 'schema', 'budget_new',
-           'budget_show', 'inspect', 'Rule', 'recover', 'audit', 'claims', 'Shell', 'completion', 'data', 'demo',
-           'reproduce', 'bench']
+           'budget_show', 'inspect', 'Rule', 'Form', 'recover', 'audit', 'claims', 'Shell', 'completion', 'data',
+           'demo', 'reproduce', 'bench']
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dddb60fe
 import os
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .base.io import write_whole
+from .base.io import is_stream, write_whole
 from .base.shell import CommandError, Commands, careful_interrupts
-from .base.shell import check_output, completion_script
+from .base.shell import aside, check_output, completion_script
 from .base.shell import for_machines, friendly, say, say_json, sentence
+from .base.shell import writing_to
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f9f2874c
 app = typer.Typer(
@@ -80,6 +81,16 @@ _WITHOUT_BOUNDS = {
     Mechanism.copula: "CopulaMechanism",
     Mechanism.whitened: "WhitenedCovarianceMechanism",
 }
+
+
+def _given(**words):
+    "Options that were given a value."
+    return {name: value for name, value in words.items() if value is not None}
+
+
+_Force = Annotated[
+    bool, typer.Option("--force", help="replace the file to write if there is one")
+]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #bc69f265
 _NOT_NAMES = (
@@ -161,7 +172,7 @@ def _read_bounds(path, columns):
         raise CommandError(f"{path.name}: low and high must be numbers")
     return halves.low.tolist(), halves.high.tolist()
 
-# %% ../nbs/9_workshop/07_cli.ipynb #e9bb466a
+
 def _stated_bounds(low, high, path, columns):
     "Bounds of a file or of two options; None if none are stated."
     if (low is None) != (high is None):
@@ -171,16 +182,6 @@ def _stated_bounds(low, high, path, columns):
     if path is not None:
         return _read_bounds(path, columns)
     return None if low is None else (low, high)
-
-
-def _given(**words):
-    "Options that were given a value."
-    return {name: value for name, value in words.items() if value is not None}
-
-
-_Force = Annotated[
-    bool, typer.Option("--force", help="replace the file to write if there is one")
-]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #66d05d83
 class Profile(StrEnum):
@@ -383,7 +384,10 @@ _Table = Annotated[
     Path,
     typer.Argument(help="the private table: CSV of any kind, Parquet, Feather, Excel"),
 ]
-_Release = Annotated[Path, typer.Argument(help="the .parquet file to write")]
+_Release = Annotated[
+    Path,
+    typer.Argument(help="the .parquet file to write; - is the standard output"),
+]
 _Low = Annotated[
     float | None, typer.Option(help="lowest value a cell can have, for all columns")
 ]
@@ -541,11 +545,12 @@ def _release(mechanism, data, path, budget, seed, force):
 
 
 def _standing(release, budget):
-    "How many releases of a file's name a budget counts, and which file is there."
+    "How many releases of a name a budget counts, and which file is there."
     from privglasso.privacy.budget import Budget
 
     entries = () if budget is None else Budget(budget).table().label
-    there = os.lstat(release) if os.path.lexists(release) else None
+    plain = os.path.lexists(release) and not is_stream(release)
+    there = os.lstat(release) if plain else None
     return (
         sum(entry == release.name for entry in entries),
         there and (there.st_ino, there.st_mtime_ns),
@@ -554,8 +559,7 @@ def _standing(release, budget):
 # %% ../nbs/9_workshop/07_cli.ipynb #7a5ba658
 @contextmanager
 def _accounted(release, budget):
-    """Whatever stops a publication is told with what it has cost and whether there is a
-    release."""
+    "Whatever stops a publication is told with its cost, and with what was written."
     from privglasso.base.validation import InputError
     from privglasso.privacy.budget import Budget, BudgetError, ChargedError
     from privglasso.start.advice import rounded
@@ -578,19 +582,18 @@ def _accounted(release, budget):
         others = any(isinstance(e, InputError) for e in (error, error.__cause__))
     with careful_interrupts(signal.SIG_IGN):
         try:
-            charged, written = map(
-                lambda now, then: now != then, _standing(release, budget), before
-            )
+            now = _standing(release, budget)
+            charged, written = (a != b for a, b in zip(now, before, strict=True))
         except Exception:
-            raise CommandError(
-                f"{told}; what was charged cannot be read: try privglasso budget show",
-                code,
-            ) from None
+            told += "; what was charged cannot be read: try privglasso budget show"
+            raise CommandError(told, code) from None
     verb = "was charged" if charged else "was not charged"
     cost = f"μ {verb} to {budget.name}" if budget else ""
-    # what is there after a refusal is somebody else's
-    mine = written and not others
-    file = f"{release.name} is whole" if mine else "no release was written"
+    file = "no release was written"
+    if is_stream(release) and (charged or budget is None):
+        file = "what was received may be no whole release"
+    elif written and not others:  # what is there after a refusal is another's
+        file = f"{release.name} is whole"
     raise CommandError("; ".join(filter(None, (told.rstrip("."), cost, file))), code)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #e5fd70c7
@@ -736,7 +739,8 @@ def _ask_about_cells(words, used):
             "noise on every cell is published only if it is meant, whatever it costs:"
             " --yes; without --mechanism, --sigma and --integers it is the covariance"
         )
-    typer.confirm("Publish noise on every cell all the same?", abort=True)
+    asked = "Publish noise on every cell all the same?"
+    typer.confirm(asked, abort=True, err=aside())
 
 # %% ../nbs/9_workshop/07_cli.ipynb #291962b7
 def _without_check(words, budget):
@@ -815,6 +819,12 @@ def _suitable(cells):
 # %% ../nbs/9_workshop/07_cli.ipynb #d5c930de
 def _published(words):
     "Publish, or rehearse, as the words say."
+    with writing_to(words.release) as words["release"]:
+        _carried_out(words)
+
+
+def _carried_out(words):
+    "The same, with what is said kept apart from what is written."
     from privglasso.publish.tables import read_table, table_shape
 
     words["mechanism"] = words.mechanism or _suitable(words.cells)
@@ -925,9 +935,9 @@ def publish(
 @friendly
 def schema(
     table: _Table,
-    file: Annotated[Path, typer.Argument(help="the file to write")] = Path(
-        "schema.toml"
-    ),
+    file: Annotated[
+        Path, typer.Argument(help="the file to write; - is the standard output")
+    ] = Path("schema.toml"),
     sep: _Sep = None,
     decimal: _Decimal = None,
     encoding: _Encoding = None,
@@ -940,14 +950,16 @@ def schema(
     from privglasso.publish.schema import Schema
     from privglasso.publish.tables import read_table
 
-    check_output(file, (table,), force)
-    data = read_table(table, sep=sep, decimal=decimal, encoding=encoding)
-    _check_names(table, [str(name) for name in data.columns], numbered_columns)
-    proposed = Schema.propose(data)
-    proposed.write(file, replace=force)
-    left = proposed.left_out(data)
-    say(f"{file.name}: {len(proposed.used)} columns used, {len(left)} left out")
-    say("Edit it: bounds and fill values known from outside the data, levels of words")
+    with writing_to(file) as file:
+        check_output(file, (table,), force)
+        data = read_table(table, sep=sep, decimal=decimal, encoding=encoding)
+        _check_names(table, [str(name) for name in data.columns], numbered_columns)
+        proposed = Schema.propose(data)
+        with suppress(BrokenPipeError):
+            proposed.write(file, replace=force)
+        left = proposed.left_out(data)
+        say(f"{file.name}: {len(proposed.used)} columns used, {len(left)} left out")
+        say("Edit it: bounds and fill values known from outside, levels of words")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #240a6d20
 budget = typer.Typer(
@@ -979,7 +991,7 @@ def budget_new(
 
     if (mu is None) == (epsilon is None) or (epsilon is None) != (delta is None):
         raise CommandError("state exactly one of --mu and --epsilon with --delta")
-    check_output(file)
+    check_output(file, streams=False)
     mu = mu if epsilon is None else float(mu_gdp(epsilon, delta))
     limit = Guarantee(mu, neighbors.value, failure=failure)
     say(f"{file.name}: {Budget.create(file, limit, delta=delta)}")
@@ -1166,9 +1178,25 @@ def _draw_graph(path, model, edges):
     write_whole(path, lambda file: figure.savefig(file, format=kind))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #5a7e1001
+class Form(StrEnum):
+    "In which form edges are written."
+
+    csv = "csv"
+    graphml = "graphml"
+    gexf = "gexf"
+    json = "json"
+
+
 _Edges = Annotated[
     Path | None,
-    typer.Argument(help="file for the edges: .csv, .graphml, .gexf or .json"),
+    typer.Argument(
+        help="file for the edges: .csv, .graphml, .gexf or .json; - is the standard"
+        " output"
+    ),
+]
+_Form = Annotated[
+    Form | None,
+    typer.Option(help="form of the edges, where no ending says it; csv if absent"),
 ]
 _Rule = Annotated[
     Rule,
@@ -1211,9 +1239,11 @@ def _check_ending(path, endings, option):
         raise CommandError(f"{path.name}: {option} ends in one of {listed}")
 
 
-def _check_files(release, edges, figure, force):
+def _check_files(release, edges, figure, form, force):
     "Refuse outputs that are of no known form, or would replace something."
-    forms = ("", ".csv", ".graphml", ".gexf", ".json")
+    if form and (edges is None or edges.suffix.lower() not in ("", f".{form}")):
+        raise CommandError("--form: is for edges in a file whose name has no ending")
+    forms = ("", *(f".{each.value}" for each in Form))
     _check_ending(edges, forms, "the file of edges")
     _check_ending(figure, (".svg", ".png", ".pdf"), "--figure")
     for output in (edges, figure):
@@ -1221,6 +1251,29 @@ def _check_files(release, edges, figure, force):
             check_output(output, (release,), force)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #ad85c210
+def _say_found(found, model, alpha, level):
+    "How many edges there are, and which, unless these are written for a pipe."
+    used = model.alpha_ if alpha is None else alpha
+    how = f"alpha = {used:.4g} (on the correlation scale), duality gap"
+    say(
+        f"{len(found)} edges at {how} {model.dual_gap_:.1e}"
+        if level is None
+        else f"{len(found)} edges, any of them false with probability about {level:g}"
+    )
+    if len(found) and not aside():
+        say(found.to_string(index=False, float_format="{:.4g}".format))
+
+
+def _fitted(release, rule, alpha):
+    "The model of a release in a file."
+    published = _readable(release)
+    if rule is Rule.cv and getattr(published, "table", None) is None:
+        raise CommandError(
+            "--rule cv: holds rows out, and this release has none: use --rule ebic"
+        )
+    return _estimator(rule, alpha).fit(published)
+
+# %% ../nbs/9_workshop/07_cli.ipynb #4b1f7a31
 @app.command()
 @friendly
 def recover(
@@ -1230,35 +1283,25 @@ def recover(
     alpha: _Alpha = None,
     level: _Level = None,
     figure: _Figure = None,
+    form: _Form = None,
     force: _Force = False,
 ):
     """Recover the graph from a release alone: the noise-corrected graphical lasso, or
     with --level the pairs that a test finds."""
     if alpha is not None and level is not None:
         raise CommandError("give --alpha or --level, not both: a test has no penalty")
-    _check_files(release, edges, figure, force)
-    from privglasso.base.graphs import write_graph
+    with writing_to(edges) as edges:
+        _check_files(release, edges, figure, form, force)
+        from privglasso.base.graphs import write_graph
 
-    published = _readable(release)
-    if rule is Rule.cv and getattr(published, "table", None) is None:
-        raise CommandError(
-            "--rule cv: holds rows out, and this release has none: use --rule ebic"
-        )
-    model = _estimator(rule, alpha).fit(published)
-    found = model.edges_ if level is None else model.tested_edges(level)
-    if edges is not None:
-        write_graph(edges, model.feature_names_in_, found)
-    if figure is not None:
-        _draw_graph(figure, model, found)
-    used = model.alpha_ if alpha is None else alpha
-    how = f"alpha = {used:.4g} (on the correlation scale), duality gap"
-    say(
-        f"{len(found)} edges at {how} {model.dual_gap_:.1e}"
-        if level is None
-        else f"{len(found)} edges, any of them false with probability about {level:g}"
-    )
-    if len(found):
-        say(found.to_string(index=False, float_format="{:.4g}".format))
+        model = _fitted(release, rule, alpha)
+        found = model.edges_ if level is None else model.tested_edges(level)
+        with suppress(BrokenPipeError):
+            if edges is not None:
+                write_graph(edges, model.feature_names_in_, found, form)
+        if figure is not None:
+            _draw_graph(figure, model, found)
+        _say_found(found, model, alpha, level)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f85e6f5f
 def _worst_pair(kind, neighbors, p):

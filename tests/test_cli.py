@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -732,7 +733,6 @@ def _outputs(folder):
     "Everything that is no place for an output, and whether --force makes it one."
     (folder / "file").write_text("mine")
     (folder / "folder").mkdir()
-    os.mkfifo(folder / "pipe")
     (folder / "link").symlink_to(folder / "file")
     (folder / "nowhere").symlink_to(folder / "absent")
     os.link(folder / "t.csv", folder / "twin")
@@ -741,16 +741,14 @@ def _outputs(folder):
         "twin": False,
         "r.parquet": False,
         "folder": False,
-        "pipe": False,
         "link": False,
         "nowhere": False,
         "absent/x": False,
-        "/dev/null": False,
         "file": True,
     }
 
 
-@pytest.mark.skipif(os.name != "posix", reason="pipes, links and devices")
+@pytest.mark.skipif(os.name != "posix", reason="links")
 def test_outputs_replace_nothing_unless_forced_and_no_input_ever(secret, tmp_path):
     table = secret.rename(tmp_path / "t.csv")
     before, release = table.read_bytes(), tmp_path / "r.parquet"
@@ -935,6 +933,99 @@ def test_a_pipe_that_closes_early_is_no_error(tmp_path):
     done = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, text=True)
     os.close(write)
     assert done.returncode == 0 and done.stderr == ""
+
+
+def streamed(folder, words, **options):
+    "A command in a process of its own: code, bytes of the output, what was said."
+    program = "from privglasso.cli import app; app()"
+    words = [sys.executable, "-c", program, *map(str, words)]
+    options = {"stdout": subprocess.PIPE, "cwd": folder} | options
+    done = subprocess.run(words, stderr=subprocess.PIPE, **options)
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="pipes and devices")
+SMALL = ("publish", "secret.csv", *WITHIN, "--epsilon", 5, "--seed", 1)
+
+
+@posix
+def test_the_standard_output_gets_the_output_and_nothing_else(secret, tmp_path):
+    assert call(*SMALL[:1], secret, tmp_path / "r.parquet", *SMALL[2:])[0] == 0
+    release = tmp_path / "r.parquet"
+    code, output, said = streamed(tmp_path, (*SMALL, "-", "--json"))
+    assert code == 0 and output == release.read_bytes()
+    assert json.loads(said[said.index("{") :])["written"]
+    code, output, said = streamed(
+        tmp_path, ("recover", "r.parquet", "-", "--form", "json")
+    )
+    assert code == 0 and "edges at alpha" in said
+    graph = nx.node_link_graph(json.loads(output), edges="links")
+    assert set(graph) == set("abcde") and len(graph.edges) >= 4
+    with open(tmp_path / "s.toml", "wb") as file:  # after what is there already
+        file.write(b"# mine\n")
+        file.flush()
+        words = ("schema", "secret.csv", "/dev/stdout")
+        assert streamed(tmp_path, words, stdout=file)[0] == 0
+    assert call("schema", secret, tmp_path / "t.toml")[0] == 0
+    written, plain = (tmp_path / f"{name}.toml" for name in "st")
+    assert written.read_text() == "# mine\n" + plain.read_text()
+    assert not (tmp_path / "-").exists() and not list(tmp_path.glob(".*"))
+
+
+@posix
+def test_pipes_and_devices_stay_what_they_are(secret, tmp_path):
+    pipe = tmp_path / "pipe.graphml"
+    os.mkfifo(pipe)
+    assert call(*SMALL[:1], secret, tmp_path / "r.parquet", *SMALL[2:])[0] == 0
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        code, output, said = streamed(tmp_path, ("recover", "r.parquet", pipe))
+        read = reader.stdout.read()
+    assert code == 0 and b"edges at alpha" in output and said == ""
+    assert len(nx.parse_graphml(read.decode()).edges) >= 4
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        assert call(*SMALL[:1], secret, *SMALL[2:], pipe)[0] == 0
+        read = reader.stdout.read()
+    assert read == (tmp_path / "r.parquet").read_bytes() and pipe.is_fifo()
+    assert call("schema", secret, "/dev/null")[0] == 0
+    assert Path("/dev/null").is_char_device()
+    assert not list(tmp_path.glob(".*"))
+
+
+@posix
+def test_a_reader_that_goes_away_is_no_error_and_nothing_unread_is_paid(
+    secret, tmp_path
+):
+    file, words = tmp_path / "budget.json", ("--mu", 0.3, "--budget", "budget.json")
+    call("budget", "new", file, "--mu", 1)
+    read, write = os.pipe()
+    os.close(read)
+    code, _, said = streamed(
+        tmp_path, ("publish", "secret.csv", "-", *WITHIN, *words), stdout=write
+    )
+    assert code == 0 and "μ was not charged to budget.json" in said
+    assert Budget(file).spent().mu == 0
+    code, _, said = streamed(tmp_path, ("schema", "secret.csv", "-"), stdout=write)
+    assert code == 0 and "Broken" not in said
+    os.close(write)
+    if os.path.exists("/dev/full"):
+        words = ("--mu", 0.3, "--budget", file)
+        code, said = call("publish", secret, "/dev/full", *WITHIN, *words)
+        assert code == 2 and "μ was charged to budget.json" in said
+        assert "no whole release" in said and Budget(file).spent().mu > 0
+
+
+@posix
+def test_no_stream_leads_to_what_a_command_reads_or_to_a_file_of_python(
+    secret, tmp_path
+):
+    before = secret.read_bytes()
+    with open(secret, "ab") as file:
+        code, _, said = streamed(tmp_path, (*SMALL, "-", "--force"), stdout=file)
+    assert code == 2 and "reads that" in said and secret.read_bytes() == before
+    with open(tmp_path / "mine", "wb") as file:  # not handed on
+        path = f"/dev/fd/{file.fileno()}"
+        assert call("schema", secret, path, "--force")[0] == 2
+    assert (tmp_path / "mine").read_bytes() == b""
 
 
 def test_the_version_is_said():

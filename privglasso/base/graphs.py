@@ -149,9 +149,9 @@ def as_matrices(first, second, names=("first", "second")):
     return one, other[np.ix_(place, place)], nodes
 
 # %% ../../nbs/9_workshop/05_graphs.ipynb #09279f62
-def write_graph(path, nodes, edges):
-    """Write a graph in the form that the file's ending names: .csv, .graphml, .gexf or
-    .json.
+def write_graph(path, nodes, edges, form=None):
+    """Write a graph in the form that is named, or that the file's ending names: .csv,
+    .graphml, .gexf or .json.
 
     Parameters
     ----------
@@ -160,8 +160,10 @@ def write_graph(path, nodes, edges):
         All of them: some may have no edge.
     edges : DataFrame
         source, target, and numbers, of which the partial correlation is the weight.
+    form : str, optional
+        "csv", "graphml", "gexf" or "json", whatever the ending says.
     """
-    ending = path.suffix.lower() or ".csv"
+    ending = f".{form}" if form else path.suffix.lower() or ".csv"
     if ending == ".csv":
         return write_whole(path, lambda file: edges.to_csv(file, index=False))
     import networkx as nx

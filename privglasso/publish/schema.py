@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ..base.io import write_whole
+from ..base.io import is_stream, write_whole
 from ..base.validation import InputError, check_number, is_plain
 from .tables import read_table
 
@@ -322,7 +322,7 @@ class Schema:
         "Write the schema to a TOML file."
         text = "\n".join(_toml(*each) for each in self.columns.items())
         make = lambda file: file.write(text.encode())
-        if not replace and Path(path).exists():
+        if not (replace or is_stream(path)) and Path(path).exists():
             raise InputError("path", Path(path).name, "there is a file already")
         write_whole(Path(path), make)
 

@@ -10,6 +10,7 @@ __all__ = ['EPSILONS', 'default_delta', 'shape_to_plan', 'epsilon_table', 'epsil
 import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from pathlib import Path
 
 import pandas as pd
 
@@ -64,7 +65,7 @@ def shape_to_plan(records, columns=None, schema=None) -> tuple:
         stated.append(len(Schema.read(schema).names))
     if re.fullmatch(r"[+-]?[0-9_]+", n):
         n = int(n)
-    elif re.search(r"[^0-9.,eE+-]", n):
+    elif Path(n).suffix and re.search(r"[^0-9.,eE+-]", n):
         n, names = table_shape(n)
         stated = stated or [len(names)]
     else:
