@@ -115,6 +115,13 @@ class _Problem(NamedTuple):
     max_iter: int
     start: GraphicalLassoResult | None
 
+
+# alphas times p^3 solved in one call of compiled code: a fraction of a second
+_CHUNK = 2e8
+# with so many columns, and so large a share of |S_ij| above their limits, all entries
+# are moved at once: measured
+_FEW, _DENSE = 20, 0.65
+
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #5e851fb0
 def _checked(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start):
     "The problem, or an `InputError` that names the argument."
@@ -174,13 +181,6 @@ def _finite_weights(S, weights, alphas, penalize_diagonal):
         reach = 1e3 * (np.abs(S) + np.outer(size, size)) / alphas[-1]
         weights = np.where(infinite, reach, weights)
     return weights
-
-# %% ../../nbs/3_recover/08_graphical_lasso.ipynb #bec461ab
-# alphas times p^3 solved in one call of compiled code: a fraction of a second
-_CHUNK = 2e8
-# with so many columns, and so large a share of |S_ij| above their limits, all entries
-# are moved at once: measured
-_FEW, _DENSE = 20, 0.65
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #5b57e7c0
 @dataclass(eq=False)
@@ -728,6 +728,31 @@ def _split_and_joined(problem):
     return [_joined(apart, parts, m, p) for m in range(done)]
 
 
+def _by_textbook(problem):
+    "The pairs of one of the paper's algorithms, for the matrix as a whole."
+    weights = penalty_weights(
+        len(problem.S), problem.penalize_diagonal, problem.weights
+    )
+    start, limits = problem.start, (problem.tol, problem.max_iter)
+    if start is not None:
+        start = start.precision, start.dual_covariance, start.alpha
+    return textbook_path(
+        problem.solver, problem.S, problem.alphas, weights, start, *limits
+    )
+
+
+def _solve(problem):
+    "The results for all alphas, or for those that were done before Ctrl-C."
+    try:
+        pairs = _pairs(problem)
+    except (InfeasibleError, ConvergenceError) as error:
+        raise _tried(problem, error) from None
+    results = []
+    for alpha, pair in zip(problem.alphas, pairs, strict=False):
+        results.append(_result(problem, alpha, *pair))
+    return results
+
+# %% ../../nbs/3_recover/08_graphical_lasso.ipynb #9db03e2c
 def _leaving_small(problem):
     "How many of the largest alphas leave small components only; none if all do."
     one = np.ones((1, 1)) if problem.weights is None else problem.weights
@@ -757,31 +782,6 @@ def _by_descent(problem):
         return first + _split_and_joined(rest)
     except KeyboardInterrupt:
         return first
-
-
-def _by_textbook(problem):
-    "The pairs of one of the paper's algorithms, for the matrix as a whole."
-    weights = penalty_weights(
-        len(problem.S), problem.penalize_diagonal, problem.weights
-    )
-    start, limits = problem.start, (problem.tol, problem.max_iter)
-    if start is not None:
-        start = start.precision, start.dual_covariance, start.alpha
-    return textbook_path(
-        problem.solver, problem.S, problem.alphas, weights, start, *limits
-    )
-
-
-def _solve(problem):
-    "The results for all alphas, or for those that were done before Ctrl-C."
-    try:
-        pairs = _pairs(problem)
-    except (InfeasibleError, ConvergenceError) as error:
-        raise _tried(problem, error) from None
-    results = []
-    for alpha, pair in zip(problem.alphas, pairs, strict=False):
-        results.append(_result(problem, alpha, *pair))
-    return results
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #e179b068
 _TRIALS = 4

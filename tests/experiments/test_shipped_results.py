@@ -47,12 +47,7 @@ SHORTER = {
     "stopped_curves": {"epsilons": [2.0]},
 }
 # processor seconds differ from run to run
-# how far below its tolerance a gap ends hangs on the order of the steps
-TIMED = {
-    "complexity": ["seconds"],
-    "peer_libraries": ["seconds", "day"],
-    "solver_stress": ["gap_per_column"],
-}
+TIMED = {"complexity": ["seconds"], "peer_libraries": ["seconds", "day"]}
 
 BY_NAME = {study.name: study for study in STUDIES}
 CASES = [(name, number) for name, numbers in AGAIN.items() for number in numbers]
