@@ -1264,6 +1264,15 @@ def _say_found(found, model, alpha, level):
         say(found.to_string(index=False, float_format="{:.4g}".format))
 
 
+def _say_it_compiles():
+    "Tell whoever waits for the first answer of all why it takes so long."
+    from privglasso.base.kernels import compiler
+    from privglasso.recover.block_descent import descend
+
+    if compiler() is not None and not descend.is_kept():
+        say("compiling the solver, once on this machine: about half a minute", err=True)
+
+
 def _fitted(release, rule, alpha):
     "The model of a release in a file."
     published = _readable(release)
@@ -1271,6 +1280,7 @@ def _fitted(release, rule, alpha):
         raise CommandError(
             "--rule cv: holds rows out, and this release has none: use --rule ebic"
         )
+    _say_it_compiles()
     return _estimator(rule, alpha).fit(published)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #4b1f7a31

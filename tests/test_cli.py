@@ -1188,3 +1188,18 @@ def test_a_second_look_from_the_command_line(tmp_path):
     assert code == 2 and "needs no bounds" in output and not release.exists()
     assert call(*words)[0] == 0
     assert read_release(release).whitened
+
+
+def test_the_first_recover_says_that_it_compiles(tmp_path, monkeypatch):
+    "On standard error, and only while nothing is kept."
+    release = tmp_path / "r.parquet"
+    rows = np.random.default_rng(0).normal(size=(500, 3))
+    mechanism = CovarianceMechanism((-6, 6), mu=1.0)
+    mechanism.publish(pd.DataFrame(rows, columns=list("abc"))).to_parquet(release)
+    for kept in (True, False):
+        found = lambda _, kept=kept: kept
+        monkeypatch.setattr("privglasso.base.kernels.Kernel.is_kept", found)
+        result = CliRunner().invoke(app, ["recover", str(release)])
+        assert result.exit_code == 0, result.output
+        assert ("once on this machine" in result.stderr) == (not kept)
+        assert "once on this machine" not in result.stdout

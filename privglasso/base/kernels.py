@@ -138,6 +138,16 @@ class Kernel:
                 return self.small(*arguments)
         return self.compiled(*arguments)
 
+    def is_kept(self):
+        """Whether machine code of the function is kept from an earlier call.
+
+        Returns
+        -------
+        bool
+        """
+        name = f"{self.__module__.rpartition('.')[2]}.{self.__qualname__}-*.nbi"
+        return any(cache_folder().rglob(name))
+
     def __reduce__(self):  # another process finds it by its name
         return self.__qualname__
 
