@@ -288,6 +288,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'privglasso.cli.budget_new': ('9_workshop/cli.html#budget_new', 'privglasso/cli.py'),
                                 'privglasso.cli.budget_show': ('9_workshop/cli.html#budget_show', 'privglasso/cli.py'),
                                 'privglasso.cli.claims': ('9_workshop/cli.html#claims', 'privglasso/cli.py'),
+                                'privglasso.cli.compare': ('9_workshop/cli.html#compare', 'privglasso/cli.py'),
                                 'privglasso.cli.completion': ('9_workshop/cli.html#completion', 'privglasso/cli.py'),
                                 'privglasso.cli.data': ('9_workshop/cli.html#data', 'privglasso/cli.py'),
                                 'privglasso.cli.demo': ('9_workshop/cli.html#demo', 'privglasso/cli.py'),

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['app', 'budget', 'Neighbors', 'Mechanism', 'Profile', 'DemoData', 'plan', 'Missing', 'publish', 'schema', 'budget_new',
-           'budget_show', 'inspect', 'Rule', 'Form', 'recover', 'audit', 'claims', 'Shell', 'completion', 'data',
-           'demo', 'reproduce', 'bench']
+           'budget_show', 'inspect', 'Rule', 'Form', 'recover', 'compare', 'audit', 'claims', 'Shell', 'completion',
+           'data', 'demo', 'reproduce', 'bench']
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dddb60fe
 import os
@@ -1312,6 +1312,30 @@ def recover(
         if figure is not None:
             _draw_graph(figure, model, found)
         _say_found(found, model, alpha, level)
+
+# %% ../nbs/9_workshop/07_cli.ipynb #d6f8c4c0
+@app.command()
+@friendly
+def compare(
+    first: Annotated[Path, typer.Argument(help="a release file")],
+    second: Annotated[Path, typer.Argument(help="another of the same columns")],
+    rule: _Rule = Rule.ebic,
+    alpha: _Alpha = None,
+    as_json: _Json = False,
+):
+    """Compare the graphs of two releases, edge by edge: which are in both, and how
+    surely the others differ."""
+    from privglasso.recover.metrics import compare as side_by_side
+
+    table = side_by_side(_fitted(first, rule, alpha), _fitted(second, rule, alpha))
+    if as_json:
+        say_json(table.to_dict(orient="records"))
+        return
+    counts = table.edge_in.value_counts()
+    both, one, other = (counts.get(name, 0) for name in ("both", "first", "second"))
+    say(f"{both} edges in both, {one} in the first only, {other} in the second only")
+    if len(table):
+        say(table.to_string(index=False, float_format="{:.4g}".format))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f85e6f5f
 def _worst_pair(kind, neighbors, p):

@@ -1203,3 +1203,19 @@ def test_the_first_recover_says_that_it_compiles(tmp_path, monkeypatch):
         assert result.exit_code == 0, result.output
         assert ("once on this machine" in result.stderr) == (not kept)
         assert "once on this machine" not in result.stdout
+
+
+def test_two_releases_are_compared_edge_by_edge(secret, tmp_path):
+    table, paths = pd.read_csv(secret), [tmp_path / f"{k}.parquet" for k in "ab"]
+    mechanism = CovarianceMechanism((-6, 6), mu=1.0)
+    for seed, path in enumerate(paths):
+        mechanism.publish(table, random_state=seed).to_parquet(path)
+    code, output = call("compare", *paths)
+    assert code == 0 and "edges in both" in output and "p_value" in output
+    words = ["compare", *map(str, paths), "--json"]
+    rows = json.loads(CliRunner().invoke(app, words).stdout)
+    both = sum(row["edge_in"] == "both" for row in rows)
+    assert f"{both} edges in both" in output and both >= 4  # the chain
+    assert {"source", "target", "first", "second", "z_value"} <= set(rows[0])
+    code, output = call("compare", paths[0], tmp_path / "nothing.parquet")
+    assert code == 2 and "nothing.parquet" in output
