@@ -10,9 +10,10 @@ __all__ = ['writing_to', 'aside', 'say', 'complain', 'for_machines', 'say_json',
 import _thread
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from enum import Enum
 from functools import wraps
@@ -48,8 +49,6 @@ def aside():
 
 def say(text="", err=False):
     "Print; a reader that has gone away (a pipe closed early) stops nothing."
-    import sys
-
     err = err or aside()
 
     try:
@@ -210,6 +209,17 @@ def misuse(error):
     return f"{told[0].lower()}{told[1:]}; see {help}"
 
 
+def _flush(is_told):
+    "Write what waits, here where a full disk can still be told; or let it go."
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):  # Python must not try again at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not is_told:
+            raise
+
+
 class Commands(typer.core.TyperGroup):
     "Commands that tell of their misuse as of all else: in one sentence."
 
@@ -217,10 +227,15 @@ class Commands(typer.core.TyperGroup):
         "Run the command that was typed, and end the program."
         try:
             code = super().main(*args, **(extra | {"standalone_mode": False}))
-            raise SystemExit(code if isinstance(code, int) else 0)
+            code = code if isinstance(code, int) else 0
+            _flush(is_told=code != 0)
+            raise SystemExit(code)
         except typer.Abort:
             told, code = "stopped", 1
+        except BrokenPipeError:  # whoever read has seen enough
+            raise SystemExit(0) from None
         except OSError as error:  # such as a full disk, by --help
+            _flush(is_told=True)
             told, code = sentence(error)
         except Exception as error:
             if not hasattr(error, "format_message"):

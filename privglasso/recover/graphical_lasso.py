@@ -120,7 +120,7 @@ class _Problem(NamedTuple):
 _CHUNK = 2e8
 # with so many columns, and so large a share of |S_ij| above their limits, all entries
 # are moved at once: measured
-_FEW, _DENSE = 20, 0.65
+_FEW, _DENSE = LARGE, 0.65
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #5e851fb0
 def _checked(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start):
