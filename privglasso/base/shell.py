@@ -219,7 +219,7 @@ def _flush(is_told):
         if not is_told:
             raise
 
-
+# %% ../../nbs/9_workshop/08_shell.ipynb #ecd22938
 class Commands(typer.core.TyperGroup):
     "Commands that tell of their misuse as of all else: in one sentence."
 
