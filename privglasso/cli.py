@@ -22,7 +22,7 @@ from .base.io import is_stream, write_whole
 from .base.shell import CommandError, Commands, careful_interrupts
 from .base.shell import aside, check_output, completion_script
 from .base.shell import for_machines, friendly, in_columns, say, say_json
-from .base.shell import sentence
+from .base.shell import sentence, turned
 from .base.shell import writing_to
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f9f2874c
@@ -333,10 +333,7 @@ def _say_epsilons(n, p, delta, neighbors, as_json):
 
     rows = epsilon_rows(n, p, delta=delta, neighbors=neighbors)
     if as_json:
-        say_json(
-            {"delta": delta, "epsilons": dict(enumerate(rows))}
-        )
-        return
+        return say_json({"delta": delta, "epsilons": dict(enumerate(rows))})
     say(f"Which ε? For the covariance, at δ = {delta:.2g}:")
     say("\n".join(f"  {line}" for line in epsilon_lines(rows)) + "\n")
 
@@ -372,15 +369,11 @@ def plan(
             return
     used = 1.0 if epsilon is None else epsilon
     rows, kinds = _plan_table(n, p, used, chosen, spread, neighbors.value)
-    shown = {
-        label: {name: row[key] for name, row in rows.items()}
-        for key, label in _SHOWN.items()
-    }
+    shown = {label: turned(rows)[key] for key, label in _SHOWN.items()}
     if find is not None:
         shown |= _answers(kinds, n, p, find, used, spread, delta)
     if as_json:
-        each = lambda name: {label: row[name] for label, row in shown.items()}
-        return say_json({name: each(name) for name in rows} | {"delta": chosen})
+        return say_json(turned(shown) | {"delta": chosen})
     heading = f"{n} records, {p} columns, one {neighbors.value} hidden"
     say(f"{heading}, ε = {used:g} at δ = {chosen:.2g}\n")
     say(in_columns("mechanism", shown))

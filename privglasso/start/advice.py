@@ -78,6 +78,7 @@ def shape_to_plan(records, columns=None, schema=None) -> tuple:
 
 # %% ../../nbs/0_start/06_advice.ipynb #64aac20a
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_LEAST = "smallest_partial_correlation"
 
 
 def epsilon_rows(n, p, epsilons=EPSILONS, delta=None, neighbors="record") -> list:
@@ -112,7 +113,7 @@ def epsilon_rows(n, p, epsilons=EPSILONS, delta=None, neighbors="record") -> lis
             "epsilon": epsilon,
             "mu": mu,
             "noticed": Guarantee(mu, neighbors).power(),
-            "smallest_partial_correlation": row["smallest_partial_correlation"],
+            _LEAST: row[_LEAST],
         }
         for (epsilon, mu), row in zip(mus.items(), planned.values(), strict=True)
     ]
@@ -124,8 +125,7 @@ def epsilon_table(n, p, *args, **kwargs):
     Parameters
     ----------
     n, p, *args, **kwargs
-        As for `epsilon_rows`.
-    """
+        As there."""
     import pandas as pd  # slow to load
 
     return pd.DataFrame(epsilon_rows(n, p, *args, **kwargs))
@@ -139,11 +139,11 @@ def epsilon_lines(rows) -> list:
     rows : list of dict
         Of `epsilon_rows`.
     """
+    shares = [math.ceil(1000 * row["noticed"]) / 10 for row in rows]
     return [
-        f"ε = {row['epsilon']:g}: a replaced record is noticed in at most"
-        f" {math.ceil(1000 * row['noticed']) / 10:g} % of cases (5 % is blind guessing);"
-        f" {found_sentence(row['smallest_partial_correlation'])}"
-        for row in rows
+        f"ε = {row['epsilon']:g}: a replaced record is noticed in at most {share:g} %"
+        f" of cases (5 % is blind guessing); {found_sentence(row[_LEAST])}"
+        for row, share in zip(rows, shares, strict=True)
     ]
 
 
