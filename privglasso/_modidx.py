@@ -55,6 +55,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                'privglasso/base/kernels.py'),
                                          'privglasso.base.kernels.before_compiling': ( '9_workshop/kernels.html#before_compiling',
                                                                                        'privglasso/base/kernels.py'),
+                                         'privglasso.base.kernels.buy': ('9_workshop/kernels.html#buy', 'privglasso/base/kernels.py'),
                                          'privglasso.base.kernels.cache_folder': ( '9_workshop/kernels.html#cache_folder',
                                                                                    'privglasso/base/kernels.py'),
                                          'privglasso.base.kernels.check_stopped': ( '9_workshop/kernels.html#check_stopped',
