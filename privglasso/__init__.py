@@ -32,8 +32,9 @@ _PUBLIC = {
     "publish.parquet": ["ReleaseError"],
     "publish.noise_correction": ["CovarianceError", "noise_corrected_covariance"],
     "recover.planning": ["plan", "plot_plan"],
-    "recover.estimators": ["PrivateGraphicalLasso", "PrivateGraphicalLassoCV"],
-    "recover.selection": [
+    "recover.estimators": [
+        "PrivateGraphicalLasso",
+        "PrivateGraphicalLassoCV",
         "PrivateGraphicalLassoEBIC",
         "PrivateGraphicalLassoSimultaneous",
         "PrivateGraphicalLassoStable",
@@ -96,8 +97,11 @@ def __dir__():
 def main():
     """The command line. Ctrl-C outside of a command, when nothing is read or written,
     ends in one sentence."""
+    import gc
     import os
     import signal
+
+    gc.set_threshold(100_000)  # what is loaded stays: to look through it takes a tenth
 
     def stop(number, frame):
         os.write(2, b"privglasso: stopped by Ctrl-C\n")

@@ -12,6 +12,7 @@ import os
 import signal
 from contextlib import contextmanager, suppress
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,8 @@ import typer
 from .base.io import is_stream, write_whole
 from .base.shell import CommandError, Commands, careful_interrupts
 from .base.shell import aside, check_output, completion_script
-from .base.shell import for_machines, friendly, say, say_json, sentence
+from .base.shell import for_machines, friendly, in_columns, say, say_json
+from .base.shell import sentence, turned
 from .base.shell import writing_to
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f9f2874c
@@ -261,11 +263,11 @@ _Schema = Annotated[
 
 # %% ../nbs/9_workshop/07_cli.ipynb #78cb31d1
 def _plan_table(n, p, epsilon, delta, spread, neighbors):
-    "The plan of every mechanism, and the callables that make them."
+    "The plan of every mechanism, without pandas, and the callables that make them."
     from functools import partial
 
     from privglasso.publish.copula import CopulaMechanism
-    from privglasso.recover.planning import MECHANISMS, plan
+    from privglasso.recover.planning import MECHANISMS, plan_rows
 
     bounded = {
         f"{name}, bounds": partial(kind, (0, 1), neighbors=neighbors)
@@ -276,7 +278,7 @@ def _plan_table(n, p, epsilon, delta, spread, neighbors):
     kinds = {name: partial(kind, neighbors=neighbors) for name, kind in free.items()}
     kinds |= bounded
     made = {name: make(epsilon=epsilon, delta=delta) for name, make in kinds.items()}
-    return plan(made, n, p, spread=spread, delta=delta).set_index("mechanism"), kinds
+    return plan_rows(made, n, p, spread=spread, delta=delta), kinds
 
 
 def _answers(kinds, n, p, find, epsilon, spread, delta):
@@ -296,12 +298,13 @@ def _answers(kinds, n, p, find, epsilon, spread, delta):
     }
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dbafaf29
-def _recommended(table, *public):
+def _recommended(rows, *public):
     "A sentence or two, from public numbers alone."
     from privglasso.start.advice import precision_sentence
 
-    smallest = table.smallest_partial_correlation.drop("copula")
-    best = smallest.idxmin()
+    least = "smallest_partial_correlation"
+    smallest = {name: row[least] for name, row in rows.items() if name != "copula"}
+    best = min(smallest, key=smallest.get)
     if not smallest[best] < 1:
         return (
             "\nNo mechanism finds an edge of any size here: more records, fewer columns"
@@ -326,16 +329,13 @@ _Json = Annotated[bool, typer.Option("--json", help="for machines")]
 
 def _say_epsilons(n, p, delta, neighbors, as_json):
     "Which ε should one take? What each of several means."
-    from privglasso.start.advice import epsilon_lines, epsilon_table
+    from privglasso.start.advice import epsilon_lines, epsilon_rows
 
-    table = epsilon_table(n, p, delta=delta, neighbors=neighbors)
+    rows = epsilon_rows(n, p, delta=delta, neighbors=neighbors)
     if as_json:
-        say_json(
-            {"delta": delta, "epsilons": dict(enumerate(table.to_dict("records")))}
-        )
-        return
+        return say_json({"delta": delta, "epsilons": dict(enumerate(rows))})
     say(f"Which ε? For the covariance, at δ = {delta:.2g}:")
-    say("\n".join(f"  {line}" for line in epsilon_lines(table)) + "\n")
+    say("\n".join(f"  {line}" for line in epsilon_lines(rows)) + "\n")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #0d214c5b
 @app.command()
@@ -368,16 +368,16 @@ def plan(
         if as_json:
             return
     used = 1.0 if epsilon is None else epsilon
-    table, kinds = _plan_table(n, p, used, chosen, spread, neighbors.value)
-    shown = table[list(_SHOWN)].rename(columns=_SHOWN)
+    rows, kinds = _plan_table(n, p, used, chosen, spread, neighbors.value)
+    shown = {label: turned(rows)[key] for key, label in _SHOWN.items()}
     if find is not None:
-        shown = shown.assign(**_answers(kinds, n, p, find, used, spread, delta))
+        shown |= _answers(kinds, n, p, find, used, spread, delta)
     if as_json:
-        return say_json(shown.T.to_dict() | {"delta": chosen})
+        return say_json(turned(shown) | {"delta": chosen})
     heading = f"{n} records, {p} columns, one {neighbors.value} hidden"
     say(f"{heading}, ε = {used:g} at δ = {chosen:.2g}\n")
-    say(shown.T.to_string(float_format="{:.3g}".format))
-    say(_recommended(table, n, p, used, chosen, neighbors.value))
+    say(in_columns("mechanism", shown))
+    say(_recommended(rows, n, p, used, chosen, neighbors.value))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #7425c531
 _Table = Annotated[
@@ -1149,17 +1149,18 @@ class Rule(StrEnum):
     cv = "cv"
 
 
-def _estimator(rule, alpha):
-    "The estimator that the words of the command line describe."
-    from privglasso.recover import estimators, selection
+def _model(rule, alpha):
+    """The model that the words of the command line describe: without scikit-learn,
+    which is slow to load, unless it makes the folds."""
+    from privglasso.recover.selection import EBICRule, GivenPenalty, SimultaneousRule
 
     if alpha is not None:
-        return estimators.PrivateGraphicalLasso(alpha)
-    return {
-        Rule.ebic: selection.PrivateGraphicalLassoEBIC,
-        Rule.cv: estimators.PrivateGraphicalLassoCV,
-        Rule.simultaneous: selection.PrivateGraphicalLassoSimultaneous,
-    }[rule]()
+        return GivenPenalty(alpha)
+    if rule is Rule.cv:
+        from privglasso.recover.estimators import PrivateGraphicalLassoCV
+
+        return PrivateGraphicalLassoCV()
+    return EBICRule() if rule is Rule.ebic else SimultaneousRule()
 
 
 def _draw_graph(path, model, edges):
@@ -1266,22 +1267,23 @@ def _say_found(found, model, alpha, level):
 
 def _say_it_compiles():
     "Tell whoever waits for the first answer of all why it takes so long."
-    from privglasso.base.kernels import compiler
     from privglasso.recover.block_descent import descend
 
-    if compiler() is not None and not descend.is_kept():
+    if not descend.is_kept():
         say("compiling the solver, once on this machine: about half a minute", err=True)
 
 
 def _fitted(release, rule, alpha):
     "The model of a release in a file."
+    from privglasso.base.kernels import before_compiling
+
     published = _readable(release)
     if rule is Rule.cv and getattr(published, "table", None) is None:
         raise CommandError(
             "--rule cv: holds rows out, and this release has none: use --rule ebic"
         )
-    _say_it_compiles()
-    return _estimator(rule, alpha).fit(published)
+    with before_compiling(cache(_say_it_compiles)):
+        return _model(rule, alpha).fit(published)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #4b1f7a31
 @app.command()

@@ -15,6 +15,7 @@ import privglasso
 import typer
 from typer.testing import CliRunner
 
+from privglasso.base import kernels
 from privglasso.base.validation import InputError
 from privglasso.cli import app, budget, friendly
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
@@ -22,6 +23,7 @@ from privglasso.papers import registry
 from privglasso.privacy.budget import Budget
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
+from privglasso.recover import block_descent
 from privglasso.recover.planning import MECHANISMS, plan
 
 
@@ -1191,17 +1193,20 @@ def test_a_second_look_from_the_command_line(tmp_path):
 
 
 def test_the_first_recover_says_that_it_compiles(tmp_path, monkeypatch):
-    "On standard error, and only while nothing is kept."
+    "On standard error, and only while nothing is kept; of a small table nothing is."
     release = tmp_path / "r.parquet"
+    monkeypatch.setattr(kernels, "_rented", 0)
     rows = np.random.default_rng(0).normal(size=(500, 3))
     mechanism = CovarianceMechanism((-6, 6), mu=1.0)
     mechanism.publish(pd.DataFrame(rows, columns=list("abc"))).to_parquet(release)
-    for kept in (True, False):
+    for kept, price in ((False, kernels._PRICE), (True, 0), (False, 0)):
+        monkeypatch.setattr(kernels, "_PRICE", price)
+        monkeypatch.setattr(block_descent.descend, "_compiled", None)
         found = lambda _, kept=kept: kept
         monkeypatch.setattr("privglasso.base.kernels.Kernel.is_kept", found)
         result = CliRunner().invoke(app, ["recover", str(release)])
         assert result.exit_code == 0, result.output
-        assert ("once on this machine" in result.stderr) == (not kept)
+        assert ("once on this machine" in result.stderr) == (not kept and not price)
         assert "once on this machine" not in result.stdout
 
 

@@ -12,25 +12,25 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from privglasso.publish.noise_correction import SamplingError
-from privglasso.publish.noise_correction import noise_corrected_covariance
-from privglasso.publish.noise_correction import sample_covariance
-from privglasso.publish.covariance import CovarianceMechanism
-from privglasso.publish.files import read_release
-from privglasso.publish.parquet import ReleaseError, sealed
-from privglasso.recover.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
-from privglasso.recover.feasibility import nearest_psd
+from privglasso.base.validation import InputError
+from privglasso.data_sets.synthetic import sample_gaussian
 from privglasso.networks.gaussian_pair import epsilon_between
 from privglasso.networks.graph_filter import Excitation, diffusion_filter, gso_epsilon
 from privglasso.networks.graph_filter import gso_pair, relative_change
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.files import read_release
 from privglasso.publish.local import LocalMechanism
-from privglasso.recover.thresholding import DPThresholding, threshold_constant
-from privglasso.publish.table import GaussianMechanism
-from privglasso.recover.selection import PrivateGraphicalLassoEBIC
-from privglasso.recover.selection import PrivateGraphicalLassoSimultaneous
-from privglasso.data_sets.synthetic import sample_gaussian
+from privglasso.publish.noise_correction import SamplingError
+from privglasso.publish.noise_correction import noise_corrected_covariance
+from privglasso.publish.noise_correction import sample_covariance
+from privglasso.publish.parquet import ReleaseError, sealed
 from privglasso.publish.synthetic import SyntheticDataMechanism
-from privglasso.base.validation import InputError
+from privglasso.publish.table import GaussianMechanism
+from privglasso.recover.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
+from privglasso.recover.estimators import PrivateGraphicalLassoEBIC
+from privglasso.recover.estimators import PrivateGraphicalLassoSimultaneous
+from privglasso.recover.feasibility import nearest_psd
+from privglasso.recover.thresholding import DPThresholding, threshold_constant
 
 TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
 BOUNDS = ([0, 0], [2, 10])

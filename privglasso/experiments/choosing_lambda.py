@@ -23,9 +23,10 @@ from .table2 import PAPER_DATA, clean_table, published
 from ..publish.noise_correction import SamplingError
 from ..publish.noise_correction import noise_corrected_covariance
 from ..publish.noise_correction import sample_covariance
+from ..recover.estimators import PrivateGraphicalLassoEBIC
 from ..recover.graph_models import solvable_path
 from ..recover.metrics import auc_by_magnitude, confusion
-from ..recover.selection import GraphFitError, PrivateGraphicalLassoEBIC
+from ..recover.selection import GraphFitError
 from ..recover.selection import simultaneous_alpha
 from ..recover.textbook import largest_alpha
 

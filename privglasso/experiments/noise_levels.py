@@ -16,11 +16,11 @@ from ..base.validation import InputError, check_number, check_table
 from ..publish.noise_correction import correlation_scale
 from ..publish.table import GaussianMechanism, TableRelease
 from ..recover.estimators import PrivateGraphicalLassoCV
+from ..recover.estimators import PrivateGraphicalLassoSimultaneous
 from ..recover.feasibility import min_feasible_alpha
 from ..recover.graphical_lasso import graphical_lasso_path
 from ..recover.metrics import auc_by_magnitude, auc_by_path_entry, confusion
 from ..recover.metrics import f1_score, relative_error
-from ..recover.selection import PrivateGraphicalLassoSimultaneous
 from ..recover.textbook import largest_alpha
 
 # %% ../../nbs/6_experiments/02_noise_levels.ipynb #3fb2ef3a

@@ -18,11 +18,13 @@ from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
 from ..publish.table import GaussianMechanism
 from ..recover.estimators import PrivateGraphicalLassoCV
+from ..recover.estimators import PrivateGraphicalLassoEBIC
+from ..recover.estimators import PrivateGraphicalLassoSimultaneous
+from ..recover.estimators import PrivateGraphicalLassoStable
 from ..recover.feasibility import ConvergenceError, InfeasibleError
 from ..recover.metrics import confusion, f1_score, relative_error
-from ..recover.selection import GraphFitError, PrivateGraphicalLassoEBIC
-from ..recover.selection import PrivateGraphicalLassoSimultaneous
-from ..recover.selection import PrivateGraphicalLassoStable, taken_for_clean
+from ..recover.selection import GraphFitError
+from ..recover.selection import taken_for_clean
 
 # %% ../../nbs/6_experiments/26_selection_rules.ipynb #fdcc7f42
 def _unit_variances(precision):

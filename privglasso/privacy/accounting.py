@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ..base.roots import root_between
 from ..base.validation import InputError, check_number, check_positive
 from ..base.validation import check_probability
 from .discrete_gaussian import mu_bound, pmf
@@ -25,13 +26,11 @@ _SMALLEST = np.finfo(float).tiny
 
 def _best_order(rho, epsilon):
     "The Rényi order, less 1, at which the conversion gives the smallest delta."
-    from scipy.optimize import brentq  # slow to load
-
     slope = lambda t: (1 + 2 * math.exp(t)) * rho - epsilon - math.log1p(math.exp(-t))
     if slope(-700.0) >= 0:
         return math.exp(-700.0)  # delta is 1 to all digits
     return math.exp(
-        350.0 if slope(350.0) <= 0 else brentq(slope, -700.0, 350.0, xtol=1e-13)
+        350.0 if slope(350.0) <= 0 else root_between(slope, -700.0, 350.0, xtol=1e-13)
     )
 
 
@@ -45,15 +44,13 @@ def _log_delta_zcdp(epsilon, rho):
 def _inverse(log_delta, delta, upper):
     """Where, from 0 to `upper`, a falling log of delta reaches that of `delta`; an end
     if it does not."""
-    from scipy.optimize import brentq  # slow to load
-
     excess = lambda epsilon: log_delta(epsilon) - math.log(delta)
     if excess(0.0) <= 0:
         return 0.0
     return (
         upper
         if excess(upper) >= 0
-        else brentq(excess, 0.0, upper, xtol=1e-300, rtol=1e-14)
+        else root_between(excess, 0.0, upper, xtol=1e-300, rtol=1e-14)
     )
 
 

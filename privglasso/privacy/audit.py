@@ -14,7 +14,6 @@ from functools import partial
 
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
-from tqdm.auto import tqdm
 
 from ..base.validation import InputError, check_generator, check_integer
 from ..base.validation import check_number, check_positive, check_probability
@@ -266,6 +265,7 @@ def _values_of(draw, trials, seed):
 def _run(draw, trials, batch, sequence, workers):
     "All statistics of one table, (trials,) or (trials, m)."
     from joblib import Parallel, delayed  # slow to load
+    from tqdm.auto import tqdm  # slow to load
 
     sizes = [min(batch, trials - start) for start in range(0, trials, batch)]
     jobs = (

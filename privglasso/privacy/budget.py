@@ -16,7 +16,6 @@ from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 
 import pandas as pd
-from filelock import FileLock, Timeout
 
 from ..base.io import claimed, is_read_only, write_whole
 from ..base.validation import InputError, check_integer, check_positive
@@ -344,6 +343,8 @@ _PATIENCE = 60.0  # seconds
 @contextmanager
 def _locked(path):
     "Alone with a budget file: other processes and threads wait."
+    from filelock import FileLock, Timeout  # slow to load
+
     lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=_PATIENCE, mode=0o664)
     try:
         lock.acquire()

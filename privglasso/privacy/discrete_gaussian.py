@@ -14,6 +14,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import bernoulli, erf, erfcx, erfinv, ndtri_exp
 
+from ..base.roots import root_between
 from ..base.validation import InputError, check_number, check_positive
 from ..base.validation import check_probability
 
@@ -417,8 +418,6 @@ def epsilon_exact(delta: float, shift: int, sigma: float) -> float:
     -----
     Canonne, Kamath & Steinke (2020), Theorem 7, solved for epsilon.
     """
-    from scipy.optimize import brentq  # slow to load
-
     log_delta = math.log(check_probability(delta, "delta"))
     shift, sigma = _check_shift(shift), check_sigma(sigma)
     excess = lambda epsilon: _log_delta(epsilon, shift, sigma) - log_delta
@@ -427,7 +426,7 @@ def epsilon_exact(delta: float, shift: int, sigma: float) -> float:
     upper = shift / sigma * (shift / sigma + 1)
     while excess(upper) > 0:
         upper *= 2
-    root = brentq(excess, 0.0, upper, xtol=1e-300, rtol=4 * sys.float_info.epsilon)
+    root = root_between(excess, 0.0, upper, xtol=1e-300)
     # a few units in the last place too small, and delta may be steep
     while excess(root) > 0:
         root = math.nextafter(root, math.inf)

@@ -15,6 +15,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtr
 
+from ..base.roots import root_between
 from ..base.validation import InputError, check_number, check_positive
 from ..base.validation import check_probability, html_card
 from .discrete_gaussian import delta_exact, epsilon_exact
@@ -377,11 +378,9 @@ def classical_limit(delta):
     >>> round(classical_limit(0.01), 2)
     6.77
     """
-    from scipy.optimize import brentq  # slow to load
-
     scale = np.sqrt(2 * np.log(1.25 / check_probability(delta, "delta")))
     return float(
-        brentq(
+        root_between(
             lambda epsilon: np.log(delta_gdp(epsilon, epsilon / scale) / delta), 0.1, 40
         )
     )

@@ -9,9 +9,9 @@ __all__ = ['bin_counts', 'Margins', 'CopulaLattice', 'margin_level', 'CopulaRele
 # %% ../../nbs/2_publish/12_copula.ipynb #b17d9bc5
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from scipy.special import ndtr, ndtri
 
 from ..base.kernels import kernel
@@ -25,6 +25,9 @@ from .ranks import sign_sums
 from .release import Mechanism, Release
 from .shape import UnitsError, set_aside
 from .units import Level, UnitsPlan, find_units, plan_units
+
+if TYPE_CHECKING:
+    import pandas as pd  # slow to load
 
 # %% ../../nbs/2_publish/12_copula.ipynb #0fd0b3ea
 _CORE, _DOUBLINGS = 4.0, 20  # units with fine bins, and octaves beyond
@@ -270,7 +273,7 @@ class CopulaRelease(Release):
     Only margins and pairwise correlations are real; the dependence is Gaussian (Liu,
     Lafferty & Wasserman, 2009)."""
 
-    table: pd.DataFrame
+    table: "pd.DataFrame"
     margins: Margins
     correlations: KendallRelease
     units: UnitsPlan
@@ -374,6 +377,7 @@ class CopulaMechanism(Mechanism):
 
     Examples
     --------
+    >>> import pandas as pd
     >>> rng = np.random.default_rng(0)
     >>> table = pd.DataFrame({"a": rng.poisson(9, 5000), "b": rng.normal(size=5000)})
     >>> mechanism = CopulaMechanism(rows=100, whole=["a"], epsilon=2.0, delta=1e-6)
@@ -459,11 +463,15 @@ class CopulaMechanism(Mechanism):
         margins = Margins(counts, center, scale, whole, n, lattice.margins.sigma)
         mu = lattice.ranks.guarantee("record").mu
         ranks = KendallMechanism(mu=mu * (1 - 1e-14))
+        import pandas as pd  # slow to load
+
         correlations = ranks.publish(pd.DataFrame(values, columns=names), bits)
         return self._drawn(margins, correlations, lattice, columns, aside, bits, name)
 
     def _drawn(self, margins, correlations, lattice, columns, aside, bits, name):
         "Rows drawn from what is private already."
+        import pandas as pd  # slow to load
+
         generator = np.random.default_rng(bits.bits(128))
         root = np.linalg.cholesky(drawn_correlation(correlations))
         rows = generator.standard_normal((self.rows or margins.n, len(root))) @ root.T

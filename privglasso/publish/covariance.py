@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from ..base.validation import InputError, check_incomplete_table, check_integer
 from ..base.validation import check_number, check_positive, check_probability
@@ -397,6 +396,8 @@ class CovarianceRelease(_NoisyMoments, Release):
         }
 
     def _contents(self):
+        import pandas as pd  # slow to load
+
         return (
             "covariance",
             pd.DataFrame(self.second_moment, columns=self.columns),

@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 from scipy.special import ndtri
 
 from ..base.validation import InputError, check_integer, check_symmetric
@@ -429,6 +428,8 @@ class KendallRelease(_SignAverages, Release):
     mechanism: str
 
     def _contents(self):
+        import pandas as pd  # slow to load
+
         kind = "quadrant" if self.lattice.shifts == 0 else "kendall"
         return kind, pd.DataFrame(self.counts, columns=self.columns), self.settings()
 

@@ -19,7 +19,6 @@ from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source
 from .noise_correction import CovarianceError, SamplingError
 from .parquet import write_release
-from .schema import as_schema
 
 # %% ../../nbs/2_publish/15_release.ipynb #35ac3343
 class AnyRelease(ABC):
@@ -538,6 +537,8 @@ class AnyMechanism(ABC):
 
         """
         if schema is not None:
+            from privglasso.publish.schema import as_schema  # slow to load
+
             X = as_schema(schema).apply(X)
         values, columns = self.check(X)
         return self._release(

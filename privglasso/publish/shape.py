@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 from scipy.special import gammaln, roots_legendre
 
 from ..base.validation import InputError, per_column
@@ -396,6 +395,8 @@ class ShapeRelease(_RowMoments, Release):
         }
 
     def _contents(self):
+        import pandas as pd  # slow to load
+
         table = pd.DataFrame(self.second_moment, columns=self.columns)
         return "shape", table, self.settings()
 

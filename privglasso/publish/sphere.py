@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from ..base.kernels import kernel
 from ..base.validation import InputError, check_integer, check_number
@@ -362,6 +361,7 @@ def integer_sums(values, lattice):
     total : ndarray of int64, shape (p,)
         Sum of the rows times the constant, in squared steps.
     """
+    from tqdm.auto import tqdm  # slow to load
     n, p = values.shape
     second, total = np.zeros((p, p)), np.zeros(p)
     rows = max(_BLOCK_CELLS // p, 1)

@@ -7,15 +7,18 @@ __all__ = ['SyntheticRelease', 'SyntheticDataMechanism']
 
 # %% ../../nbs/2_publish/11_synthetic.ipynb #e8f74a74
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 
 from ..base.validation import check_integer
 from .covariance import CovarianceMechanism, CovarianceRelease
 from .noise_correction import SamplingError, sample_covariance
 from .release import Release
 from .shape import ShapeRelease
+
+if TYPE_CHECKING:
+    import pandas as pd  # slow to load
 
 # %% ../../nbs/2_publish/11_synthetic.ipynb #f61b1b48
 def _directions(release):
@@ -116,7 +119,7 @@ class SyntheticRelease(_DrawnRows, Release):
     (50, 2)
     """
 
-    table: pd.DataFrame
+    table: "pd.DataFrame"
     covariance_release: CovarianceRelease | ShapeRelease
     mechanism: str
 
@@ -254,6 +257,8 @@ class SyntheticDataMechanism(CovarianceMechanism):
         return SamplingError((*people.parts, (drawn, self.rows or n)), people.noise)
 
     def _release(self, values, columns, lattice, bits):
+        import pandas as pd  # slow to load
+
         private = super()._release(values, columns, lattice, bits)
         rows = _draw(
             private, self.rows or private.n, np.random.default_rng(bits.bits(128))

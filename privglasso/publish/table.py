@@ -7,10 +7,9 @@ __all__ = ['TableRelease', 'GaussianMechanism', 'DiscreteGaussianMechanism']
 
 # %% ../../nbs/2_publish/01_table.ipynb #2f33cd34
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
-from tqdm.auto import tqdm
 
 from ..base.kernels import kernel
 from ..base.validation import InputError, check_positive, check_symmetric
@@ -25,6 +24,9 @@ from .noise_correction import SamplingError
 from .noise_correction import noise_corrected_covariance
 from .noise_correction import sample_covariance
 from .release import Mechanism, Release, check_bounds
+
+if TYPE_CHECKING:
+    import pandas as pd  # slow to load
 
 # %% ../../nbs/2_publish/01_table.ipynb #ffa7bffd
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ class TableRelease(Release):
     ((2, 1), True)
     """
 
-    table: pd.DataFrame
+    table: "pd.DataFrame"
     lattice: Lattice
     guarantee: Guarantee | NoGuarantee
     secure: bool
@@ -239,6 +241,8 @@ class GaussianMechanism(Mechanism):
         return _likelihood_statistic(lattice, X, X_neighbor)
 
     def _release(self, values, columns, lattice, bits):
+        import pandas as pd  # slow to load
+
         table = pd.DataFrame(
             self._noisy(values, columns, lattice, bits), columns=columns
         )
@@ -272,6 +276,7 @@ _BLOCK_CELLS = 1 << 18
 
 def _add_noise(values, lattice, bits):
     "Noisy cells in data units, as float64 (n, p)."
+    from tqdm.auto import tqdm  # slow to load
     n, p = values.shape
     rows = max(_BLOCK_CELLS // p, 1024)
     samplers = [

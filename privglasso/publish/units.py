@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import erf, log_ndtr, ndtr, ndtri
 
 from ..base.kernels import kernel
+from ..base.roots import root_between
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_probability
 from ..privacy.discrete_gaussian import LARGEST_SIGMA
@@ -575,8 +576,6 @@ def _others(spread, p, failure):
 def _strengths(n, p, failure):
     "The least n μ / √(2p) of each level that keeps the bound below `failure`."
 
-    from scipy.optimize import brentq  # slow to load
-
     @cache
     def excess(spread, fractions=_FRACTIONS):
         levels = _levels(_sigmas(n, p, _others(spread, p, failure)))
@@ -589,7 +588,7 @@ def _strengths(n, p, failure):
     if enough is None:
         remedy = "too few rows for units this sure: give more rows, or public units"
         raise InputError("n", n, remedy)
-    spread = brentq(excess, 2.0, enough, rtol=1e-4) * 1.001
+    spread = root_between(excess, 2.0, enough, rtol=1e-4) * 1.001
     return _others(spread, p, failure)
 
 # %% ../../nbs/2_publish/06_units.ipynb #5d79a111
@@ -822,8 +821,6 @@ def _seen_scale(fraction):
 @lru_cache(maxsize=256)
 def _limit_of(n, p, failure, sigma):
     "Score below which a Gaussian column falls in a share failure/50p of releases."
-    from scipy.optimize import brentq  # slow to load
-
     pairs = np.array([n // 2], dtype=float)
     strength = pairs**2 / sigma**2
 
@@ -838,7 +835,7 @@ def _limit_of(n, p, failure, sigma):
     noise = -float(ndtri(failure / (p * _STEPS * _EXPONENTS)))
     if excess(noise) < 0 or excess(-50.0) > 0:  # strong, or beyond the bound
         return noise
-    return brentq(excess, -50.0, noise)
+    return root_between(excess, -50.0, noise)
 
 
 def _limit(plan):

@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 
 from ..base.kernels import kernel
 from ..base.validation import InputError
@@ -290,6 +289,8 @@ class WhitenedRelease(Release):
         return own | {"first": first, "whitened": self.whitened}
 
     def _contents(self):
+        import pandas as pd  # slow to load
+
         table = pd.DataFrame(self.second.second_moment, columns=self.columns)
         return "whitened", table, self.settings()
 

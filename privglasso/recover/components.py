@@ -9,11 +9,17 @@ __all__ = ['connected_columns', 'groups_of', 'descend_apart', 'spread']
 import numpy as np
 
 from ..base.kernels import kernel
-from .block_descent import descend, gram, log_det_of, take
+from .block_descent import SOON, descend, fresh_state, gram
+from .block_descent import log_det_of, plain_descent, take
 from .block_descent import thresholded
 
 # %% ../../nbs/3_recover/19_components.ipynb #9fbdb3f9
-@kernel
+def _of_matrix(S, *others):
+    "What a few looks at each entry cost in plain Python."
+    return 16 * S.size
+
+
+@kernel(plain=_of_matrix)
 def connected_columns(S, weights, alpha):
     """Component of each column in the graph that joins i and j where |S_ij| > alpha *
     weights_ij.
@@ -116,8 +122,20 @@ def _solve_apart(problem, own, last, limits, state, duals, precisions, reports):
             return False
     return True
 
+# %% ../../nbs/3_recover/19_components.ipynb #2855d7bb
+def _of_components(problem, groups, wanted, *others):
+    "What all components cost in plain Python."
+    return sum(plain_descent(k, len(problem[3])) for k in np.diff(groups[1])[wanted])
+
+
+def _apart_in_plain(problem, groups, wanted, last, limits, state):
+    "`descend_apart` in plain Python if that solves all soon."
+    asked = problem, groups, wanted, last, limits, fresh_state(min(SOON, state[-1]))
+    found = descend_apart.interpreted(*asked)
+    return found if found[0][wanted].all() else NotImplemented
+
 # %% ../../nbs/3_recover/19_components.ipynb #055196a9
-@kernel
+@kernel(plain=_of_components, small=_apart_in_plain)
 def descend_apart(problem, groups, wanted, last, limits, state):
     """Graphical lassos of small components, one after the other.
 
@@ -157,7 +175,7 @@ def descend_apart(problem, groups, wanted, last, limits, state):
     return solved, duals, precisions, reports
 
 # %% ../../nbs/3_recover/19_components.ipynb #81cc883c
-@kernel
+@kernel(plain=lambda packed, groups, wanted, M: 16 * M.size)
 def spread(packed, groups, wanted, M):
     """Write components that lie row by row into the matrix of the whole.
 

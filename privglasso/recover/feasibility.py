@@ -15,7 +15,6 @@ from itertools import count, islice
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..base.kernels import check_stopped
 from ..base.validation import InputError, check_probability, check_symmetric
@@ -405,6 +404,8 @@ def _search(S, weights, rtol):
     "Bounds that are within `rtol`, or a warning and the best there are."
     bounds = _narrowed(S, weights, rtol)
     if not _is_narrow(bounds, rtol):
+        from sklearn.exceptions import ConvergenceWarning  # slow to load
+
         warnings.warn(
             f"bounds [{bounds.lower:.6g}, {bounds.upper:.6g}] hold but are wider than"
             f" rtol={rtol:g}",

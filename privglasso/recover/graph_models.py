@@ -18,8 +18,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from ..base.graphs import partial_correlations
@@ -173,26 +171,29 @@ def _with_inherited(docstring, parent):
     return "".join([head, *notes])
 
 
-class _Documented(BaseEstimator):
-    "An estimator whose subclasses' docstrings inherit entries."
+class _Documented:
+    "A model whose subclasses' docstrings inherit entries."
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
         if cls.__doc__:  # python -OO has none
-            cls.__doc__ = _with_inherited(cls.__doc__, cls.__base__.__doc__)
+            cls.__doc__ = _with_inherited(cls.__doc__, cls.__bases__[-1].__doc__)
 
 # %% ../../nbs/3_recover/09_graph_models.ipynb #21f737cc
 class ReadsTables(_Documented):
-    "An estimator that reads tables."
+    "A model that reads tables."
 
     def _values(self, table, min_rows, reset=True):
-        "The table as an array, under scikit-learn's rules."
-        if hasattr(table, "columns"):
-            # names the bad columns; scikit-learn's own complaint does not
-            check_table(table, min_rows=min_rows)
-        return validate_data(
-            self, table, reset=reset, dtype=np.float64, ensure_min_samples=min_rows
-        )
+        "The table as an array; the names of its columns are remembered."
+        values, names = check_table(table, min_rows=min_rows)
+        if reset:
+            self.n_features_in_ = len(names)
+            self.feature_names_in_ = np.array(names, dtype=object)
+        return values
+
+    def _check_fitted(self):
+        "Complain unless the model was fitted."
+        return self.precision_
 
     def _names(self):
         "Column names: those of the fitted DataFrame, otherwise x0, x1, …"
@@ -205,7 +206,7 @@ class ReadsTables(_Documented):
 # %% ../../nbs/3_recover/09_graph_models.ipynb #a3bb7569
 @dataclass(eq=False, repr=False)
 class ReadsReleases(ReadsTables):
-    """An estimator that reads a release; a subclass says in `_estimate` what follows
+    """A model that reads a release; a subclass says in `_estimate` what follows
     from it.
 
     Parameters
@@ -422,7 +423,7 @@ def _rows_to_score(X, noise_variance):
 # %% ../../nbs/3_recover/09_graph_models.ipynb #1a54b534
 @dataclass(eq=False, repr=False)
 class GraphModel(ReadsReleases):
-    """An estimator of a precision matrix, which can be fitted, scored, and asked for
+    """A model of a precision matrix, which can be fitted, scored, and asked for
     its graph.
 
     Attributes
@@ -449,7 +450,7 @@ class GraphModel(ReadsReleases):
             An unbiased estimate, given the model, in nats; minus infinity if
             `precision_` is not positive definite, for then it describes no rows.
         """
-        check_is_fitted(self, "precision_")
+        self._check_fitted()
         table, noise = _rows_to_score(X, self.noise_variance_)
         values = self._values(table, 1, reset=False)
         noise = check_noise_variance(noise, self._names())
@@ -459,7 +460,7 @@ class GraphModel(ReadsReleases):
 
     def _tests(self):
         "Standard errors of all pairs, found once for each fit."
-        check_is_fitted(self, "precision_")
+        self._check_fitted()
         kept = getattr(self, "_kept_tests", None)
         if kept is None or kept[0] is not self.precision_:
             known = self.corrected_covariance_, self.sampling_error_
@@ -555,7 +556,7 @@ class GraphModel(ReadsReleases):
         "networkx.Graph: the columns as nodes, partial correlations as edge weights."
         import networkx as nx
 
-        check_is_fitted(self, "precision_")
+        self._check_fitted()
         graph, edges = nx.Graph(), _edge_table(self.precision_, self._names())
         graph.add_nodes_from(self._names())
         graph.add_weighted_edges_from(

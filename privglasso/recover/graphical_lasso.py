@@ -14,8 +14,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from tqdm.auto import tqdm
 
 from ..base.kernels import Stopped, check_stopped, in_threads
 from ..base.validation import InputError, check_integer, check_positive
@@ -644,6 +642,8 @@ class _Progress:
         "So many columns more are solved."
         self.done += columns
         if self.bar is None and time.monotonic() - self.began > _PATIENCE:
+            from tqdm.auto import tqdm  # slow to load
+
             self.bar = tqdm(total=self.total, unit="column", leave=False)
         if self.bar is not None:
             self.bar.update(self.done - self.bar.n)
@@ -696,6 +696,7 @@ def _result(problem, alpha, precision, W, report):
     _, gap, sweeps, rounding = report
     wanted = problem.tol * len(problem.S)
     if gap > wanted:
+        from sklearn.exceptions import ConvergenceWarning  # slow to load
         reason = (
             "which is what rounding leaves: raise tol"
             if gap <= 2 * rounding

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from ..base.graphs import as_matrices
 from ..base.validation import InputError, check_number, check_symmetric
 from ..base.validation import check_table, per_column
-from .selection import PrivateGraphicalLassoEBIC
+from .selection import EBICRule
 
 # %% ../../nbs/3_recover/12_metrics.ipynb #c8716167
 def _pairs(matrix, name, like=None):
@@ -53,7 +53,7 @@ class Confusion(NamedTuple):
 def _graph_of(given):
     "A release of numbers as a model by the EBIC rule; all else as it is."
     if hasattr(given, "corrected_covariance"):
-        return PrivateGraphicalLassoEBIC().fit(given)
+        return EBICRule().fit(given)
     return given
 
 

@@ -17,7 +17,7 @@ _TURNS = 50
 _MARGIN = 1 + 1e-9  # more than rounding can take from a sum of positive terms
 
 
-@kernel
+@kernel(plain=lambda M, most: 16 * M.size)
 def sparse_rows(M, most):
     """The entries off the diagonal, row by row.
 
@@ -107,7 +107,7 @@ def _product(diagonal, rows, x):
     return y
 
 
-@kernel
+@kernel(plain=lambda diagonal, rows: 16 * diagonal.size**2)
 def _curves_upwards(diagonal, rows):
     "Whether conjugate gradients meet no direction of negative curvature."
     if not diagonal.min() > 0.0:

@@ -32,13 +32,14 @@ from ..publish.files import read_release
 from ..publish.noise_correction import CovarianceError, correlation_scale
 from ..publish.noise_correction import sample_covariance
 from ..publish.table import GaussianMechanism
+from ..recover.estimators import PrivateGraphicalLassoEBIC
+from ..recover.estimators import PrivateGraphicalLassoSimultaneous
 from ..recover.feasibility import InfeasibleError
 from ..recover.graphical_lasso import graphical_lasso_path
 from ..recover.metrics import auc_by_magnitude, auc_by_path_entry, confusion
 from ..recover.metrics import relative_error
 from ..recover.planning import MECHANISMS
-from ..recover.selection import GraphFitError, PrivateGraphicalLassoEBIC
-from ..recover.selection import PrivateGraphicalLassoSimultaneous
+from ..recover.selection import GraphFitError
 
 # %% ../../nbs/0_start/04_demonstration.ipynb #e3628660
 @dataclass(frozen=True, eq=False)

@@ -32,10 +32,10 @@ from privglasso.publish.table import GaussianMechanism
 from privglasso.publish.tree import TreeMechanism
 from privglasso.recover import graph_models
 from privglasso.recover.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
+from privglasso.recover.estimators import PrivateGraphicalLassoEBIC
+from privglasso.recover.estimators import PrivateGraphicalLassoSimultaneous
+from privglasso.recover.estimators import PrivateGraphicalLassoStable
 from privglasso.recover.graph_models import solvable_path
-from privglasso.recover.selection import PrivateGraphicalLassoEBIC
-from privglasso.recover.selection import PrivateGraphicalLassoSimultaneous
-from privglasso.recover.selection import PrivateGraphicalLassoStable
 
 
 def noisy_table(n=300, p=5, seed=0, ratio=1.0):

@@ -2,6 +2,7 @@
 
 import tracemalloc
 import warnings
+from collections import Counter
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,11 @@ from hypothesis import strategies as st
 from sklearn.covariance import graphical_lasso as sklearn_graphical_lasso
 from sklearn.exceptions import ConvergenceWarning
 
+from privglasso.base import kernels
+from privglasso.recover import block_descent
 from privglasso.recover import graphical_lasso as solvers
+from privglasso.recover.block_descent import descend, thresholded
+from privglasso.recover.components import connected_columns, descend_apart, spread
 from privglasso.publish.noise_correction import correlation_scale, sample_covariance
 from privglasso.data_sets.grids import load_grid115
 from privglasso.experiments.solver_stress import hard_problem as stress_problem
@@ -20,6 +25,7 @@ from privglasso.recover.feasibility import min_feasible_alpha
 from privglasso.recover.graphical_lasso import GraphicalLassoResult, graphical_lasso
 from privglasso.recover.graphical_lasso import graphical_lasso_path
 from privglasso.recover.graphical_lasso import iter_graphical_lasso
+from privglasso.recover.sparse_certificates import _curves_upwards, sparse_rows
 from privglasso.recover.textbook import dual_gap, largest_alpha, kkt_residual, objective
 from privglasso.data_sets.synthetic import corrected_example, sample_gaussian
 from privglasso.data_sets.synthetic import tridiagonal_precision
@@ -778,3 +784,63 @@ def test_a_path_one_by_one_is_the_path_and_holds_two_results():
     assert peak < 25 * S.nbytes  # a path holds 60 and more
     with pytest.raises(InputError):
         iter_graphical_lasso(S, [0.1, -1])
+
+
+# plain Python
+
+
+def every_way(S, alphas, weights, tol):
+    "All that a path says, or the error that it ends with."
+    try:
+        path = graphical_lasso_path(S, alphas, weights=weights, tol=tol)
+    except ValueError as error:
+        return str(error)
+    pairs = [(each.precision, each.dual_covariance) for each in path]
+    return [
+        *np.array(pairs).ravel().tolist(),
+        *((each.dual_gap, each.n_iter, each.alpha) for each in path),
+    ]
+
+
+def test_plain_python_gives_the_bits_of_machine_code(monkeypatch):
+    "Feasible or not, in one piece or in several, with weights and without."
+    marked = [descend, descend_apart, connected_columns, thresholded, sparse_rows]
+    for each in (*marked, _curves_upwards, spread):
+        assert each.compiled
+    rng, ends = np.random.default_rng(0), Counter()
+    for _ in range(60):
+        p, rows = int(rng.integers(1, 11)), int(rng.integers(4, 200))
+        S = np.cov(rng.normal(size=(rows, p)) @ rng.normal(size=(p, p)), rowvar=False)
+        S = S.reshape(p, p)
+        S = S / np.sqrt(np.outer(np.diag(S), np.diag(S))) if rng.random() < 0.5 else S
+        E = rng.normal(size=(p, p)) * rng.choice([0, 0.3])
+        top = np.abs(S).max()
+        alphas = np.geomspace(top, top / rng.choice([3, 100]), int(rng.integers(1, 5)))
+        weights = np.exp(rng.normal(size=(p, p))) if rng.random() < 0.3 else np.ones(p)
+        asked = S + E + E.T, alphas, weights + weights.T if weights.ndim > 1 else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            tol = rng.choice([1e-4, 1e-8])
+            compiled = every_way(*asked, tol)
+            with monkeypatch.context() as patch:
+                patch.setattr(kernels, "_rented", 0)
+                for each in (*marked, _curves_upwards, spread):
+                    patch.setattr(each, "_compiled", None)
+                plain = every_way(*asked, tol)
+                ends[type(plain), descend._compiled is None] += 1
+        assert plain == compiled
+    assert ends[list, True] > 30 and ends[str, True] > 3
+
+
+def test_a_descent_that_takes_long_in_plain_python_is_begun_anew(monkeypatch):
+    "Compiled, and as if nothing had been tried."
+    S = np.cov(np.random.default_rng(1).normal(size=(12, 8)), rowvar=False)
+    compiled = every_way(S, [0.1, 0.01], None, 1e-8)
+    taken = []
+    monkeypatch.setattr(block_descent, "SOON", 1e3)
+    monkeypatch.setattr(kernels, "_rented", 0)
+    code = descend.compiled
+    monkeypatch.setattr(descend, "_compiled", None)
+    note = lambda function: taken.append(function.__name__) or code
+    monkeypatch.setattr(kernels, "_compile", note)
+    assert every_way(S, [0.1, 0.01], None, 1e-8) == compiled and "descend" in taken

@@ -12,21 +12,23 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
+from privglasso.base.graphs import support
+from privglasso.base.validation import InputError
+from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.noise_correction import correlation_scale, sample_covariance
-from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.table import GaussianMechanism
 from privglasso.recover import selection
 from privglasso.recover.estimators import PrivateGraphicalLasso
-from privglasso.base.graphs import support
-from privglasso.recover.metrics import confusion
-from privglasso.publish.table import GaussianMechanism
-from privglasso.recover.selection import GraphFitError, PrivateGraphicalLassoEBIC
-from privglasso.recover.selection import PrivateGraphicalLassoSimultaneous
-from privglasso.recover.selection import PrivateGraphicalLassoStable, _half_matrices
-from privglasso.recover.selection import simultaneous_alpha
+from privglasso.recover.estimators import PrivateGraphicalLassoEBIC
+from privglasso.recover.estimators import PrivateGraphicalLassoSimultaneous
+from privglasso.recover.estimators import PrivateGraphicalLassoStable
 from privglasso.recover.feasibility import InfeasibleError
-from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
-from privglasso.base.validation import InputError
+from privglasso.recover.metrics import confusion
+from privglasso.recover.selection import GraphFitError
+from privglasso.recover.selection import _half_matrices
+from privglasso.recover.selection import simultaneous_alpha
 
 TRUTH = chain_precision(8, 0.35, scales=np.ones(8))
 ROWS = sample_gaussian(TRUTH, 4000, random_state=1)
