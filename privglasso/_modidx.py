@@ -176,6 +176,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'privglasso.base.svg._step': ('9_workshop/svg.html#_step', 'privglasso/base/svg.py'),
                                      'privglasso.base.svg._ungrouped': ('9_workshop/svg.html#_ungrouped', 'privglasso/base/svg.py'),
                                      'privglasso.base.svg._usual': ('9_workshop/svg.html#_usual', 'privglasso/base/svg.py'),
+                                     'privglasso.base.svg._with_palette': ('9_workshop/svg.html#_with_palette', 'privglasso/base/svg.py'),
                                      'privglasso.base.svg.compact_svg': ('9_workshop/svg.html#compact_svg', 'privglasso/base/svg.py')},
             'privglasso.base.validation': { 'privglasso.base.validation.InputError': ( '9_workshop/validation.html#inputerror',
                                                                                        'privglasso/base/validation.py'),
