@@ -831,6 +831,10 @@ def _carried_out(words):
     inputs = (words.table, words.bounds, words.budget, words.schema)
     # what is paid for replaces nothing
     check_output(words.release, inputs, words.force and words.budget is None)
+    if not is_stream(words.release) and words.release.suffix.lower() != ".parquet":
+        raise CommandError(
+            f"{words.release.name}: a release is a .parquet file: end its name so"
+        )
     data = None if words.dry_run else read_table(words.table, **words.form)
     if data is None:
         n, names = table_shape(words.table, **words.form)
@@ -1114,6 +1118,12 @@ def _of_release(published, delta):
         return told | {"columns": names, "lost": error.columns}
 
 # %% ../nbs/9_workshop/07_cli.ipynb #828f4701
+_SIZES = (
+    "\nThe sizes of the variances are those of the units. Correlations, partial"
+    "\ncorrelations and the graph do not need them."
+)
+
+
 @app.command()
 @friendly
 def inspect(
@@ -1137,6 +1147,8 @@ def inspect(
     )
     if not hasattr(published, "decided"):
         say(column_table(published).to_string(float_format="{:.6g}".format))
+        if getattr(getattr(published, "lattice", None), "normalised", False):
+            say(_SIZES)
     elif published.decided:
         say(published.edges.to_string(index=False))
 
