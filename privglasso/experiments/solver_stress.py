@@ -642,4 +642,4 @@ def family_jobs(profile):
     return [{"first": seed + batch * k, "problems": batch} for k in range(batches)]
 
 
-SOLVER_FAMILIES = Study("solver_families", family_jobs, family_batch, version=2)
+SOLVER_FAMILIES = Study("solver_families", family_jobs, family_batch, version=3)
