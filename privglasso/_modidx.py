@@ -244,6 +244,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'privglasso.cli._check_ending': ('9_workshop/cli.html#_check_ending', 'privglasso/cli.py'),
                                 'privglasso.cli._check_files': ('9_workshop/cli.html#_check_files', 'privglasso/cli.py'),
                                 'privglasso.cli._check_names': ('9_workshop/cli.html#_check_names', 'privglasso/cli.py'),
+                                'privglasso.cli._check_place': ('9_workshop/cli.html#_check_place', 'privglasso/cli.py'),
                                 'privglasso.cli._check_words': ('9_workshop/cli.html#_check_words', 'privglasso/cli.py'),
                                 'privglasso.cli._delta': ('9_workshop/cli.html#_delta', 'privglasso/cli.py'),
                                 'privglasso.cli._draw_graph': ('9_workshop/cli.html#_draw_graph', 'privglasso/cli.py'),

@@ -816,6 +816,15 @@ def _suitable(cells):
     "What is published where no mechanism is named."
     return Mechanism.table if cells else Mechanism.covariance
 
+
+def _check_place(words, inputs):
+    "What is paid for replaces nothing, and has a name that other commands read."
+    check_output(words.release, inputs, words.force and words.budget is None)
+    if not is_stream(words.release) and words.release.suffix.lower() != ".parquet":
+        raise CommandError(
+            f"{words.release.name}: a release is a .parquet file: end its name so"
+        )
+
 # %% ../nbs/9_workshop/07_cli.ipynb #d5c930de
 def _published(words):
     "Publish, or rehearse, as the words say."
@@ -829,12 +838,7 @@ def _carried_out(words):
 
     words["mechanism"] = words.mechanism or _suitable(words.cells)
     inputs = (words.table, words.bounds, words.budget, words.schema)
-    # what is paid for replaces nothing
-    check_output(words.release, inputs, words.force and words.budget is None)
-    if not is_stream(words.release) and words.release.suffix.lower() != ".parquet":
-        raise CommandError(
-            f"{words.release.name}: a release is a .parquet file: end its name so"
-        )
+    _check_place(words, inputs)
     data = None if words.dry_run else read_table(words.table, **words.form)
     if data is None:
         n, names = table_shape(words.table, **words.form)
