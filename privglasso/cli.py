@@ -816,6 +816,15 @@ def _suitable(cells):
     "What is published where no mechanism is named."
     return Mechanism.table if cells else Mechanism.covariance
 
+
+def _check_place(words, inputs):
+    "What is paid for replaces nothing, and has a name that other commands read."
+    check_output(words.release, inputs, words.force and words.budget is None)
+    if not is_stream(words.release) and words.release.suffix.lower() != ".parquet":
+        raise CommandError(
+            f"{words.release.name}: a release is a .parquet file: end its name so"
+        )
+
 # %% ../nbs/9_workshop/07_cli.ipynb #d5c930de
 def _published(words):
     "Publish, or rehearse, as the words say."
@@ -829,8 +838,7 @@ def _carried_out(words):
 
     words["mechanism"] = words.mechanism or _suitable(words.cells)
     inputs = (words.table, words.bounds, words.budget, words.schema)
-    # what is paid for replaces nothing
-    check_output(words.release, inputs, words.force and words.budget is None)
+    _check_place(words, inputs)
     data = None if words.dry_run else read_table(words.table, **words.form)
     if data is None:
         n, names = table_shape(words.table, **words.form)
@@ -1114,6 +1122,12 @@ def _of_release(published, delta):
         return told | {"columns": names, "lost": error.columns}
 
 # %% ../nbs/9_workshop/07_cli.ipynb #828f4701
+_SIZES = (
+    "\nThe sizes of the variances are those of the units. Correlations, partial"
+    "\ncorrelations and the graph do not need them."
+)
+
+
 @app.command()
 @friendly
 def inspect(
@@ -1137,6 +1151,8 @@ def inspect(
     )
     if not hasattr(published, "decided"):
         say(column_table(published).to_string(float_format="{:.6g}".format))
+        if getattr(getattr(published, "lattice", None), "normalised", False):
+            say(_SIZES)
     elif published.decided:
         say(published.edges.to_string(index=False))
 

@@ -274,7 +274,7 @@ def test_a_chapter_keeps_its_form(path):
     if path.parent.name in THEORY and not path.stem.startswith("00_"):
         found += theory_faults(notebook)
     assert found == []
-    assert path.stat().st_size < 130_000, "fewer or simpler figures"
+    assert path.stat().st_size < 100_000, "fewer or simpler figures"
 
 
 @pytest.mark.parametrize(

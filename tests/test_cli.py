@@ -451,6 +451,9 @@ def test_bad_files_from_the_shell(secret, tmp_path):
         (("inspect", secret), "is not a release"),
         (("inspect", tmp_path / "nowhere.parquet"), "nowhere.parquet"),
         (("publish", tmp_path / "x.ods", tmp_path / "y.parquet"), ".xlsx"),
+        # before anything is paid for: no command would read it
+        (("publish", secret, tmp_path / "r.csv", *WITHIN, "--mu", 1), ".parquet"),
+        (("publish", secret, tmp_path / "r", "--mu", 1, "--dry-run"), ".parquet"),
     ]:
         code, output = call(*words)
         assert code == 2 and remedy in output and "Traceback" not in output
@@ -731,23 +734,16 @@ def test_bounds_are_not_shifted_by_a_short_header(secret, tmp_path):
     assert code == 2 and "3 names for 4 columns" in output and not release.exists()
 
 
-def _outputs(folder):
+def _outputs(folder, end):
     "Everything that is no place for an output, and whether --force makes it one."
-    (folder / "file").write_text("mine")
-    (folder / "folder").mkdir()
-    (folder / "link").symlink_to(folder / "file")
-    (folder / "nowhere").symlink_to(folder / "absent")
-    os.link(folder / "t.csv", folder / "twin")
-    return {
-        "t.csv": False,
-        "twin": False,
-        "r.parquet": False,
-        "folder": False,
-        "link": False,
-        "nowhere": False,
-        "absent/x": False,
-        "file": True,
-    }
+    (folder / f"file{end}").write_text("mine")
+    (folder / f"folder{end}").mkdir()
+    (folder / f"link{end}").symlink_to(folder / f"file{end}")
+    (folder / f"nowhere{end}").symlink_to(folder / "absent")
+    os.link(folder / "t.csv", folder / f"twin{end}")
+    names = ("twin", "folder", "link", "nowhere", "absent/x")
+    never = dict.fromkeys(["t.csv", "r.parquet", *(f"{name}{end}" for name in names)])
+    return never | {f"file{end}": True}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links")
@@ -757,22 +753,26 @@ def test_outputs_replace_nothing_unless_forced_and_no_input_ever(secret, tmp_pat
     words = ("publish", table)
     call(*words, release, *WITHIN, "--mu", 30)
     written = release.read_bytes()
-    for name, forced in _outputs(tmp_path).items():
+    for name, forced in _outputs(tmp_path, ".parquet").items():
         path = tmp_path / name
         if name != "r.parquet":
             assert call(*words, path, *WITHIN, "--mu", 1)[0] == 2, name
             if not forced:
                 assert call(*words, path, *WITHIN, "--mu", 1, "--force")[0] == 2, name
-        if name not in ("t.csv", "twin"):
+        assert table.read_bytes() == before and release.read_bytes() == written
+    for name, forced in _outputs(tmp_path, ".csv").items():
+        path = tmp_path / name
+        if name not in ("t.csv", "twin.csv"):
             assert call("recover", release, path)[0] == 2, name
             if not forced:
                 assert call("recover", release, path, "--force")[0] == 2, name
         assert table.read_bytes() == before and release.read_bytes() == written
-    assert (tmp_path / "file").read_text() == "mine"
-    assert call("recover", release, tmp_path / "file", "--force")[0] == 0
-    assert "source" in (tmp_path / "file").read_text()
-    forced = (*words, tmp_path / "file", *WITHIN, "--mu", 30, "--force")
-    assert call(*forced)[0] == 0 and read_release(tmp_path / "file").n == 5000
+    for end in (".csv", ".parquet"):
+        assert (tmp_path / f"file{end}").read_text() == "mine"
+    assert call("recover", release, tmp_path / "file.csv", "--force")[0] == 0
+    assert "source" in (tmp_path / "file.csv").read_text()
+    forced = (*words, tmp_path / "file.parquet", *WITHIN, "--mu", 30, "--force")
+    assert call(*forced)[0] == 0 and read_release(tmp_path / "file.parquet").n == 5000
 
 
 def test_what_a_budget_pays_for_replaces_nothing(secret, tmp_path):

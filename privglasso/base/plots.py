@@ -629,12 +629,15 @@ def plot_slider(figures, labels, caption, start=0):
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #4e30a342
 def _frame(figure, number):
-    """A figure as compact SVG, closed. Several share a page, so an id that is referred
-    to gets the frame's number."""
+    """A figure as compact SVG for a page, which knows the language of drawings and how
+    lines end; closed. An id that is referred to gets the frame's number."""
     from matplotlib import pyplot as plt
 
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     plt.close(figure)
     svg = compact_svg(buffer.getvalue())
+    if number:  # the first one says it for all
+        svg = re.sub(r"<defs><style.*?</style></defs>", "", svg)
+    svg = re.sub(r' (xmlns(:xlink)?|version)="[^"]*"', "", svg)
     return re.sub(r'(id="|url\(#|href="#)(?=[^"]*["\)])', rf"\g<1>f{number}-", svg)

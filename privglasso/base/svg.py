@@ -6,9 +6,13 @@
 __all__ = ['compact_svg']
 
 # %% ../../nbs/9_workshop/09_svg.ipynb #a750c44d
+import base64
+import io
 import re
 from collections import Counter
 from itertools import groupby
+
+import numpy as np
 
 # %% ../../nbs/9_workshop/09_svg.ipynb #56abc126
 def _hundredths(number):
@@ -109,7 +113,8 @@ def _usual(svg, name):
 def _all_filled(svg):
     "Whether every shape that is drawn says how it is filled."
     seen = re.sub(r"<(defs|clipPath).*?</\1>", "", svg)
-    return all("fill:" in tag for tag in re.findall(r"<(?:path|use|rect)[^>]*>", seen))
+    tags = re.findall(r"<(?:path|use|rect)[^>]*>", seen)
+    return all(re.search(r"fill:|fill-opacity:0[;\"]", tag) for tag in tags)
 
 
 def _handed_down(svg):
@@ -159,6 +164,28 @@ def _looks(marks):
         f"<g{style}>{''.join(group).replace(style, '')}</g>" for style, group in groups
     )
 
+# %% ../../nbs/9_workshop/09_svg.ipynb #c41be07f
+_IMAGE = re.compile(r"(?<=data:image/png;base64,)[^\"]*")
+
+
+def _with_palette(found):
+    "An image of few colours that names each of them once."
+    from PIL import Image
+
+    written = re.sub(r"\s", "", found[0])
+    pixels = np.asarray(
+        Image.open(io.BytesIO(base64.b64decode(written))).convert("RGBA")
+    )
+    colors, which = np.unique(pixels.reshape(-1, 4), axis=0, return_inverse=True)
+    if len(colors) > 256:
+        return written
+    image = Image.fromarray(which.reshape(pixels.shape[:2]).astype(np.uint8), "P")
+    mode = "RGB" if (colors[:, 3] == 255).all() else "RGBA"
+    image.putpalette(colors[:, : len(mode)].tobytes(), mode)
+    buffer = io.BytesIO()
+    image.save(buffer, "png", optimize=True)
+    return min(written, base64.b64encode(buffer.getvalue()).decode(), key=len)
+
 # %% ../../nbs/9_workshop/09_svg.ipynb #a92c3947
 def compact_svg(svg):
     """The same picture in half the letters and on one line.
@@ -187,6 +214,7 @@ def compact_svg(svg):
     svg = re.sub(r' transform="rotate\(-0 [^)]*\)"', "", svg[svg.index("<svg") :])
     place = lambda found: f' {found[1]}="{_short(_hundredths(found[2]))}"'
     svg = re.sub(r' ([xy])="(-?[\d.]+)"', place, svg)
+    svg = _IMAGE.sub(_with_palette, svg)
     svg = re.sub(r' d="([^"]*)"', lambda path: f' d="{_relative(path[1])}"', svg)
     svg = re.sub(r' style="[^"]*"', lambda x: re.sub(r"([:;,]) ", r"\1", x[0]), svg)
     svg = re.sub(r"\s+", " ", svg).replace("> <", "><").replace(" >", ">").strip()

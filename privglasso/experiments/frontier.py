@@ -94,7 +94,6 @@ def frontier_table(model, p, n, seed):
     truth = (precision != 0) & ~np.eye(p, dtype=bool)
     return center + deviation * z, center, deviation, truth
 
-
 # %% ../../nbs/6_experiments/04_frontier.ipynb #dc1a0a98
 def _box(width):
     "The mechanism with bounds of so many deviations."
@@ -134,7 +133,6 @@ def _unit_rows(model, p, n, seed, epsilons):
             rows.append((name, "record", epsilon, auc, 0, 0))
     return rows
 
-
 # %% ../../nbs/6_experiments/04_frontier.ipynb #5908dfb6
 def _released(mechanism, values, seed, truth, center, deviation):
     """AUC of a release, and how many columns were set aside, or published in a unit
@@ -159,7 +157,6 @@ def _released(mechanism, values, seed, truth, center, deviation):
         return S
 
     return recovery_auc(whole, truth), len(truth) - len(kept), int(far.sum())
-
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #c7f26cf2
 def frontier_jobs(profile):
@@ -203,7 +200,6 @@ def _epsilons(group, n, profile):
         return epsilons
     return [epsilon for epsilon in epsilons if 700 <= epsilon * n <= 70_000]
 
-
 # %% ../../nbs/6_experiments/04_frontier.ipynb #a3cba6f1
 def frontier_run(n, seed, epsilons, model=None, p=20):
     """AUC of every mechanism and ε on one table, and of the raw table.
@@ -246,7 +242,6 @@ def _example_rows(n, seed, epsilons):
         rows.append((name, neighbors, epsilon, auc, 0, 0))
     return rows
 
-
 # %% ../../nbs/6_experiments/04_frontier.ipynb #cc6660ba
 def _settings(epsilons):
     "All combinations of neighbours, ε and mechanism."
@@ -267,7 +262,6 @@ def peers_run(**job):
 
 
 PEER_LIBRARIES = Study("peer_libraries", library_jobs, peers_run)
-
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #84aa1f7c
 # the last two have the same curve: both are to be seen
@@ -334,9 +328,7 @@ def _frontier_panel(ax, results, neighbors):
             .groupby("epsilon")
             .auc
         )
-        ax.plot(
-            rows.mean(), linewidth=_WIDTHS[name], color=style["color"]
-        )
+        ax.plot(rows.mean(), linewidth=_WIDTHS[name], color=style["color"])
     ax.set(xscale="log", ylim=(0.38, 1.04))
     ax.set_xticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
     ax.minorticks_off()
@@ -397,7 +389,6 @@ def epsilon_reaching(results, auc=0.95, by=("neighbors", "n")):
     least = means.groupby(level=keys).apply(_least, auc).unstack()
     return least[private.mechanism.unique().tolist()]
 
-
 # %% ../../nbs/6_experiments/04_frontier.ipynb #766113df
 PRICE_STYLES = {
     "wide box": {"color": "#7f7f7f", "marker": "x"},
@@ -409,7 +400,6 @@ PRICE_STYLES = {
     "sphere": {"color": "#949494", "marker": "D"},
     "no bounds": {"color": "#029e73", "marker": "o", "linewidth": 2.5},
 }
-
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #9fd0966a
 def price_figure(results):
@@ -440,7 +430,8 @@ def price_figure(results):
             if curve.notna().any():
                 ax.plot(curve, label=name, **style | {"marker": ""})
         ax.set(xscale="log", yscale="log", xlabel="number of records", title=model)
-        ax.set_xticks([1e3, 1e4, 1e5])
+        ax.set_xticks([1e3, 1e4, 1e5], ["1000", "10 000", "100 000"])
+        ax.set_yticks([0.1, 1, 10], ["0.1", "1", "10"])
         ax.minorticks_off()
         ax.grid(False, axis="x")
     axes[0, 0].set_ylabel("least ε with a mean AUC of 0.95")
@@ -451,4 +442,3 @@ def price_figure(results):
         frameon=False,
     )
     return figure
-

@@ -1,5 +1,6 @@
 """data/results belongs to this code: a few experiments of every study, run again."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from io import StringIO
 
@@ -95,8 +96,15 @@ def differences(shipped, rows, timed=()):
 
 
 @pytest.mark.parametrize("name, number", CASES)
-def test_an_experiment_gives_the_shipped_rows(name, number):
-    found = differences(read_results(name), again(name, number), TIMED.get(name, ()))
+def test_an_experiment_gives_the_shipped_rows(name, number, absent_peers_are_named):
+    said = nullcontext()
+    if name == "peer_libraries":
+        said = absent_peers_are_named()
+    if (name, number) == ("table1a", 29):  # with 5000 rows twelve are too few
+        said = pytest.warns(UserWarning, match="is the smallest alpha tried")
+    with said:
+        rows = again(name, number)
+    found = differences(read_results(name), rows, TIMED.get(name, ()))
     assert not found, f"raise the version of {name} and reproduce it: {found[:5]}"
 
 
