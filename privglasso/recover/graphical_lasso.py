@@ -120,7 +120,7 @@ class _Problem(NamedTuple):
 _CHUNK = 2e8
 # with so many columns, and so large a share of |S_ij| above their limits, all entries
 # are moved at once: measured
-_FEW, _DENSE = LARGE, 0.65
+_FEW, _DENSE = 20, 0.65
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #5e851fb0
 def _checked(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start):
@@ -438,6 +438,9 @@ STRATEGIES = (
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #fd283d9d
 _MEANINGLESS = 10  # nats a column: a gap that says nothing
 _AT_FIRST, _AFTER_ALL = 100, 400  # steps of projected gradients
+# of the tolerance, where columns are few: costs little, and as many zeros are right
+# as by descent
+_STRICTLY = 0.01
 
 
 def _ascended(part, alpha, most):
@@ -446,10 +449,9 @@ def _ascended(part, alpha, most):
     limits = alpha * np.broadcast_to(part.weights, T.shape)
     limits = limits * (1 - np.eye(len(T)))
     most = min(most, part.problem.max_iter)
+    tol = part.problem.tol * (_STRICTLY if len(T) < LARGE else 1)
     for W in _starts(part, alpha, T):
-        precision, W, *report, rounding = ascend(
-            T, limits, W - T, part.problem.tol, most
-        )
+        precision, W, *report, rounding = ascend(T, limits, W - T, tol, most)
         if precision is not None:
             break
     else:
