@@ -329,4 +329,6 @@ def choosing_lambda_jobs(profile):
     ]
 
 
-CHOOSING_LAMBDA = Study("choosing_lambda", choosing_lambda_jobs, choosing_lambda_run)
+CHOOSING_LAMBDA = Study(
+    "choosing_lambda", choosing_lambda_jobs, choosing_lambda_run, version=2
+)

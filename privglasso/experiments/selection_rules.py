@@ -190,4 +190,4 @@ def selection_run(model, kind, n, seed):
         ]
 
 
-SELECTION = Study("selection", selection_jobs, selection_run, version=2)
+SELECTION = Study("selection", selection_jobs, selection_run, version=3)

@@ -297,7 +297,7 @@ def _best_value(W, s, limit, i, now, w, which, steps, count):
     return math.copysign(max(abs(target) - limit[i], 0.0), target) / row[i]
 
 # %% ../../nbs/3_recover/07_block_descent.ipynb #5d0c7a13
-_LEAST = 0.01  # of the tolerance: a step worth less is left out
+_LEAST = 0.03  # of the tolerance: a step worth less is left out
 _FULL_ROUNDS = 12
 
 
@@ -565,10 +565,11 @@ def _weigh(S, diagonal, weights, alpha, W, Z, report):
 
 
 @kernel
-def _weigh_quickly(S, diagonal, weights, alpha, W, Z, report):
+def _weigh_quickly(S, diagonal, weights, alpha, W, Z, rows, report):
     "The same, where that is possible without the log determinants."
-    rows = sparse_rows(Z, len(Z) * len(Z) // SPARSE)
-    gap, rounding = sparse_gap(S, diagonal, weights, alpha, W, Z, rows)
+    gap, rounding = np.inf, 0.0
+    if len(rows[1]) <= Z.size // SPARSE:
+        gap, rounding = sparse_gap(S, diagonal, weights, alpha, W, Z, rows)
     if not np.isfinite(gap):
         _weigh(S, diagonal, weights, alpha, W, Z, report)
         return
@@ -590,42 +591,55 @@ def _shrink_until_definite(S, diagonal, weights, alpha, W, Z, report):
 
 # %% ../../nbs/3_recover/07_block_descent.ipynb #5d0c7a14
 @kernel
-def _snapped(S, weights, alpha, W, Z):
-    "W with the entries at their limits where Z has one."
-    M = W.copy()
+def _at_limits(S, weights, alpha, rows):
+    "What W has at the optimum where the precision matrix has these entries."
+    begins, columns, values = rows
+    found = np.empty(len(values))
     for j in range(len(S)):
-        for i in range(j):
-            if Z[j, i] != 0.0:
-                limit = alpha * (weights[0, 0] if len(weights) == 1 else weights[j, i])
-                M[i, j] = M[j, i] = S[j, i] + math.copysign(limit, Z[j, i])
-    return M
+        for a in range(begins[j], begins[j + 1]):
+            i = columns[a]
+            limit = alpha * (weights[0, 0] if len(weights) == 1 else weights[j, i])
+            found[a] = S[j, i] + math.copysign(limit, values[a])
+    return found
+
+
+@kernel
+def _exchange(W, rows, values):
+    "Exchange these entries of W for the values, and the values for them."
+    begins, columns, _ = rows
+    for j in range(len(W)):
+        for a in range(begins[j], begins[j + 1]):
+            i = columns[a]
+            W[j, i], values[a] = values[a], W[j, i]
 
 
 _BOTH = 6  # passes after which the pair is weighed with and without
 
 
 @kernel
-def _weigh_snapped(problem, W, Z, is_tried, state, report):
+def _weigh_snapped(problem, W, Z, state, report):
     "Snap W, if that leaves it definite, and weigh the pair; the better one when late."
     S, diagonal, weights, alpha = problem
-    gap, late = np.inf, state[_PASSES] > _BOTH
-    if is_tried:
-        M = _snapped(S, weights, alpha, W, Z)
-        _weigh_quickly(S, diagonal, weights, alpha, M, Z, report)
-        gap = report[1]
-    if late or not np.isfinite(gap):
-        _weigh(S, diagonal, weights, alpha, W, Z, report)
+    rows = sparse_rows(Z, Z.size)
+    values = _at_limits(S, weights, alpha, rows)
+    _exchange(W, rows, values)
+    _weigh_quickly(S, diagonal, weights, alpha, W, Z, rows, report)
+    gap = report[1]
+    if state[_PASSES] <= _BOTH and np.isfinite(gap):
+        return
+    _exchange(W, rows, values)
+    _weigh(S, diagonal, weights, alpha, W, Z, report)
     if np.isfinite(gap) and gap <= report[1]:
+        _exchange(W, rows, values)
         report[1] = gap
-        W[:] = M  # the snapped one
 
 # %% ../../nbs/3_recover/07_block_descent.ipynb #a4e21078
 # of what a sweep moved, about so much is left after a first one: measured, and only a
 # guess
 _FIRST_RATE = 0.03
 # how well columns are solved at first where a rough answer is asked for: measured
-_ROUGH, _COLD, _WARM = 3e-6, 3e-4, 1e-5
-_OF_MOVED = 1e-2  # and later, relative to what they moved
+_ROUGH, _COLD, _WARM = 3e-6, 3e-3, 1e-5
+_OF_MOVED = 2e-3  # and later, relative to what they moved
 
 
 @kernel
@@ -667,7 +681,10 @@ def _descend_one(S, diagonal, weights, alpha, pair, limits, state, report):
         if near or state[_PASSES] == max_sweeps:
             _write_precision(W, B, Z)
             problem = S, diagonal, weights, alpha
-            _weigh_snapped(problem, W, Z, len(S) >= _MANY, state, report)
+            if len(S) >= _MANY:
+                _weigh_snapped(problem, W, Z, state, report)
+            else:
+                _weigh(*problem, W, Z, report)
             if report[1] <= max(tol * len(S), 2 * report[3]):
                 break
         _tighten(state, len(S), tol, near)

@@ -118,7 +118,7 @@ class _Problem(NamedTuple):
 _CHUNK = 2e8
 # with so many columns, and so large a share of |S_ij| above their limits, all entries
 # are moved at once: measured
-_FEW, _DENSE = LARGE, 0.65
+_FEW, _DENSE = 20, 0.65
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #5e851fb0
 def _checked(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start):
@@ -365,7 +365,10 @@ def _if_dense(part, alphas):
 
 def _from_last_solution(part, alphas):
     "From where the last descent ended: when a larger penalty is solved, or one given."
-    return _descend(part, alphas, part.last)
+    if part.last is None:
+        return []
+    W, B = part.last
+    return _descend(part, alphas, (W.copy(), B))  # W may belong to a result
 
 
 def _from_nearby(part, alphas):
@@ -386,7 +389,7 @@ def _from_nearby_with_care(part, alphas):
 
 def _from_witness(part, alphas):
     "From a witness that is searched for: when nothing nearby is definite. May refuse."
-    return _descend(part, alphas, (part.witness, np.zeros_like(part.S)))
+    return _descend(part, alphas, (part.witness.copy(), np.zeros_like(part.S)))
 
 
 _MANY = 500  # columns
@@ -396,7 +399,8 @@ def _from_witness_with_care(part, alphas):
     "From the witness, columns solved exactly: when two growths were too few."
     if len(part.S) > _MANY or part.spent:  # takes longer than all that is left
         return []
-    return _descend(part, alphas[:1], (part.witness, np.zeros_like(part.S)), CAREFUL)
+    start = part.witness.copy(), np.zeros_like(part.S)
+    return _descend(part, alphas[:1], start, CAREFUL)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #faa3ce6d
 def _by_directions(part, alphas):
@@ -432,6 +436,9 @@ STRATEGIES = (
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #fd283d9d
 _MEANINGLESS = 10  # nats a column: a gap that says nothing
 _AT_FIRST, _AFTER_ALL = 100, 400  # steps of projected gradients
+# of the tolerance, where columns are few: costs little, and as many zeros are right
+# as by descent
+_STRICTLY = 0.01
 
 
 def _ascended(part, alpha, most):
@@ -440,10 +447,9 @@ def _ascended(part, alpha, most):
     limits = alpha * np.broadcast_to(part.weights, T.shape)
     limits = limits * (1 - np.eye(len(T)))
     most = min(most, part.problem.max_iter)
+    tol = part.problem.tol * (_STRICTLY if len(T) < LARGE else 1)
     for W in _starts(part, alpha, T):
-        precision, W, *report, rounding = ascend(
-            T, limits, W - T, part.problem.tol, most
-        )
+        precision, W, *report, rounding = ascend(T, limits, W - T, tol, most)
         if precision is not None:
             break
     else:
@@ -474,14 +480,22 @@ _SLICE = 2e8  # work of one call: a fraction of a second
 _PATIENT, _ALWAYS, _WITH_CARE = 10, 1e9, 3
 
 
+def _room_after(W, m):
+    "Room for m matrices, the first of which is W: itself, if it is the only one."
+    if m == 1:
+        return W[None]
+    room = np.empty((m, *W.shape))
+    room[0] = W
+    return room
+
+
 def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
     """Solve for a few alphas from W and B: how many were solved, the pairs, their
-    reports. B is changed."""
+    reports. B is changed, and so is W."""
     k, m = len(part.S), len(alphas)
     rounds = rounds or (2 if k < LARGE else 1)  # how often a support grows in a pass
-    duals, precisions = np.empty((m, k, k)), np.empty((m, k, k))
+    duals, precisions = _room_after(W, m), np.empty((m, k, k))
     reports, limits = np.empty((m, 4)), (tol, max_sweeps, rounds)
-    duals[0] = W
     problem, state = (part.S, part.shift, part.weights), fresh_state(_SLICE)
     done, slices, patience = 0, 0, (_PATIENT * k**3 + _ALWAYS) / _SLICE
     patience *= _WITH_CARE if rounds == CAREFUL else 1
@@ -498,8 +512,9 @@ def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #d7d37572
 def _descend(part, alphas, start, rounds=None):
-    """What the descent solves from `start`, each pair certified: nothing without a
-    start. Where it ends is where the next call begins, unless it failed."""
+    """What the descent solves from `start`, which is used up, each pair certified:
+    nothing without a start. Where it ends is where the next call begins, unless it
+    failed."""
     if start is None:
         return []
     W, B = start
@@ -545,7 +560,7 @@ def _from_inside(part, alpha, inside):
     pair = precision, W, report
     if report[1] <= _wanted(part, report[3]):
         return pair
-    start = W, np.zeros_like(W)
+    start = W.copy(), np.zeros_like(W)
     done, *found = _run(part, np.array([alpha]), *start, *limits, CAREFUL)
     part.spent = False
     if done:

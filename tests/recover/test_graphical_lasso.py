@@ -734,6 +734,25 @@ def test_dense_answers_are_those_of_the_descent(monkeypatch):
             assert np.allclose(one.precision, two.precision, atol=0.02)
 
 
+def test_few_columns_that_move_at_once_have_the_right_zeros(monkeypatch):
+    def wrong(**constants):
+        total = 0
+        with monkeypatch.context() as patch:
+            for name, value in constants.items():
+                patch.setattr(solvers, name, value)
+            for S, truth in problems:
+                answer = graphical_lasso(S, 0.02, tol=1e-4).precision
+                total += np.count_nonzero((answer != 0) != truth)
+        return total
+
+    problems = []
+    for seed in range(6):
+        S, _ = correlation_scale(gram(40, 120, seed))
+        problems.append((S, graphical_lasso(S, 0.02, tol=1e-11).precision != 0))
+    by_descent = wrong(_FEW=10**9)
+    assert wrong() <= by_descent < wrong(_STRICTLY=1.0)
+
+
 def test_an_infinite_weight_forbids_an_edge():
     sums = np.add.outer(np.arange(4), np.arange(4))
     forbidden = np.isin(sums, [2, 4]).astype(int)
