@@ -126,7 +126,7 @@ def ranked_auc(S, alpha: float, truth) -> float:
 
 def _chosen_alpha(table, S):
     "The penalty that cross-validation chooses, on the scale of the covariance."
-    alphas = np.geomspace(largest_alpha(S), largest_alpha(S) / 1000, 12)
+    alphas = np.geomspace(largest_alpha(S), largest_alpha(S) / 1e4, 16)
     return (
         PrivateGraphicalLassoCV(list(alphas), scale=False, tol=1e-4).fit(table).alpha_
     )
@@ -212,7 +212,7 @@ def table1a_jobs(profile):
     ]
 
 
-TABLE1A = Study("table1a", table1a_jobs, table1a_run, version=3)
+TABLE1A = Study("table1a", table1a_jobs, table1a_run, version=4)
 
 # %% ../../nbs/6_experiments/11_table1.ipynb #6811676a
 def beside_printed(results, name: str, keys):

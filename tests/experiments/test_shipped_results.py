@@ -100,8 +100,6 @@ def test_an_experiment_gives_the_shipped_rows(name, number, absent_peers_are_nam
     said = nullcontext()
     if name == "peer_libraries":
         said = absent_peers_are_named()
-    if (name, number) == ("table1a", 29):  # with 5000 rows twelve are too few
-        said = pytest.warns(UserWarning, match="is the smallest alpha tried")
     with said:
         rows = again(name, number)
     found = differences(read_results(name), rows, TIMED.get(name, ()))
