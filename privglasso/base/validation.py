@@ -357,7 +357,7 @@ def check_symmetric(S, name="S"):
         )
     return (S + S.T) / 2
 
-# %% ../../nbs/9_workshop/01_validation.ipynb #a3e88e5f
+
 _BLOCK = 128  # rows: a block and its mirror image stay in the cache
 
 
@@ -368,7 +368,7 @@ def _is_symmetric(S):
         for i in range(0, len(S), _BLOCK)
     )
 
-
+# %% ../../nbs/9_workshop/01_validation.ipynb #a3e88e5f
 def _square(S, name):
     "A copy of `S` as a square matrix of finite float64 entries."
     _check_labels(S, name)

@@ -613,9 +613,6 @@ def _exchange(W, rows, values):
             W[j, i], values[a] = values[a], W[j, i]
 
 
-_BOTH = 6  # passes after which the pair is weighed with and without
-
-
 @kernel
 def _weigh_snapped(problem, W, Z, state, report):
     "Snap W, if that leaves it definite, and weigh the pair; the better one when late."
@@ -640,6 +637,7 @@ _FIRST_RATE = 0.03
 # how well columns are solved at first where a rough answer is asked for: measured
 _ROUGH, _COLD, _WARM = 3e-6, 3e-3, 1e-5
 _OF_MOVED = 2e-3  # and later, relative to what they moved
+_BOTH = 6  # passes after which the pair is weighed both snapped and not
 
 
 @kernel

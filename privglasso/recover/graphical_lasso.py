@@ -365,10 +365,8 @@ def _if_dense(part, alphas):
 
 def _from_last_solution(part, alphas):
     "From where the last descent ended: when a larger penalty is solved, or one given."
-    if part.last is None:
-        return []
-    W, B = part.last
-    return _descend(part, alphas, (W.copy(), B))  # W may belong to a result
+    own = part.last and (part.last[0].copy(), part.last[1])  # W may be a result's
+    return _descend(part, alphas, own)
 
 
 def _from_nearby(part, alphas):
@@ -390,9 +388,6 @@ def _from_nearby_with_care(part, alphas):
 def _from_witness(part, alphas):
     "From a witness that is searched for: when nothing nearby is definite. May refuse."
     return _descend(part, alphas, (part.witness.copy(), np.zeros_like(part.S)))
-
-
-_MANY = 500  # columns
 
 
 def _from_witness_with_care(part, alphas):
@@ -475,6 +470,7 @@ def _wanted(part, rounding):
     return max(part.problem.tol * len(part.S), 2 * rounding)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #1e72c5e4
+_MANY = 500  # columns
 _SLICE = 2e8  # work of one call: a fraction of a second
 # work before the descent hands over: times p^3, at least, and more with care
 _PATIENT, _ALWAYS, _WITH_CARE = 10, 1e9, 3
