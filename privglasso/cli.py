@@ -101,8 +101,13 @@ _NOT_NAMES = (
     " --numbered-columns if these are the names"
 )
 _WHICH = (
-    ": leave the others out (--drop, or a schema: privglasso schema), or count gaps as"
-    " their column's centre (--missing center)"
+    ": leave columns of words or dates out, or say what they mean (--drop, or a schema:"
+    " privglasso schema)"
+)
+_GAPS = "; missing cells count as their column's centre with --missing center"
+_UNNAMED = (
+    "the first column has no name, as where row numbers were written beside a table:"
+    " leave it out or name it, or state --numbered-columns if it is meant"
 )
 
 
@@ -116,7 +121,8 @@ def _check_names(path, names, numbered):
     from privglasso.publish.tables import reads_like_a_record
 
     if not numbered and reads_like_a_record(names):
-        raise CommandError(f"{path.name}: {_NOT_NAMES}")
+        unnamed = names[:1] == [""] and not reads_like_a_record(names[1:])
+        raise CommandError(f"{path.name}: {_UNNAMED if unnamed else _NOT_NAMES}")
     if len(set(names)) < len(names):
         raise CommandError(f"{path.name}: every column needs a name of its own")
 
@@ -134,7 +140,8 @@ def _check_cells(path, data, integers=False, gaps=False):
         if numeric:
             cells = data.iloc[:, j].to_numpy(dtype=float, na_value=np.nan)
         if not (~np.isinf(cells) if gaps else np.isfinite(cells)).all():
-            raise CommandError(f"{start}{shape} finite numbers{_WHICH}")
+            remedy = _WHICH if gaps else _WHICH + _GAPS
+            raise CommandError(f"{start}{shape} finite numbers{remedy}")
         whole = whole and not (integers and (cells % 1 != 0).any())
     if not whole:
         raise CommandError(f"{start}{shape} whole numbers: leave --integers out")
@@ -149,6 +156,16 @@ def _dropped(path, data, names):
         raise CommandError(f"{path.name}: --drop: no column is called {absent}")
     kept = [name not in unwanted for name in there]
     return data if all(kept) else data.loc[:, kept]
+
+
+def _like_identifiers(words, names):
+    "A warning of columns that are called like identifiers, unless a schema uses them."
+    from privglasso.publish.schema import reads_like_an_identifier
+
+    found = [name for name in names if reads_like_an_identifier(name)]
+    told = "by their names these may be identifiers, which no graph needs:"
+    told = f"{told} {_shown(found)}; --drop leaves them out"
+    return [told] if found and words.schema is None else []
 
 # %% ../nbs/9_workshop/07_cli.ipynb #0942dc06
 def _read_bounds(path, columns):
@@ -286,6 +303,8 @@ def _answers(kinds, n, p, find, epsilon, spread, delta):
     mechanism."""
     from privglasso.recover.planning import epsilon_needed, records_needed
 
+    if not 0 < find < 1:
+        raise CommandError(f"--find {find:g}: give a number between 0 and 1")
     return {
         f"ε to find {find:g}": {
             name: epsilon_needed(make, n, p, find, spread=spread, delta=delta)
@@ -363,10 +382,8 @@ def plan(
 
     n, p = shape_to_plan(n, p, schema)
     chosen = default_delta(n) if delta is None else delta
-    if epsilon is None:
-        _say_epsilons(n, p, chosen, neighbors.value, as_json)
-        if as_json:
-            return
+    if as_json and epsilon is None:
+        return _say_epsilons(n, p, chosen, neighbors.value, as_json)
     used = 1.0 if epsilon is None else epsilon
     rows, kinds = _plan_table(n, p, used, chosen, spread, neighbors.value)
     shown = {label: turned(rows)[key] for key, label in _SHOWN.items()}
@@ -374,6 +391,8 @@ def plan(
         shown |= _answers(kinds, n, p, find, used, spread, delta)
     if as_json:
         return say_json(turned(shown) | {"delta": chosen})
+    if epsilon is None:
+        _say_epsilons(n, p, chosen, neighbors.value, as_json)
     heading = f"{n} records, {p} columns, one {neighbors.value} hidden"
     say(f"{heading}, ε = {used:g} at δ = {chosen:.2g}\n")
     say(in_columns("mechanism", shown))
@@ -385,8 +404,7 @@ _Table = Annotated[
     typer.Argument(help="the private table: CSV of any kind, Parquet, Feather, Excel"),
 ]
 _Release = Annotated[
-    Path,
-    typer.Argument(help="the .parquet file to write; - is the standard output"),
+    Path, typer.Argument(help="the .parquet file to write; - is the standard output")
 ]
 _Low = Annotated[
     float | None, typer.Option(help="lowest value a cell can have, for all columns")
@@ -632,8 +650,6 @@ def _names_used(words, names):
     kept = _dropped(words.table, pd.DataFrame(columns=names), words.drop).columns
     return list(kept), [name for name in names if name not in set(kept)]
 
-
-
 # %% ../nbs/9_workshop/07_cli.ipynb #d91438dd
 def _schema(words):
     "The schema in a file, without what is dropped."
@@ -704,12 +720,14 @@ def _mechanism(words, n, names):
         made = _make(
             words.mechanism, words.integers, bounds, budget, words.missing.value
         )
-        return made, said, warnings_before(made, n, len(names), delta)
+        advice = _like_identifiers(words, names)
+        return made, said, advice + warnings_before(made, n, len(names), delta)
     except InputError as error:
         if error.argument != "mu" or words.epsilon is None:
             raise
         part = 1 - (words.check_bounds or 0)
         told = f"--epsilon {words.epsilon:g}: {in_epsilon(error.remedy, delta, part)}"
+        told = told.replace("give public units", "state bounds")  # as they are here
     raise CommandError(told)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #2d0984a1
@@ -819,7 +837,7 @@ def _suitable(cells):
 
 def _check_place(words, inputs):
     "What is paid for replaces nothing, and has a name that other commands read."
-    check_output(words.release, inputs, words.force and words.budget is None)
+    check_output(words.release, inputs, words.force if words.budget is None else None)
     if not is_stream(words.release) and words.release.suffix.lower() != ".parquet":
         raise CommandError(
             f"{words.release.name}: a release is a .parquet file: end its name so"
@@ -885,16 +903,19 @@ def _for_the_record(words, made, n, used, left, advice):
 
 def _rehearsed(words, made, n, used, left, advice):
     "What a publication would promise; nothing is spent or written."
-    if words.as_json:
-        return say_json(_for_the_record(words, made, n, used, left, advice))
-    say(f"{words.release.name} would hold {len(used)} columns of {n} records;")
-    say(f"{made.guarantee(n, len(used))}")
+    fits = {}
     if words.budget is not None:
         from privglasso.privacy.budget import Budget
 
         book, promises = Budget(words.budget), made.guarantees(n, len(used))
-        fits = book.allows(promises, columns=len(used))
-        say(f"{words.budget.name}: {'it fits' if fits else 'it does not fit'}")
+        fits = {"fits": bool(book.allows(promises, columns=len(used)))}
+    if words.as_json:
+        return say_json(_for_the_record(words, made, n, used, left, advice) | fits)
+    say(f"{words.release.name} would hold {len(used)} columns of {n} records;")
+    say(f"{made.guarantee(n, len(used))}")
+    if fits:
+        told = "it fits" if fits["fits"] else "it does not fit"
+        say(f"{words.budget.name}: {told}")
     say("rehearsal: no value was used, nothing was spent, and nothing was written")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #bec88679
@@ -950,6 +971,7 @@ def schema(
     decimal: _Decimal = None,
     encoding: _Encoding = None,
     numbered_columns: _Numbered = False,
+    as_json: _Json = False,
     force: _Force = False,
 ):
     """Propose what the columns mean, from their names and types: a file to edit.
@@ -966,6 +988,9 @@ def schema(
         with suppress(BrokenPipeError):
             proposed.write(file, replace=force)
         left = proposed.left_out(data)
+        if as_json:
+            told = {"file": file.name, "used": proposed.used, "left_out": left}
+            return say_json(told)
         say(f"{file.name}: {len(proposed.used)} columns used, {len(left)} left out")
         say("Edit it: bounds and fill values known from outside, levels of words")
 
@@ -990,6 +1015,7 @@ def budget_new(
     failure: Annotated[
         float, typer.Option(help="chance that promises of trees may have together")
     ] = 0.0,
+    as_json: _Json = False,
 ):
     """Begin a budget: --mu, or --epsilon with --delta, for everything that will ever be
     published."""
@@ -999,10 +1025,14 @@ def budget_new(
 
     if (mu is None) == (epsilon is None) or (epsilon is None) != (delta is None):
         raise CommandError("state exactly one of --mu and --epsilon with --delta")
-    check_output(file, streams=False)
+    check_output(file, force=None, streams=False)
     mu = mu if epsilon is None else float(mu_gdp(epsilon, delta))
     limit = Guarantee(mu, neighbors.value, failure=failure)
-    say(f"{file.name}: {Budget.create(file, limit, delta=delta)}")
+    opened = Budget.create(file, limit, delta=delta)
+    if as_json:
+        told = {"neighbors": neighbors.value, "mu": limit.mu, "failure": failure}
+        return say_json(told | {"epsilon": epsilon, "delta": delta})
+    say(f"{file.name}: {opened}")
     if delta is not None:
         say(f"that is ε = {limit.epsilon_text(delta)} at δ = {delta:g}")
 
@@ -1070,7 +1100,7 @@ def _read_release(path):
 
     if not path.is_file():
         there = "this is a folder" if path.is_dir() else "there is no such file"
-        raise CommandError(f"{path.name}: {there}")
+        raise CommandError(f"{path.name or path}: {there}")
     if path.suffix.lower() != ".parquet":
         raise CommandError(
             f"{path.name}: is not a release: these are .parquet files, made by"
@@ -1268,9 +1298,14 @@ def _check_files(release, edges, figure, form, force):
             check_output(output, (release,), force)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #ad85c210
-def _say_found(found, model, alpha, level):
+def _say_found(found, model, alpha, level, as_json):
     "How many edges there are, and which, unless these are written for a pipe."
     used = model.alpha_ if alpha is None else alpha
+    if as_json:
+        how = {"level": level} if level is not None else {"alpha": float(used)}
+        rows = found.to_dict(orient="records")
+        columns = [str(name) for name in model.feature_names_in_]
+        return say_json(how | {"columns": columns, "edges": rows})
     how = f"alpha = {used:.4g} (on the correlation scale), duality gap"
     say(
         f"{len(found)} edges at {how} {model.dual_gap_:.1e}"
@@ -1312,6 +1347,7 @@ def recover(
     level: _Level = None,
     figure: _Figure = None,
     form: _Form = None,
+    as_json: _Json = False,
     force: _Force = False,
 ):
     """Recover the graph from a release alone: the noise-corrected graphical lasso, or
@@ -1329,7 +1365,7 @@ def recover(
                 write_graph(edges, model.feature_names_in_, found, form)
         if figure is not None:
             _draw_graph(figure, model, found)
-        _say_found(found, model, alpha, level)
+        _say_found(found, model, alpha, level, as_json)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #d6f8c4c0
 @app.command()
@@ -1399,6 +1435,7 @@ def audit(
         float, typer.Option(help="probability with which the bound holds")
     ] = 0.999,
     seed: Annotated[int | None, typer.Option(help="repeat the same audit")] = None,
+    as_json: _Json = False,
 ):
     "Run a mechanism on two neighbouring tables and bound its μ from below."
     from privglasso.privacy.audit import audit as run_audit
@@ -1411,6 +1448,11 @@ def audit(
     result = run_audit(
         made, *pair, trials=trials, confidence=confidence, random_state=seed
     )
+    if as_json:
+        told = {"mechanism": type(made).__name__, "columns": pair[0].shape[1]}
+        told |= {"trials": trials, "confidence": confidence, "claimed": result.claimed}
+        found = {"mu_at_least": result.mu_lower, "refuted": result.refuted}
+        return say_json(told | found)
     say(f"{made!r}, {pair[0].shape[1]} columns\n{result}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #9dfe311f
@@ -1455,12 +1497,15 @@ def completion(shell: Annotated[Shell, typer.Argument(help="the shell in use")])
 # %% ../nbs/9_workshop/07_cli.ipynb #8064bf90
 @app.command()
 @friendly
-def data():
+def data(as_json: _Json = False):
     """Every data set of the book: shape, checksum, true edges, condition number, and
     whether it is on this machine."""
     import privglasso as pg
 
-    say(pg.data_overview().to_string(float_format="{:.3g}".format))
+    table = pg.data_overview()
+    if as_json:
+        return say_json(table.astype(object).where(table.notna(), None).T.to_dict())
+    say(table.to_string(float_format="{:.3g}".format))
 
 
 @app.command()

@@ -465,6 +465,12 @@ def test_bad_plans_from_the_shell(words):
     assert code == 2 and "Traceback" not in output
 
 
+@pytest.mark.parametrize("words", [(1000, 1), (1000, 3, "--find", 2)])
+def test_a_plan_that_is_refused_says_nothing_else(words):
+    code, output = call("plan", *words)
+    assert code == 2 and output.startswith("privglasso:")
+
+
 def test_parts_of_the_computations_that_do_not_exist():
     for command, one in (("reproduce", "correction"), ("bench", "solver")):
         code, output = call(command, "--only", "weather")
@@ -667,6 +673,29 @@ def test_a_header_like_a_record_is_refused_and_not_shown(tmp_path, header):
     assert "30" not in output and "38.5" not in output and "2020" not in output
 
 
+def test_row_numbers_without_a_name_are_told_from_a_record(secret, tmp_path):
+    table = tmp_path / "t.csv"
+    pd.read_csv(secret).to_csv(table)
+    for words in (("publish", table, "-", "--mu", 1), ("schema", table, "-")):
+        code, output = call(*words)
+        assert code == 2 and "first column has no name" in output
+
+
+def test_a_column_that_is_called_like_an_identifier_is_told(secret, tmp_path):
+    table, words = tmp_path / "t.csv", ("--mu", 1, "--dry-run", "--json")
+    pd.read_csv(secret).rename(columns={"a": "Patient ID"}).to_csv(table, index=False)
+    call("schema", table, tmp_path / "s.toml")
+    words = [str(word) for word in ("publish", table, "r.parquet", *words)]
+
+    def warned(*more):
+        done = CliRunner().invoke(app, [*words, *map(str, more)])
+        return "Patient ID" in str(json.loads(done.stdout)["warnings"])
+
+    assert warned() and warned("--low", -6, "--high", 6)
+    assert not warned("--drop", "Patient ID")
+    assert not warned("--schema", tmp_path / "s.toml")
+
+
 def test_numbers_are_names_in_parquet_only_if_confirmed(tmp_path):
     table, release = tmp_path / "t.parquet", tmp_path / "r.parquet"
     pd.DataFrame({"30": [1, 2], "b": [3, 4]}).to_parquet(table)
@@ -773,6 +802,17 @@ def test_outputs_replace_nothing_unless_forced_and_no_input_ever(secret, tmp_pat
     assert "source" in (tmp_path / "file.csv").read_text()
     forced = (*words, tmp_path / "file.parquet", *WITHIN, "--mu", 30, "--force")
     assert call(*forced)[0] == 0 and read_release(tmp_path / "file.parquet").n == 5000
+
+
+def test_force_is_offered_only_where_it_is_to_be_had(secret, tmp_path):
+    file, release = tmp_path / "budget.json", tmp_path / "r.parquet"
+    words = ("publish", secret, release, "--mu", 0.3)
+    call("budget", "new", file, "--mu", 1)
+    call(*words)
+    assert "--force" in call(*words)[1]
+    for refused in ((*words, "--budget", file, "--force"), ("budget", "new", file)):
+        code, output = call(*refused, *(() if "--mu" in refused else ("--mu", 1)))
+        assert code == 2 and "already" in output and "--force" not in output
 
 
 def test_what_a_budget_pays_for_replaces_nothing(secret, tmp_path):
@@ -935,6 +975,17 @@ def test_a_pipe_that_closes_early_is_no_error(tmp_path):
     done = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, text=True)
     os.close(write)
     assert done.returncode == 0 and done.stderr == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes")
+@pytest.mark.parametrize("redirection", ["| true", ">&-"])
+@pytest.mark.parametrize("words", ["--help", "plan --help", "--version"])
+def test_help_that_nobody_reads_is_no_error(redirection, words):
+    program = f"{sys.executable} -c 'from privglasso.cli import app; app()' {words}"
+    line = f"sleep 0.2; {program}; echo $? >&2"
+    shell = f"({line}) {redirection}"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True)
+    assert done.stderr == "0\n"
 
 
 def streamed(folder, words, **options):
@@ -1102,6 +1153,26 @@ def test_noise_on_cells_is_published_only_if_it_is_meant(secret, tmp_path):
     assert code == 2 and "raw records" in output and "--yes" in output
     assert not release.exists()
     assert call(*words, "--mechanism", "table", "--yes")[0] == 0
+
+
+def test_every_result_is_to_be_had_for_machines(secret, tmp_path):
+    release, file = tmp_path / "r.parquet", tmp_path / "budget.json"
+    told = lambda *words: json.loads(
+        CliRunner().invoke(app, [str(word) for word in (*words, "--json")]).stdout
+    )
+    assert told("budget", "new", file, "--epsilon", 1, "--delta", 1e-6)["epsilon"] == 1
+    assert told("schema", secret, tmp_path / "s.toml")["used"] == list("abcde")
+    words = ("--mu", 5, "--budget", file, "--dry-run")
+    assert told("publish", secret, release, *words)["fits"] is False
+    assert told("publish", secret, release, "--mu", 1, "--seed", 1)["written"]
+    found = told("recover", release)
+    assert len(found["edges"]) >= 4 and found["alpha"] > 0
+    tested = told("recover", release, tmp_path / "edges.csv", "--level", 0.05)
+    assert tested["level"] == 0.05 and len(pd.read_csv(tmp_path / "edges.csv")) == len(
+        tested["edges"]
+    )
+    assert told("audit", "--mu", 1, "--trials", 100)["refuted"] is False
+    assert told("data")["sachs"]["columns"] == 11
 
 
 def test_a_release_in_numbers(secret, tmp_path):

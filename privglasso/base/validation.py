@@ -127,7 +127,7 @@ def check_table(X, name="X", min_rows=2, copy=True):
         ~np.isfinite(values),
         name,
         columns,
-        "these columns hold NaN or infinity: remove or impute those cells first",
+        "these columns hold NaN or infinity: fill those cells with public values",
     )
     return values, columns
 

@@ -139,8 +139,8 @@ def _rows(path, encoding, sep, names, by_parts=None, **options):
         rows = pd.read_csv(file, **form, **options)
     if rows.shape[1] != len(names):
         raise TableError(
-            f"{path.name}: {len(names)} names for {rows.shape[1]} columns: give the"
-            " first line one name for each column"
+            f"{path.name}: {len(names)} name{'s' * (len(names) != 1)} for"
+            f" {rows.shape[1]} columns: give the first line one name for each column"
         )
     if by_parts and _words(rows) and "dtype" not in options:
         return _rows(path, encoding, sep, names, by_parts=False, **options)
@@ -167,9 +167,20 @@ def _read_text(path, sep=None, decimal=None, encoding=None, **options):
                 f"{path.name}: some columns have decimal points, others commas: state"
                 " which are decimal (--decimal, or decimal= in Python)"
             )
-        rows, decimal = (others, ",") if gained else (rows, ".")
+        commas = gained or not (lost or "dtype" in options) and _shows_commas(rows)
+        rows, decimal = (others, ",") if commas else (rows, ".")
     rows.attrs["read as"] = _told(sep, decimal or ".", encoding)
+    rows.attrs["decimal"] = decimal or "."
     return rows
+
+
+def _shows_commas(rows):
+    "Whether more cells of the columns of text are numbers with commas than without."
+    text = [rows.iloc[:, j].dropna().astype(str) for j in _words(rows)]
+    count = lambda cells: pd.to_numeric(cells, errors="coerce").notna().sum()
+    pointed = [each.where(~each.str.contains(".", regex=False)) for each in text]
+    commas = sum(count(each.str.replace(",", ".")) for each in pointed)
+    return commas > sum(map(count, text))
 
 
 def _told(sep, decimal, encoding):
@@ -223,7 +234,7 @@ def _check_file(path, form):
     "`TableError` unless a file is there, and of a kind and a form that are read."
     ending, text = _ending(path), _READERS.get(_ending(path)) is _read_text
     if path.is_dir():
-        raise TableError(f"{path.name}: this is a folder: name the file in it")
+        raise TableError(f"{path.name or path}: this is a folder: name the file in it")
     if ending not in _READERS:
         raise TableError(
             f"{path.name}: give a table in .csv, .tsv or .txt (perhaps .gz), .parquet,"

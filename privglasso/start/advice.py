@@ -72,7 +72,7 @@ def shape_to_plan(records, columns=None, schema=None) -> tuple:
     else:
         raise InputError("n", n, "give a whole number, such as 60000, or a table")
     if len(stated) != 1:
-        remedy = "state it, or a schema, or a table instead of n: one of them"
+        remedy = "give the number of columns, or a schema, or a table instead of n"
         raise InputError("p", None, remedy)
     return n, stated[0]
 
@@ -280,7 +280,7 @@ def _of_bounds(mechanism, n, p, delta, smallest):
     found = f"with these bounds {found_sentence(this)}"
     if private < 1 and not this <= 1.5 * private:
         return [
-            f"{found}; with private units {found_sentence(private)}: a box is for"
+            f"{found}; with private units {found_sentence(private)}: bounds are for"
             " variances in data units, and the graph alone needs no bounds"
         ]
     made = {"clipping": Sphere.within(mechanism.bounds), "mu": mechanism.budget["mu"]}
