@@ -19,10 +19,9 @@ from typing import Annotated
 import typer
 
 from .base.io import is_stream, write_whole
-from .base.shell import CommandError, Commands, careful_interrupts
-from .base.shell import aside, check_output, completion_script
-from .base.shell import for_machines, friendly, in_columns, say, say_json
-from .base.shell import sentence, turned
+from .base.shell import CommandError, Commands, aside, careful_interrupts
+from .base.shell import check_output, completion_script, for_machines
+from .base.shell import friendly, in_columns, say, say_json, sentence, turned
 from .base.shell import writing_to
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f9f2874c
@@ -106,8 +105,8 @@ _WHICH = (
 )
 _GAPS = "; missing cells count as their column's centre with --missing center"
 _UNNAMED = (
-    "the first column has no name, as where row numbers were written beside a table:"
-    " leave it out or name it, or state --numbered-columns if it is meant"
+    "a column has no name, as where row numbers stand first or lines end in a"
+    " separator: leave it out or name it, or state --numbered-columns if it is meant"
 )
 
 
@@ -121,7 +120,7 @@ def _check_names(path, names, numbered):
     from privglasso.publish.tables import reads_like_a_record
 
     if not numbered and reads_like_a_record(names):
-        unnamed = names[:1] == [""] and not reads_like_a_record(names[1:])
+        unnamed = "" in names and not reads_like_a_record(list(filter(None, names)))
         raise CommandError(f"{path.name}: {_UNNAMED if unnamed else _NOT_NAMES}")
     if len(set(names)) < len(names):
         raise CommandError(f"{path.name}: every column needs a name of its own")
@@ -149,23 +148,15 @@ def _check_cells(path, data, integers=False, gaps=False):
 
 def _dropped(path, data, names):
     "A table without the columns of these names."
-    unwanted = [name.strip() for name in names.split(",")] if names else []
+    from privglasso.publish.tables import columns_meant
+
     there = [str(name) for name in data.columns]
+    unwanted = columns_meant(names, there)
     if set(unwanted) - set(there):
         absent = _shown(sorted(set(unwanted) - set(there)))
         raise CommandError(f"{path.name}: --drop: no column is called {absent}")
     kept = [name not in unwanted for name in there]
     return data if all(kept) else data.loc[:, kept]
-
-
-def _like_identifiers(words, names):
-    "A warning of columns that are called like identifiers, unless a schema uses them."
-    from privglasso.publish.schema import reads_like_an_identifier
-
-    found = [name for name in names if reads_like_an_identifier(name)]
-    told = "by their names these may be identifiers, which no graph needs:"
-    told = f"{told} {_shown(found)}; --drop leaves them out"
-    return [told] if found and words.schema is None else []
 
 # %% ../nbs/9_workshop/07_cli.ipynb #0942dc06
 def _read_bounds(path, columns):
@@ -519,6 +510,8 @@ def _make_without_bounds(kind, bounds, budget):
 
 def _whole(words, names):
     "Which columns hold whole numbers, as a schema or --whole states."
+    from privglasso.publish.tables import columns_meant
+
     if words.mechanism is not Mechanism.copula:
         if words.whole is not None:
             raise CommandError("--whole: is for --mechanism copula")
@@ -529,7 +522,7 @@ def _whole(words, names):
         if words.whole is not None:
             raise CommandError("--schema: states what is whole: leave --whole out")
         return {"whole": _schema(words).whole}
-    stated = [name.strip() for name in (words.whole or "").split(",") if name.strip()]
+    stated = columns_meant(words.whole, names)
     if absent := sorted(set(stated) - set(names)):
         raise CommandError(f"--whole: no column is called {_shown(absent)}")
     return {"whole": stated}
@@ -654,11 +647,12 @@ def _names_used(words, names):
 def _schema(words):
     "The schema in a file, without what is dropped."
     from privglasso.publish.schema import Schema
+    from privglasso.publish.tables import columns_meant
 
     if not words.schema.is_file():
         raise CommandError(f"{words.schema.name}: there is no such file")
-    dropped = [name.strip() for name in (words.drop or "").split(",") if name.strip()]
-    return Schema.read(words.schema).drop(*dropped)
+    stated = Schema.read(words.schema)
+    return stated.drop(*columns_meant(words.drop, stated.used))
 
 
 def _numbers(words, data):
@@ -705,7 +699,7 @@ def _delta(words, n):
 def _mechanism(words, n, names):
     "The mechanism, and what is to be said before it runs."
     from privglasso.base.validation import InputError
-    from privglasso.start.advice import in_epsilon, warnings_before
+    from privglasso.start.advice import like_identifiers, warnings_before
 
     keys = ("mu", "epsilon", "delta", "sigma", "failure")
     budget = _given(neighbors=words.neighbors.value, **{k: words[k] for k in keys})
@@ -720,14 +714,12 @@ def _mechanism(words, n, names):
         made = _make(
             words.mechanism, words.integers, bounds, budget, words.missing.value
         )
-        advice = _like_identifiers(words, names)
+        advice = [] if words.schema else like_identifiers(names)
         return made, said, advice + warnings_before(made, n, len(names), delta)
     except InputError as error:
-        if error.argument != "mu" or words.epsilon is None:
+        told = _too_little(words, n, delta, error)
+        if told is None:
             raise
-        part = 1 - (words.check_bounds or 0)
-        told = f"--epsilon {words.epsilon:g}: {in_epsilon(error.remedy, delta, part)}"
-        told = told.replace("give public units", "state bounds")  # as they are here
     raise CommandError(told)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #2d0984a1
@@ -1053,6 +1045,18 @@ def _left_in_epsilon(opened, neighbors, delta):
         "left": epsilon(left),
         "fits": {count: epsilon(left, count) for count in (1, 2, 5, 10)},
     }
+
+
+def _too_little(words, n, delta, error):
+    "What is told of a table or a budget that is too small; None of other errors."
+    from privglasso.start.advice import in_epsilon
+
+    remedy = error.remedy.replace("public units", "bounds")  # here these are stated
+    if error.argument == "n":
+        return f"{n} records: {remedy}"
+    if error.argument == "mu" and words.epsilon is not None:
+        part = 1 - (words.check_bounds or 0)
+        return f"--epsilon {words.epsilon:g}: {in_epsilon(remedy, delta, part)}"
 
 
 def _in_epsilon(told):

@@ -673,12 +673,35 @@ def test_a_header_like_a_record_is_refused_and_not_shown(tmp_path, header):
     assert "30" not in output and "38.5" not in output and "2020" not in output
 
 
-def test_row_numbers_without_a_name_are_told_from_a_record(secret, tmp_path):
+def test_a_column_without_a_name_is_told_from_a_record(secret, tmp_path):
+    numbered, ended = tmp_path / "n.csv", tmp_path / "e.csv"
+    pd.read_csv(secret).to_csv(numbered)
+    ended.write_text("a;b;\n1;2;\n3;4;\n")
+    for table in (numbered, ended):
+        for words in (("publish", table, "-", "--mu", 1), ("schema", table, "-")):
+            code, output = call(*words)
+            assert code == 2 and "a column has no name" in output
+
+
+def test_columns_are_named_as_a_person_would(secret, tmp_path):
+    table, release = tmp_path / "t.csv", tmp_path / "r.parquet"
+    names = {"a": "iron, mg/l", "b": " weight "}
+    pd.read_csv(secret).rename(columns=names).to_csv(table, index=False)
+    words = ("publish", table, release, "--mu", 1, "--seed", 1, "--force", "--drop")
+    for dropped in ("iron, mg/l", ' weight, "iron, mg/l"'):
+        assert call(*words, dropped)[0] == 0
+        assert names["a"] not in read_release(release).columns
+    assert read_release(release).columns == list("cde")
+    call("schema", table, tmp_path / "s.toml")
+    code, _ = call(*words, "weight", "--schema", tmp_path / "s.toml")
+    assert code == 0 and read_release(release).columns == [names["a"], *"cde"]
+
+
+def test_a_table_that_is_too_small_is_told_in_the_words_of_the_shell(tmp_path):
     table = tmp_path / "t.csv"
-    pd.read_csv(secret).to_csv(table)
-    for words in (("publish", table, "-", "--mu", 1), ("schema", table, "-")):
-        code, output = call(*words)
-        assert code == 2 and "first column has no name" in output
+    table.write_text("a,b\n" + "1,2\n3,4\n" * 20)
+    code, output = call("publish", table, tmp_path / "r.parquet", "--epsilon", 1)
+    assert code == 2 and "40 records" in output and "public units" not in output
 
 
 def test_a_column_that_is_called_like_an_identifier_is_told(secret, tmp_path):

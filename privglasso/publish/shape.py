@@ -405,6 +405,7 @@ class ShapeRelease(_RowMoments, Release):
         return "shape", table, self.settings()
 
     def _summary(self):
+        p = len(self.columns)
         kind = "sphere" if self.lattice.normalised else "ball"
         units = "public units" if self.units is None else "privately found units"
         aside = (
@@ -413,7 +414,7 @@ class ShapeRelease(_RowMoments, Release):
             else ""
         )
         return (
-            f"a covariance of {len(self.columns)} columns from {self.n} rows by"
+            f"a covariance of {p} column{'s' * (p > 1)} from {self.n} rows by"
             f" {self.mechanism} (rows on a {kind}, {units}{aside})"
         )
 

@@ -147,8 +147,11 @@ def _named(mechanisms):
     single = not isinstance(mechanisms, (dict, list, tuple))
     given = [mechanisms] if single else mechanisms
     listed = list(given.values()) if isinstance(given, dict) else given
-    if not listed or not all(hasattr(each, "sampling_error") for each in listed):
-        raise InputError("mechanisms", mechanisms, "give one, a list, or a dictionary")
+    others = [each for each in listed if not hasattr(each, "sampling_error")]
+    if others or not listed:
+        kinds = ", ".join(type(each).__name__ for each in others) or "none"
+        remedy = "give one, a list or a dictionary, of covariances, ranks or rows"
+        raise InputError("mechanisms", kinds, remedy)
     if isinstance(given, dict):
         return given
     kinds = [type(mechanism).__name__ for mechanism in given]

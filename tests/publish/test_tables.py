@@ -114,3 +114,19 @@ def test_a_table_is_not_copied_to_be_summed():
         assert np.shares_memory(mechanism.check(table)[0], table.to_numpy())
         one, two = (mechanism.publish(Y, 5).matrix for Y in (X, X.copy(order="C")))
         np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_decimals_and_flags_with_gaps_are_numbers_in_every_file(tmp_path, kind):
+    from decimal import Decimal
+
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    cells = {"money": [Decimal("1.50"), None], "flag": [True, None]}
+    path, table = tmp_path / f"t.{kind}", pa.table(cells)
+    write = parquet.write_table if kind == "parquet" else feather.write_feather
+    write(table, path)
+    for found in (read_table(path), read_table(table)):
+        assert {each.kind for each in found.dtypes} == {"f"}
+        assert found.iloc[0].tolist() == [1.5, 1.0] and found.iloc[1].isna().all()
