@@ -156,6 +156,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'privglasso/base/shell.py'),
                                        'privglasso.base.shell._choices': ('9_workshop/shell.html#_choices', 'privglasso/base/shell.py'),
                                        'privglasso.base.shell._flush': ('9_workshop/shell.html#_flush', 'privglasso/base/shell.py'),
+                                       'privglasso.base.shell._options': ('9_workshop/shell.html#_options', 'privglasso/base/shell.py'),
                                        'privglasso.base.shell._press_again': ( '9_workshop/shell.html#_press_again',
                                                                                'privglasso/base/shell.py'),
                                        'privglasso.base.shell._stop_between_imports': ( '9_workshop/shell.html#_stop_between_imports',

@@ -1016,7 +1016,7 @@ def budget_new(
     from privglasso.privacy.guarantee import Guarantee
 
     if (mu is None) == (epsilon is None) or (epsilon is None) != (delta is None):
-        raise CommandError("state exactly one of --mu and --epsilon with --delta")
+        raise CommandError("state either --mu, or --epsilon together with --delta")
     check_output(file, force=None, streams=False)
     mu = mu if epsilon is None else float(mu_gdp(epsilon, delta))
     limit = Guarantee(mu, neighbors.value, failure=failure)
@@ -1444,6 +1444,8 @@ def audit(
     "Run a mechanism on two neighbouring tables and bound its μ from below."
     from privglasso.privacy.audit import audit as run_audit
 
+    if epsilon is not None and delta is None:
+        raise CommandError("--epsilon: needs --delta beside it")
     given = dict(mu=mu, epsilon=epsilon, delta=delta, failure=failure)
     words = _given(neighbors=neighbors.value, **given)
     bounds = None if mechanism in _WITHOUT_BOUNDS else (-1, 1)
@@ -1524,7 +1526,7 @@ def demo(
     from privglasso.start.demonstration import run_demo
 
     if not force and folder.exists() and any(folder.iterdir()):
-        raise CommandError(f"{folder.name}: this folder is not empty: --force?")
+        raise CommandError(f"{folder.name}: this folder is not empty: --force uses it")
     names = ["synthetic", "grid"] if data is DemoData.all else [data.value]
     for name in names:
         run_demo(name, folder, echo=say)

@@ -300,7 +300,7 @@ def test_a_budget_is_stated_once_and_pays_for_no_seed(secret, tmp_path):
         ("--mu", 1, "--delta", 1e-6),
     ):
         code, output = call("budget", "new", file, *words)
-        assert code == 2 and "exactly one" in output and not file.exists()
+        assert code == 2 and "either --mu" in output and not file.exists()
     assert (
         call(
             "budget",
@@ -1318,3 +1318,19 @@ def test_two_releases_are_compared_edge_by_edge(secret, tmp_path):
     assert {"source", "target", "first", "second", "z_value"} <= set(rows[0])
     code, output = call("compare", paths[0], tmp_path / "nothing.parquet")
     assert code == 2 and "nothing.parquet" in output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("plan", 1000, 3, "--spread", 0), "--spread 0: give"),
+        (("audit", "--mu", 1, "--trials", 0), "--trials 0: give"),
+        (("audit", "--mu", 1, "--mechanism", "tree"), "--failure: state"),
+        (("audit", "--epsilon", 1), "--epsilon: needs --delta"),
+        (("reproduce", "--only", "x"), "--only x: give one of audit, "),
+        (("plan", 1, 3), "privglasso: n 1: give"),
+    ],
+)
+def test_what_is_wrong_is_named_as_it_was_typed(words, told):
+    code, output = call(*words)
+    assert code == 2 and told in output and "['" not in output

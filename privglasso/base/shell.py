@@ -9,6 +9,7 @@ __all__ = ['writing_to', 'aside', 'say', 'complain', 'for_machines', 'say_json',
 # %% ../../nbs/9_workshop/08_shell.ipynb #c1bb127b
 import _thread
 import os
+import re
 import signal
 import sys
 import threading
@@ -136,13 +137,15 @@ class CommandError(ValueError):
 
 def _bad_input(error):
     "A bad input in the words of the command line; of the table no value."
+    listed = lambda found: found[1].replace("'", "")
+    remedy = re.sub(r"[\[(]('[^\])]*')[\])]", listed, error.remedy)
     if error.argument == "X":
-        return f"the table: {error.remedy}"
+        return f"the table: {remedy}"
     if isinstance(error.value, float):
-        return f"{error.argument} {error.value:g}: {error.remedy}"
+        return f"{error.argument} {error.value:g}: {remedy}"
     if isinstance(error.value, str | int):
-        return f"{error.argument} {error.value}: {error.remedy}"
-    return f"{error.argument}: {error.remedy}"
+        return f"{error.argument} {error.value}: {remedy}"
+    return f"{error.argument}: {remedy}"
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #b4b76710
 def sentence(error):
@@ -213,6 +216,17 @@ def careful_interrupts(handler=_stop_between_imports):
         signal.signal(signal.SIGINT, before)
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #e78a3a58
+def _options(command):
+    "Names of the options that a command takes, as Python has them."
+    hints = get_type_hints(unwrap(command), include_extras=True)
+    kinds = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    return {
+        name
+        for name, known in kinds.items()
+        if any(isinstance(each, typer.models.OptionInfo) for each in known)
+    }
+
+
 def friendly(command: Callable) -> Callable:
     """The command, with whatever stops it printed as one sentence: exit code 2 for bad
     input, 1 for a fault, 130 for Ctrl-C."""
@@ -226,6 +240,10 @@ def friendly(command: Callable) -> Callable:
             raise
         except BaseException as error:
             told, code = sentence(error)
+            named = getattr(error, "argument", None)
+            typed = kwargs.get(named) is not None or getattr(error, "value", 0) is None
+            if typed and named in _options(command):
+                told = f"--{told}"
         # outside: the exception and its frames are not carried on
         complain(told)
         raise typer.Exit(code)
