@@ -9,6 +9,7 @@ __all__ = ['TOO_EXTREME', 'sphere_spectrum', 'Shape', 'shape_behind', 'rows_nois
 # %% ../../nbs/2_publish/05_shape.ipynb #75f43c1a
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.special import gammaln, roots_legendre
@@ -24,15 +25,19 @@ from .sphere import integer_sums, noisy_sums, row_lattice
 from .units import UnitsPlan, find_units, plan_units
 
 # %% ../../nbs/2_publish/05_shape.ipynb #6959f5b2
-_NODES, _WEIGHTS = roots_legendre(200)
+@cache
+def _nodes_and_weights():
+    "Of Gauss's rule for an integral from -1 to 1."
+    return roots_legendre(200)  # loads scipy.linalg
 
 
 def _kernel_of(spectrum):
     "Nodes t and weights w(t) dt of the integral for a shape with these eigenvalues."
-    p, s = len(spectrum), (_NODES + 1) / 2
+    nodes, weights = _nodes_and_weights()
+    p, s = len(spectrum), (nodes + 1) / 2
     t = (1 - s**2) / s**2 / p
     logs = -np.log1p(2 * np.outer(t, spectrum)).sum(axis=1) / 2
-    return t, _WEIGHTS / s**3 / p * np.exp(logs)
+    return t, weights / s**3 / p * np.exp(logs)
 
 
 def _seen(values, t, weights, p):
