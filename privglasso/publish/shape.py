@@ -73,6 +73,8 @@ def sphere_spectrum(spectrum):
     """
     spectrum = np.asarray(spectrum, float)
     spectrum = spectrum * len(spectrum) / spectrum.sum()
+    if np.ptp(spectrum) == 0:  # as in a plan: no nodes are needed
+        return np.ones(len(spectrum))
     return _seen(spectrum, *_kernel_of(spectrum), len(spectrum))
 
 # %% ../../nbs/2_publish/05_shape.ipynb #40b2dbdc
@@ -168,6 +170,8 @@ def shape_behind(average) -> Shape:
     if p == 1:  # one column has no shape
         return Shape(vectors, seen, np.ones(1), np.ones(1))
     seen = seen * p / seen.sum()
+    if np.ptp(seen) == 0:  # the integral is p / (p + 2)
+        return Shape(vectors, seen, np.ones(p), np.full(p, p / (p + 2)))
     spectrum = _positive_spectrum(seen)
     for _ in range(200):
         t, weights = _kernel_of(spectrum)
