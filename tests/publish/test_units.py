@@ -1,6 +1,7 @@
 "Private units: what a notebook should not carry."
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -158,32 +159,50 @@ def decided(monkeypatch, cell):
     return all(bound_end(monkeypatch, x, cell, upper=True) < least for x in others)
 
 
-def part_of(cell, rng):
-    "A half of a cell, along its longer side."
+def halves(cell):
+    "Both halves of a cell, along its longer side."
     (a, b), (c, d) = cell
     if 2.4 * (b / a - 1) > d - c:
-        middle = (a + b) / 2
-        return ((a, middle), (middle, b))[rng.integers(2)], (c, d)
-    middle = (c + d) / 2
-    return (a, b), ((c, middle), (middle, d))[rng.integers(2)]
+        return ((a, (a + b) / 2), (c, d)), (((a + b) / 2, b), (c, d))
+    return ((a, b), (c, (c + d) / 2)), ((a, b), ((c + d) / 2, d))
+
+
+def cells_from(s):
+    "Eight cells for 0 ≤ s²/n ≤ 1.2, from s on, and where the next begin."
+    end = min(s + (0.125 if s < 24 else 0.25 if s < 34 else 0.5), 60.0)
+    return [((s, end), (0.15 * k, 0.15 * (k + 1))) for k in range(8)], end
 
 
 def test_one_scale_decides(monkeypatch):
-    """In random cells of 20 ≤ s ≤ 60, s² ≤ 1.2 n, as once in all of 3614: halving a
-    cell that is too large for a verdict ends."""
+    """In random cells of 20 ≤ s ≤ 60, s² ≤ 1.2 n: halving a cell that is too large for
+    a verdict ends."""
     rng = np.random.default_rng()
     for _ in range(12):
-        s = float(np.exp(rng.uniform(np.log(20), np.log(60))))
-        s, k = min(s, 59.5), int(rng.integers(8))
-        cell = (s, s + (0.125 if s < 24 else 0.5)), (0.15 * k, 0.15 * (k + 1))
+        cells, _ = cells_from(float(np.exp(rng.uniform(np.log(20), np.log(60)))))
+        cell = cells[rng.integers(8)]
         for _ in range(22):
             if decided(monkeypatch, cell):
                 break
-            cell = part_of(cell, rng)
+            cell = halves(cell)[rng.integers(2)]
         else:
             raise AssertionError(f"undecided in {cell}")
     outside = (16.0, 16.01), (0.05, 0.051)  # where another scale is worse
     assert not decided(monkeypatch, outside)
+
+
+@pytest.mark.skipif("ALL_CELLS" not in os.environ, reason="minutes: set ALL_CELLS=1")
+def test_one_scale_decides_everywhere(monkeypatch):
+    start, count = 20.0, 0
+    while start < 60:
+        cells, start = cells_from(start)
+        while cells:
+            cell = cells.pop()
+            if decided(monkeypatch, cell):
+                count += 1
+                continue
+            assert cell[0][1] / cell[0][0] > 1 + 1e-5, cell
+            cells += halves(cell)
+    assert count == 3614
 
 
 def test_the_ends_enclose_the_bound(monkeypatch):
