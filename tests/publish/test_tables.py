@@ -5,6 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from privglasso.base.validation import InputError, check_table
+from privglasso.publish import tables
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.tables import TableError, read_table, table_shape
 
@@ -130,3 +131,14 @@ def test_decimals_and_flags_with_gaps_are_numbers_in_every_file(tmp_path, kind):
     for found in (read_table(path), read_table(table)):
         assert {each.kind for each in found.dtypes} == {"f"}
         assert found.iloc[0].tolist() == [1.5, 1.0] and found.iloc[1].isna().all()
+
+
+def test_a_long_text_is_read_with_a_bar(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "1,2.5\n" * 1000)
+    quick = tables.read_table(path)
+    monkeypatch.setattr(tables, "_QUICK", 0)
+    watched = tables._Watched(path)
+    assert watched.bar.total == path.stat().st_size
+    watched.close()
+    pd.testing.assert_frame_equal(tables.read_table(path), quick)
