@@ -111,6 +111,12 @@ def _shown(names):
     return ", ".join(name if name.isprintable() else ascii(name) for name in names)
 
 
+def _check_there(path):
+    "One sentence if a file is named and not there."
+    if path is not None and not path.is_file():
+        raise CommandError(f"{path.name}: there is no such file")
+
+
 def _check_names(path, names, numbered):
     "Names that are not a record, each once, or one sentence."
     from privglasso.publish.tables import reads_like_a_record
@@ -177,10 +183,6 @@ def _read_bounds(path, columns):
 
 def _stated_bounds(low, high, path, columns):
     "Bounds of a file or of two options; None if none are stated."
-    if (low is None) != (high is None):
-        raise CommandError("give both --low and --high, or neither")
-    if path is not None and low is not None:
-        raise CommandError("give --low and --high, or --bounds, not both")
     if path is not None:
         return _read_bounds(path, columns)
     return None if low is None else (low, high)
@@ -259,6 +261,9 @@ _Find = Annotated[
 ]
 _Schema = Annotated[
     Path | None, typer.Option(help="what the columns mean; see privglasso schema")
+]
+_Epsilons = Annotated[
+    float | None, typer.Option(help="budget ε; several are compared if absent")
 ]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #78cb31d1
@@ -344,9 +349,7 @@ def plan(
     n: Annotated[str, typer.Argument(help="number of records, or the table's file")],
     p: _Columns = None,
     schema: _Schema = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="budget ε; several are compared if absent")
-    ] = None,
+    epsilon: _Epsilons = None,
     delta: Annotated[
         float | None, typer.Option(help="probability δ; 1/n² rounded down if absent")
     ] = None,
@@ -359,6 +362,7 @@ def plan(
 
     Assumes independent columns. The smallest partial correlation is one that a test of
     all pairs finds with probability 0.8, with a false alarm anywhere in at most 5 %."""
+    _check_there(schema)
     from privglasso.start.advice import default_delta, shape_to_plan
 
     n, p = shape_to_plan(n, p, schema)
@@ -430,7 +434,7 @@ _Encoding = Annotated[
     str | None, typer.Option(help="such as utf-8 or latin-1; found if absent")
 ]
 _DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="say what would be done; nothing is spent")
+    bool, typer.Option("--dry-run", help="rehearse: no value is read, nothing is spent")
 ]
 
 
@@ -442,6 +446,19 @@ _Check = Annotated[
 ]
 _Yes = Annotated[
     bool, typer.Option("--yes", help="noise on every cell is meant, whatever it costs")
+]
+
+
+class Missing(StrEnum):
+    "What happens to cells that are missing."
+
+    refuse = "refuse"
+    center = "center"
+
+
+_Missing = Annotated[
+    Missing,
+    typer.Option(help="refuse missing cells, or count them as their column's centre"),
 ]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f7a5147d
@@ -469,52 +486,91 @@ def _check_words(kind, integers, bounds, budget):
 
 def _make(kind, integers, bounds, budget, missing="refuse"):
     "The mechanism that the words of the command line describe."
+    _check_words(kind, integers, bounds, budget)
     import privglasso as pg
     from privglasso.recover.planning import MECHANISMS
 
-    _check_words(kind, integers, bounds, budget)
-    if missing != "refuse" and (kind is not Mechanism.covariance or bounds is not None):
-        raise CommandError(
-            "--missing center: is for a covariance without bounds; a schema may state"
-            " a fill value for each column"
-        )
     if kind is Mechanism.tree:
         return _make_tree(bounds, budget)
     if kind in _WITHOUT_BOUNDS:
-        return _make_without_bounds(kind, bounds, budget)
+        return getattr(pg, _WITHOUT_BOUNDS[kind])(**budget)
     budget = budget | ({} if missing == "refuse" else {"missing": missing})
     make = pg.DiscreteGaussianMechanism if integers else MECHANISMS[kind.value]
     return make(bounds, **budget)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #3ff1c983
-def _make_without_bounds(kind, bounds, budget):
-    "A mechanism that finds units itself."
-    import privglasso as pg
-
-    if bounds is not None:
+def _check_options(words):
+    "One sentence unless options suit each other, whatever the table is."
+    kind, center = words.mechanism, words.missing is Missing.center
+    if (words.low is None) != (words.high is None):
+        raise CommandError("give both --low and --high, or neither")
+    if words.bounds is not None and words.low is not None:
+        raise CommandError("give --low and --high, or --bounds, not both")
+    stated = words.bounds is not None or words.low is not None
+    if stated and words.schema is not None:
+        raise CommandError("--schema: states bounds itself: leave the others out")
+    _check_words(kind, words.integers, stated or words.schema, _budget_words(words))
+    if stated and kind in _WITHOUT_BOUNDS:
         raise CommandError(
             f"--mechanism {kind.value}: needs no bounds, units are found privately:"
             " leave them out"
         )
-    return getattr(pg, _WITHOUT_BOUNDS[kind])(**budget)
+    if center and (kind is not Mechanism.covariance or stated):
+        raise CommandError(
+            "--missing center: is for a covariance without bounds; a schema may state"
+            " a fill value for each column"
+        )
+    if words.whole is not None and kind is not Mechanism.copula:
+        raise CommandError("--whole: is for --mechanism copula")
+    if words.whole is not None and words.schema is not None:
+        raise CommandError("--schema: states what is whole: leave --whole out")
+    _check_share(words)
 
 
-def _whole(words, names):
-    "Which columns hold whole numbers, as a schema or --whole states."
-    if words.mechanism is not Mechanism.copula:
-        if words.whole is not None:
-            raise CommandError("--whole: is for --mechanism copula")
-        return {}
-    if len(names) < 2:
-        raise CommandError("--mechanism copula: needs at least two columns")
-    if words.schema is not None:
-        if words.whole is not None:
-            raise CommandError("--schema: states what is whole: leave --whole out")
-        return {"whole": _schema(words).whole}
-    stated = [name.strip() for name in (words.whole or "").split(",") if name.strip()]
-    if absent := sorted(set(stated) - set(names)):
-        raise CommandError(f"--whole: no column is called {_shown(absent)}")
-    return {"whole": stated}
+def _check_share(words):
+    "One sentence unless a part of the budget can be spent on checking bounds."
+    share = words.check_bounds
+    if share is not None and not 0 < share < 1:
+        raise CommandError(f"--check-bounds {share:g}: give a part of μ² in (0, 1)")
+    none = words.sigma is not None or words.mechanism is Mechanism.tree
+    if share is not None and none:
+        raise CommandError("--check-bounds: is not for --sigma or --mechanism tree")
+
+# %% ../nbs/9_workshop/07_cli.ipynb #3ff1c984
+def _budget_words(words):
+    "What was typed of the budget."
+    keys = ("mu", "epsilon", "delta", "sigma", "failure")
+    return _given(neighbors=words.neighbors.value, **{k: words[k] for k in keys})
+
+
+def _suitable(cells):
+    "What is published where no mechanism is named."
+    return Mechanism.table if cells else Mechanism.covariance
+
+
+def _check_place(words, inputs):
+    "What is paid for replaces nothing, and has a name that other commands read."
+    check_output(words.release, inputs, words.force and words.budget is None)
+    if not is_stream(words.release) and words.release.suffix.lower() != ".parquet":
+        raise CommandError(
+            f"{words.release.name}: a release is a .parquet file: end its name so"
+        )
+
+
+def _check_before(words):
+    "Refuse what can be refused before a table is read, and before what is slow loads."
+    _check_place(words, (words.table, words.bounds, words.budget, words.schema))
+    from privglasso.publish.tables import check_table_file
+
+    check_table_file(words.table, **words.form)
+    if words.bounds is not None:
+        check_table_file(words.bounds)
+    _check_there(words.schema)
+    _check_options(words)
+    if words.budget is not None:
+        from privglasso.privacy.budget import Budget
+
+        Budget(words.budget)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #77949431
 def _make_tree(bounds, budget):
@@ -639,8 +695,6 @@ def _schema(words):
     "The schema in a file, without what is dropped."
     from privglasso.publish.schema import Schema
 
-    if not words.schema.is_file():
-        raise CommandError(f"{words.schema.name}: there is no such file")
     dropped = [name.strip() for name in (words.drop or "").split(",") if name.strip()]
     return Schema.read(words.schema).drop(*dropped)
 
@@ -661,8 +715,6 @@ def _bounds_of(words, names):
     "Bounds for the mechanism; those of a schema only where cells need them."
     if words.schema is None:
         return _stated_bounds(words.low, words.high, words.bounds, names)
-    if words.bounds is not None or words.low is not None or words.high is not None:
-        raise CommandError("--schema: states bounds itself: leave the others out")
     if words.mechanism is not Mechanism.table:
         return None  # its bounds clip, and units are found privately
     bounds = _schema(words).bounds()
@@ -691,9 +743,7 @@ def _mechanism(words, n, names):
     from privglasso.base.validation import InputError
     from privglasso.start.advice import in_epsilon, warnings_before
 
-    keys = ("mu", "epsilon", "delta", "sigma", "failure")
-    budget = _given(neighbors=words.neighbors.value, **{k: words[k] for k in keys})
-    delta, named = _delta(words, n)
+    budget, (delta, named) = _budget_words(words), _delta(words, n)
     said, bounds = [], _bounds_of(words, names)
     if words.epsilon is not None:
         budget["delta"] = delta
@@ -750,10 +800,6 @@ def _without_check(words, budget):
     share = words.check_bounds
     if share is None:
         return budget
-    if not 0 < share < 1:
-        raise CommandError(f"--check-bounds {share:g}: give a part of μ² in (0, 1)")
-    if words.sigma is not None or words.mechanism is Mechanism.tree:
-        raise CommandError("--check-bounds: is not for --sigma or --mechanism tree")
     paid = {key: budget.pop(key) for key in ("mu", "epsilon", "delta") if key in budget}
     words["whole_mu"] = check_budget(**paid)["mu"] if paid else None
     return budget | _given(mu=paid and words.whole_mu * (1 - share) ** 0.5 or None)
@@ -799,31 +845,28 @@ def _say_checked(made, n, used):
         say(f"\n{made.report}\n\nBoth together: {made.guarantee(n, len(used))}")
 
 
-class Missing(StrEnum):
-    "What happens to cells that are missing."
-
-    refuse = "refuse"
-    center = "center"
-
-
-_Missing = Annotated[
-    Missing,
-    typer.Option(help="refuse missing cells, or count them as their column's centre"),
-]
-
-
-def _suitable(cells):
-    "What is published where no mechanism is named."
-    return Mechanism.table if cells else Mechanism.covariance
+def _whole(words, names):
+    "Which columns hold whole numbers, as a schema or --whole states."
+    if words.mechanism is not Mechanism.copula:
+        return {}
+    if len(names) < 2:
+        raise CommandError("--mechanism copula: needs at least two columns")
+    if words.schema is not None:
+        return {"whole": _schema(words).whole}
+    stated = [name.strip() for name in (words.whole or "").split(",") if name.strip()]
+    if absent := sorted(set(stated) - set(names)):
+        raise CommandError(f"--whole: no column is called {_shown(absent)}")
+    return {"whole": stated}
 
 
-def _check_place(words, inputs):
-    "What is paid for replaces nothing, and has a name that other commands read."
-    check_output(words.release, inputs, words.force and words.budget is None)
-    if not is_stream(words.release) and words.release.suffix.lower() != ".parquet":
-        raise CommandError(
-            f"{words.release.name}: a release is a .parquet file: end its name so"
-        )
+def _unchecked(words):
+    "What a rehearsal does not know of the cells, as the options say it."
+    kind = "whole" if words.integers else "finite"
+    told, fill = f"is a {kind} number", ""
+    if words.schema is not None:
+        told, fill = "can be read as the schema says", " without a fill value"
+    gaps = "" if words.missing is Missing.center else f", and none is missing{fill}"
+    return f"whether every cell {told}{gaps}"
 
 # %% ../nbs/9_workshop/07_cli.ipynb #d5c930de
 def _published(words):
@@ -834,11 +877,10 @@ def _published(words):
 
 def _carried_out(words):
     "The same, with what is said kept apart from what is written."
+    words["mechanism"] = words.mechanism or _suitable(words.cells)
+    _check_before(words)
     from privglasso.publish.tables import read_table, table_shape
 
-    words["mechanism"] = words.mechanism or _suitable(words.cells)
-    inputs = (words.table, words.bounds, words.budget, words.schema)
-    _check_place(words, inputs)
     data = None if words.dry_run else read_table(words.table, **words.form)
     if data is None:
         n, names = table_shape(words.table, **words.form)
@@ -886,7 +928,8 @@ def _for_the_record(words, made, n, used, left, advice):
 def _rehearsed(words, made, n, used, left, advice):
     "What a publication would promise; nothing is spent or written."
     if words.as_json:
-        return say_json(_for_the_record(words, made, n, used, left, advice))
+        told = _for_the_record(words, made, n, used, left, advice)
+        return say_json(told | {"not_checked": _unchecked(words)})
     say(f"{words.release.name} would hold {len(used)} columns of {n} records;")
     say(f"{made.guarantee(n, len(used))}")
     if words.budget is not None:
@@ -895,6 +938,10 @@ def _rehearsed(words, made, n, used, left, advice):
         book, promises = Budget(words.budget), made.guarantees(n, len(used))
         fits = book.allows(promises, columns=len(used))
         say(f"{words.budget.name}: {'it fits' if fits else 'it does not fit'}")
+    say(
+        f"not checked, because no value was read: {_unchecked(words)}; otherwise"
+        " publish will refuse, and spend nothing"
+    )
     say("rehearsal: no value was used, nothing was spent, and nothing was written")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #bec88679
@@ -955,12 +1002,15 @@ def schema(
     """Propose what the columns mean, from their names and types: a file to edit.
 
     Whatever cells hold, tables with the same names and types get the same proposal."""
-    from privglasso.publish.schema import Schema
-    from privglasso.publish.tables import read_table
-
+    form = {"sep": sep, "decimal": decimal, "encoding": encoding}
     with writing_to(file) as file:
         check_output(file, (table,), force)
-        data = read_table(table, sep=sep, decimal=decimal, encoding=encoding)
+        from privglasso.publish.tables import check_table_file, read_table
+
+        check_table_file(table, **form)
+        from privglasso.publish.schema import Schema
+
+        data = read_table(table, **form)
         _check_names(table, [str(name) for name in data.columns], numbered_columns)
         proposed = Schema.propose(data)
         with suppress(BrokenPipeError):
@@ -993,13 +1043,13 @@ def budget_new(
 ):
     """Begin a budget: --mu, or --epsilon with --delta, for everything that will ever be
     published."""
+    if (mu is None) == (epsilon is None) or (epsilon is None) != (delta is None):
+        raise CommandError("state exactly one of --mu and --epsilon with --delta")
+    check_output(file, streams=False)
     from privglasso.privacy.budget import Budget
     from privglasso.privacy.gdp import mu_gdp
     from privglasso.privacy.guarantee import Guarantee
 
-    if (mu is None) == (epsilon is None) or (epsilon is None) != (delta is None):
-        raise CommandError("state exactly one of --mu and --epsilon with --delta")
-    check_output(file, streams=False)
     mu = mu if epsilon is None else float(mu_gdp(epsilon, delta))
     limit = Guarantee(mu, neighbors.value, failure=failure)
     say(f"{file.name}: {Budget.create(file, limit, delta=delta)}")
@@ -1064,10 +1114,8 @@ def budget_show(
         say(f"one {relation}, {_in_epsilon(each)}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #5042dc8d
-def _read_release(path):
-    "The release in a file, or one sentence."
-    import privglasso as pg
-
+def _check_release(path):
+    "One sentence unless a file is there that can be a release."
     if not path.is_file():
         there = "this is a folder" if path.is_dir() else "there is no such file"
         raise CommandError(f"{path.name}: {there}")
@@ -1076,6 +1124,13 @@ def _read_release(path):
             f"{path.name}: is not a release: these are .parquet files, made by"
             " privglasso publish"
         )
+
+
+def _read_release(path):
+    "The release in a file, or one sentence."
+    _check_release(path)
+    import privglasso as pg
+
     try:
         return pg.read_release(path)
     except OSError:  # by Arrow, about damaged bytes
@@ -1138,6 +1193,7 @@ def inspect(
     as_json: _Json = False,
 ):
     "Say what a release holds, what noise it carries and what it promises."
+    _check_release(release)
     from privglasso.base.validation import check_probability
     from privglasso.publish.release import column_table
 
@@ -1257,7 +1313,8 @@ def _check_ending(path, endings, option):
 
 
 def _check_files(release, edges, figure, form, force):
-    "Refuse outputs that are of no known form, or would replace something."
+    "Refuse what is no release, and outputs of no known form or in another's place."
+    _check_release(release)
     if form and (edges is None or edges.suffix.lower() not in ("", f".{form}")):
         raise CommandError("--form: is for edges in a file whose name has no ending")
     forms = ("", *(f".{each.value}" for each in Form))
@@ -1343,6 +1400,8 @@ def compare(
 ):
     """Compare the graphs of two releases, edge by edge: which are in both, and how
     surely the others differ."""
+    for release in (first, second):
+        _check_release(release)
     from privglasso.recover.metrics import compare as side_by_side
 
     table = side_by_side(_fitted(first, rule, alpha), _fitted(second, rule, alpha))
@@ -1401,12 +1460,12 @@ def audit(
     seed: Annotated[int | None, typer.Option(help="repeat the same audit")] = None,
 ):
     "Run a mechanism on two neighbouring tables and bound its μ from below."
-    from privglasso.privacy.audit import audit as run_audit
-
     given = dict(mu=mu, epsilon=epsilon, delta=delta, failure=failure)
     words = _given(neighbors=neighbors.value, **given)
     bounds = None if mechanism in _WITHOUT_BOUNDS else (-1, 1)
     made = _make(mechanism, False, bounds, words)
+    from privglasso.privacy.audit import audit as run_audit
+
     pair = _worst_pair(mechanism, neighbors, p)
     result = run_audit(
         made, *pair, trials=trials, confidence=confidence, random_state=seed

@@ -876,6 +876,9 @@ def test_a_plan_without_delta_asks_each_number_of_records_at_its_own():
     assert "1.33e+11" in own and "1.33e+11" not in fixed
 
 
+CENTER = ("--missing", "center")
+
+
 def test_a_rehearsal_spends_and_writes_nothing(secret, tmp_path):
     file, release = tmp_path / "budget.json", tmp_path / "r.parquet"
     call("budget", "new", file, "--epsilon", 2, "--delta", 1e-8)
@@ -883,8 +886,14 @@ def test_a_rehearsal_spends_and_writes_nothing(secret, tmp_path):
     code, output = call(*words, "--dry-run")
     assert code == 0 and "it fits" in output and "δ = 1e-08" in output
     assert not release.exists() and Budget(file).spent().mu == 0
-    secret.write_text("a,b\nx,y\nz,\n")  # no cell is looked at
-    assert call("publish", secret, release, "--epsilon", 1, "--dry-run")[0] != 1
+    secret.write_text("a,b\n" + "x,\n" * 3000)  # no cell is looked at, and it says so
+    words = ("publish", secret, release, "--epsilon", 1, "--dry-run")
+    for more, unknown in (((), "number, and none is missing;"), (CENTER, "number;")):
+        code, output = call(*words, *more)
+        assert code == 0 and f"whether every cell is a finite {unknown}" in output
+        told = json.loads(call(*words, *more, "--json")[1])["not_checked"]
+        assert f"{told}; otherwise publish will refuse" in output
+    assert call(*words[:-1])[0] == 2
     code, output = call("budget", "show", file, "--json")
     assert code == 0 and json.loads(output)["record"]["left"] == pytest.approx(2)
 

@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context
 from pathlib import Path
 
-import pandas as pd
-
 from ..base.io import claimed, is_read_only, write_whole
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_probability, check_table, html_card
@@ -427,6 +425,8 @@ def _begin(path, limits, delta=None):
 # %% ../../nbs/1_privacy/08_budget.ipynb #5ab4fe61
 def _table(state):
     "All spendings, one a row."
+    import pandas as pd  # slow to load
+
     rows = [
         [
             entry["label"],
@@ -533,9 +533,9 @@ class BudgetBook:
         "δ at which ε is stated, if one was when the budget began."
         return _load(self.path).get("delta")
 
-    def table(self) -> pd.DataFrame:
-        """All spendings, one a row: label, time (UTC), mechanism, and μ for each
-        relation."""
+    def table(self):
+        """All spendings as a DataFrame, one a row: label, time (UTC), mechanism, and μ
+        for each relation."""
         return _table(_load(self.path))
 
     def __str__(self):

@@ -9,6 +9,7 @@ __all__ = ['TOO_EXTREME', 'sphere_spectrum', 'Shape', 'shape_behind', 'rows_nois
 # %% ../../nbs/2_publish/05_shape.ipynb #75f43c1a
 import math
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.special import gammaln, roots_legendre
@@ -24,15 +25,19 @@ from .sphere import integer_sums, noisy_sums, row_lattice
 from .units import UnitsPlan, find_units, plan_units
 
 # %% ../../nbs/2_publish/05_shape.ipynb #6959f5b2
-_NODES, _WEIGHTS = roots_legendre(200)
+@cache
+def _nodes_and_weights():
+    "Of Gauss's rule for an integral from -1 to 1."
+    return roots_legendre(200)  # loads scipy.linalg
 
 
 def _kernel_of(spectrum):
     "Nodes t and weights w(t) dt of the integral for a shape with these eigenvalues."
-    p, s = len(spectrum), (_NODES + 1) / 2
+    nodes, weights = _nodes_and_weights()
+    p, s = len(spectrum), (nodes + 1) / 2
     t = (1 - s**2) / s**2 / p
     logs = -np.log1p(2 * np.outer(t, spectrum)).sum(axis=1) / 2
-    return t, _WEIGHTS / s**3 / p * np.exp(logs)
+    return t, weights / s**3 / p * np.exp(logs)
 
 
 def _seen(values, t, weights, p):
@@ -68,6 +73,8 @@ def sphere_spectrum(spectrum):
     """
     spectrum = np.asarray(spectrum, float)
     spectrum = spectrum * len(spectrum) / spectrum.sum()
+    if np.ptp(spectrum) == 0:  # as in a plan: no nodes are needed
+        return np.ones(len(spectrum))
     return _seen(spectrum, *_kernel_of(spectrum), len(spectrum))
 
 # %% ../../nbs/2_publish/05_shape.ipynb #40b2dbdc
@@ -163,6 +170,8 @@ def shape_behind(average) -> Shape:
     if p == 1:  # one column has no shape
         return Shape(vectors, seen, np.ones(1), np.ones(1))
     seen = seen * p / seen.sum()
+    if np.ptp(seen) == 0:  # the integral is p / (p + 2)
+        return Shape(vectors, seen, np.ones(p), np.full(p, p / (p + 2)))
     spectrum = _positive_spectrum(seen)
     for _ in range(200):
         t, weights = _kernel_of(spectrum)

@@ -341,10 +341,20 @@ def _put_on_lattice(values, center, scale, radius, normalised, length, counts):
         for j in range(p):
             counts[i, j] = np.rint(counts[i, j] * factor)
 
-# %% ../../nbs/2_publish/04_sphere.ipynb #ef6ab9d6
+# %% ../../nbs/2_publish/04_sphere.ipynb #b10c5e01
 _BLOCK_CELLS = 1 << 18
 
 
+def _starts(n, rows):
+    "Where blocks of so many rows begin, with a bar if there are several blocks."
+    starts = range(0, n, rows)
+    if len(starts) < 2:
+        return starts
+    from tqdm.auto import tqdm  # slow to load
+
+    return tqdm(starts, "publishing", leave=False, delay=2)
+
+# %% ../../nbs/2_publish/04_sphere.ipynb #ef6ab9d6
 def integer_sums(values, lattice):
     """Exact sums over the rows on their lattice, without noise: not for publication.
 
@@ -361,12 +371,11 @@ def integer_sums(values, lattice):
     total : ndarray of int64, shape (p,)
         Sum of the rows times the constant, in squared steps.
     """
-    from tqdm.auto import tqdm  # slow to load
     n, p = values.shape
     second, total = np.zeros((p, p)), np.zeros(p)
     rows = max(_BLOCK_CELLS // p, 1)
     space = np.empty((min(rows, n), p))
-    for start in tqdm(range(0, n, rows), "publishing", leave=False, delay=2):
+    for start in _starts(n, rows):
         block = np.ascontiguousarray(values[start : start + rows], dtype=float)
         counts = space[: len(block)]
         _put_on_lattice(

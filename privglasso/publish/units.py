@@ -439,9 +439,15 @@ def _stacked_rivals(log_scale, chosen):
     return np.concatenate(rivals, axis=2), np.concatenate(copies), starts
 
 
+def _hopeless(strength):
+    "Whether noise is so large that a bound from the digits is at least 4."
+    farthest = math.sqrt(4 * strength[0] + 12 * strength[1])
+    return (1 << _DIGITS) / 2 * ndtr(-farthest) >= 4
+
+
 def _exponent_error(log_scale, chosen, single, arguments):
     "The same where the spread prefers one of the chosen scales over the bin."
-    if not -1.5 < log_scale < 3.5:
+    if not -1.5 < log_scale < 3.5 or _hopeless(arguments[0]):
         return single.sum()
     true = _SCALES[_nearest(_SCALES / _STEPS, log_scale)]
     rivals, copies, starts = _stacked_rivals(log_scale, (*chosen.tolist(), true))
@@ -572,18 +578,26 @@ def _others(spread, p, failure):
     return np.array([spread, 0.74 * spread, upper, upper, near])
 
 # %% ../../nbs/2_publish/06_units.ipynb #5ebcdfa0
+def _deciding(n, spread):
+    "Scales among which the largest bound is: a single one where this is proved."
+    proved = 20 <= spread <= 60 and spread**2 <= 1.2 * n
+    return _FRACTIONS[-1:] if proved else _FRACTIONS
+
+
 @lru_cache(maxsize=256)
 def _strengths(n, p, failure):
     "The least n μ / √(2p) of each level that keeps the bound below `failure`."
 
     @cache
-    def excess(spread, fractions=_FRACTIONS):
+    def bound(spread, fractions):
         levels = _levels(_sigmas(n, p, _others(spread, p, failure)))
-        bound = failure_bound(n, p, levels, fractions)
-        return math.log(max(bound, 1e-300) / failure)
+        return failure_bound(n, p, levels, fractions)
+
+    def excess(spread):
+        return math.log(max(bound(spread, _deciding(n, spread)), 1e-300) / failure)
 
     # a single scale shows that most are too little
-    does = lambda spread: excess(spread, _FRACTIONS[-1:]) < 0 and excess(spread) < 0
+    does = lambda s: bound(s, _FRACTIONS[-1:]) < failure and excess(s) < 0
     enough = next((spread for spread in _TRIED if does(spread)), None)
     if enough is None:
         remedy = "too few rows for units this sure: give more rows, or public units"

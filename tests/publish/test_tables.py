@@ -5,6 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from privglasso.base.validation import InputError, check_table
+from privglasso.publish import tables
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.tables import TableError, read_table, table_shape
 
@@ -114,3 +115,14 @@ def test_a_table_is_not_copied_to_be_summed():
         assert np.shares_memory(mechanism.check(table)[0], table.to_numpy())
         one, two = (mechanism.publish(Y, 5).matrix for Y in (X, X.copy(order="C")))
         np.testing.assert_array_equal(one, two)
+
+
+def test_a_long_text_is_read_with_a_bar(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "1,2.5\n" * 1000)
+    quick = tables.read_table(path)
+    monkeypatch.setattr(tables, "_QUICK", 0)
+    watched = tables._Watched(path)
+    assert watched.bar.total == path.stat().st_size
+    watched.close()
+    pd.testing.assert_frame_equal(tables.read_table(path), quick)

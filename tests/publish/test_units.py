@@ -1,9 +1,11 @@
 "Private units: what a notebook should not carry."
 
 import json
+import os
 
 import numpy as np
 import pytest
+from scipy.special import log_ndtr
 
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source
@@ -95,3 +97,132 @@ def test_digits_are_counted_as_they_are_defined():
                 slow[j, digits & 4095] += 1
     np.testing.assert_array_equal(counts, slow)
     assert (slow.sum(axis=1) > 300).sum() >= 7
+
+
+# Which scale of a column decides: bounds of `_error` while the strength s and s²/n run
+# through a cell
+
+
+def enclosed_strengths(s, n):
+    "Ends of strengths over s², and of counts."
+    least, most = (np.array([[1 / 16], [0.74**2 / 6]]) for _ in range(2))
+    small = np.array([[1 / 24], [0.74**2 / 36]])  # of the 1/6 that a variance exceeds
+    least = least / (1 + small * (s[1] / n[0]) ** 2) * [[(1 - 1 / n[0]) ** 2], [1]]
+    most = most / (1 + small * (s[0] / n[1]) ** 2)
+    counts = np.array([[(n[0] - 1) / 2, n[0]], [n[1] / 2, n[1]]])
+    return least[:, 0] * (1 - 1e-12), most[:, 0] * (1 + 1e-12), *counts
+
+
+def hazard(y):
+    "Density over tail, as `_error` has it."
+    near = np.clip(y, -30, 30)
+    density = np.exp(-(near**2) / 2 - log_ndtr(-near)) / np.sqrt(2 * np.pi)
+    return np.where(y > 30, y + 1 / np.maximum(y, 30), density)
+
+
+def error_end(rivals, s, ends, upper):
+    "The upper or the lower end of the errors in a cell."
+    mean, energy, variance, step, largest = rivals
+    low, high, few, many = (end[: len(mean)] for end in ends)
+    noise = [np.sqrt(np.maximum(end @ energy, 1e-300)) for end in (low, high)]
+    least = low @ np.maximum(mean, 0) + high @ np.minimum(mean, 0) - (high / few) @ step
+    most = high @ np.maximum(mean, 0) + low @ np.minimum(mean, 0) - (low / many) @ step
+    near = np.where(least > 0, s[0] * least / noise[1], s[1] * least / noise[0])
+    far = np.where(most > 0, s[1] * most / noise[0], s[0] * most / noise[1])
+    y, other, part, counts, size, k = (
+        (near, far, high, few, s[1], 0) if upper else (far, near, low, many, s[0], 1)
+    )
+    rate = hazard(other) * size / noise[k]
+    each = np.array([2, 4])[: len(mean)] * part / counts
+    room = 1 - rate * (each @ largest) / 3
+    extra = (rate * ((part / np.sqrt(counts)) @ np.sqrt(variance))) ** 2 / 2
+    extra = np.where(room > 0, extra / np.maximum(room, 1e-9), np.inf)
+    return np.exp(np.minimum(log_ndtr(-y) + extra, 0))
+
+
+def bound_end(monkeypatch, fraction, cell, upper):
+    "The upper or the lower end of the bound for one column of a scale."
+    s, (low, high) = cell
+    n = s[0] ** 2 / high, s[1] ** 2 / low if low else np.inf
+    ends = enclosed_strengths(s, n)
+    with monkeypatch.context() as patch:
+        patch.setattr(units, "_error", lambda r, *_: error_end(r, s, ends, upper))
+        patch.setattr(units, "_hopeless", lambda strength: False)
+        return units._unit_error(np.ones(2), np.ones(2), [fraction])
+
+
+def decided(monkeypatch, cell):
+    "Whether in all of a cell the last scale has the largest bound."
+    *others, last = units._FRACTIONS
+    least = bound_end(monkeypatch, last, cell, upper=False)
+    others.sort(key=lambda x: abs(x - 11 / 16))  # the closest first
+    return all(bound_end(monkeypatch, x, cell, upper=True) < least for x in others)
+
+
+def halves(cell):
+    "Both halves of a cell, along its longer side."
+    (a, b), (c, d) = cell
+    if 2.4 * (b / a - 1) > d - c:
+        return ((a, (a + b) / 2), (c, d)), (((a + b) / 2, b), (c, d))
+    return ((a, b), (c, (c + d) / 2)), ((a, b), ((c + d) / 2, d))
+
+
+def cells_from(s):
+    "Eight cells for 0 ≤ s²/n ≤ 1.2, from s on, and where the next begin."
+    end = min(s + (0.125 if s < 24 else 0.25 if s < 34 else 0.5), 60.0)
+    return [((s, end), (0.15 * k, 0.15 * (k + 1))) for k in range(8)], end
+
+
+def test_one_scale_decides(monkeypatch):
+    """In random cells of 20 ≤ s ≤ 60, s² ≤ 1.2 n: halving a cell that is too large for
+    a verdict ends."""
+    rng = np.random.default_rng()
+    for _ in range(12):
+        cells, _ = cells_from(float(np.exp(rng.uniform(np.log(20), np.log(60)))))
+        cell = cells[rng.integers(8)]
+        for _ in range(22):
+            if decided(monkeypatch, cell):
+                break
+            cell = halves(cell)[rng.integers(2)]
+        else:
+            raise AssertionError(f"undecided in {cell}")
+    outside = (16.0, 16.01), (0.05, 0.051)  # where another scale is worse
+    assert not decided(monkeypatch, outside)
+
+
+@pytest.mark.skipif("ALL_CELLS" not in os.environ, reason="minutes: set ALL_CELLS=1")
+def test_one_scale_decides_everywhere(monkeypatch):
+    start, count = 20.0, 0
+    while start < 60:
+        cells, start = cells_from(start)
+        while cells:
+            cell = cells.pop()
+            if decided(monkeypatch, cell):
+                count += 1
+                continue
+            assert cell[0][1] / cell[0][0] > 1 + 1e-5, cell
+            cells += halves(cell)
+    assert count == 3614
+
+
+def test_the_ends_enclose_the_bound(monkeypatch):
+    for s, n in ((24.0, 3001), (20.5, 400), (50.0, 10**6)):
+        levels = units._levels(units._sigmas(n, 7, np.array([s, 0.74 * s, 9, 9, 9])))
+        counts = np.array([n // 2, n], float)
+        strength = counts**2 / np.array([level.sigma for level in levels[:2]]) ** 2
+        for fraction in units._FRACTIONS[-3::2]:
+            bound = units._unit_error(strength, counts, [fraction])
+            for width in (0.0, 0.002):
+                cell = (s, s * (1 + width)), (s**2 / n, s**2 / n * (1 + width))
+                low, high = (
+                    bound_end(monkeypatch, fraction, cell, end) for end in (False, True)
+                )
+                assert low <= bound <= high < 1.5 * low
+
+
+def test_a_search_by_the_deciding_scale_ends_where_all_would(monkeypatch):
+    for n, p, failure in ((3000, 20, 1e-4), (700, 1, 1e-6), (10**6, 300, 1e-2)):
+        quick = units._strengths.__wrapped__(n, p, failure)
+        monkeypatch.setattr(units, "_deciding", lambda n, s: units._FRACTIONS)
+        assert (units._strengths.__wrapped__(n, p, failure) == quick).all()
+        monkeypatch.undo()
