@@ -19,10 +19,9 @@ from typing import Annotated
 import typer
 
 from .base.io import is_stream, write_whole
-from .base.shell import CommandError, Commands, careful_interrupts
-from .base.shell import aside, check_output, completion_script
-from .base.shell import for_machines, friendly, in_columns, say, say_json
-from .base.shell import sentence, turned
+from .base.shell import CommandError, Commands, aside, careful_interrupts
+from .base.shell import check_output, completion_script, for_machines
+from .base.shell import friendly, in_columns, say, say_json, sentence, turned
 from .base.shell import writing_to
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f9f2874c
@@ -101,8 +100,13 @@ _NOT_NAMES = (
     " --numbered-columns if these are the names"
 )
 _WHICH = (
-    ": leave the others out (--drop, or a schema: privglasso schema), or count gaps as"
-    " their column's centre (--missing center)"
+    ": leave columns of words or dates out, or say what they mean (--drop, or a schema:"
+    " privglasso schema)"
+)
+_GAPS = "; missing cells count as their column's centre with --missing center"
+_UNNAMED = (
+    "a column has no name, as where row numbers stand first or lines end in a"
+    " separator: leave it out or name it, or state --numbered-columns if it is meant"
 )
 
 
@@ -122,7 +126,8 @@ def _check_names(path, names, numbered):
     from privglasso.publish.tables import reads_like_a_record
 
     if not numbered and reads_like_a_record(names):
-        raise CommandError(f"{path.name}: {_NOT_NAMES}")
+        unnamed = "" in names and not reads_like_a_record(list(filter(None, names)))
+        raise CommandError(f"{path.name}: {_UNNAMED if unnamed else _NOT_NAMES}")
     if len(set(names)) < len(names):
         raise CommandError(f"{path.name}: every column needs a name of its own")
 
@@ -140,7 +145,8 @@ def _check_cells(path, data, integers=False, gaps=False):
         if numeric:
             cells = data.iloc[:, j].to_numpy(dtype=float, na_value=np.nan)
         if not (~np.isinf(cells) if gaps else np.isfinite(cells)).all():
-            raise CommandError(f"{start}{shape} finite numbers{_WHICH}")
+            remedy = _WHICH if gaps else _WHICH + _GAPS
+            raise CommandError(f"{start}{shape} finite numbers{remedy}")
         whole = whole and not (integers and (cells % 1 != 0).any())
     if not whole:
         raise CommandError(f"{start}{shape} whole numbers: leave --integers out")
@@ -148,8 +154,10 @@ def _check_cells(path, data, integers=False, gaps=False):
 
 def _dropped(path, data, names):
     "A table without the columns of these names."
-    unwanted = [name.strip() for name in names.split(",")] if names else []
+    from privglasso.publish.tables import columns_meant
+
     there = [str(name) for name in data.columns]
+    unwanted = columns_meant(names, there)
     if set(unwanted) - set(there):
         absent = _shown(sorted(set(unwanted) - set(there)))
         raise CommandError(f"{path.name}: --drop: no column is called {absent}")
@@ -291,6 +299,8 @@ def _answers(kinds, n, p, find, epsilon, spread, delta):
     mechanism."""
     from privglasso.recover.planning import epsilon_needed, records_needed
 
+    if not 0 < find < 1:
+        raise CommandError(f"--find {find:g}: give a number between 0 and 1")
     return {
         f"ε to find {find:g}": {
             name: epsilon_needed(make, n, p, find, spread=spread, delta=delta)
@@ -367,10 +377,8 @@ def plan(
 
     n, p = shape_to_plan(n, p, schema)
     chosen = default_delta(n) if delta is None else delta
-    if epsilon is None:
-        _say_epsilons(n, p, chosen, neighbors.value, as_json)
-        if as_json:
-            return
+    if as_json and epsilon is None:
+        return _say_epsilons(n, p, chosen, neighbors.value, as_json)
     used = 1.0 if epsilon is None else epsilon
     rows, kinds = _plan_table(n, p, used, chosen, spread, neighbors.value)
     shown = {label: turned(rows)[key] for key, label in _SHOWN.items()}
@@ -378,6 +386,8 @@ def plan(
         shown |= _answers(kinds, n, p, find, used, spread, delta)
     if as_json:
         return say_json(turned(shown) | {"delta": chosen})
+    if epsilon is None:
+        _say_epsilons(n, p, chosen, neighbors.value, as_json)
     heading = f"{n} records, {p} columns, one {neighbors.value} hidden"
     say(f"{heading}, ε = {used:g} at δ = {chosen:.2g}\n")
     say(in_columns("mechanism", shown))
@@ -389,8 +399,7 @@ _Table = Annotated[
     typer.Argument(help="the private table: CSV of any kind, Parquet, Feather, Excel"),
 ]
 _Release = Annotated[
-    Path,
-    typer.Argument(help="the .parquet file to write; - is the standard output"),
+    Path, typer.Argument(help="the .parquet file to write; - is the standard output")
 ]
 _Low = Annotated[
     float | None, typer.Option(help="lowest value a cell can have, for all columns")
@@ -550,7 +559,7 @@ def _suitable(cells):
 
 def _check_place(words, inputs):
     "What is paid for replaces nothing, and has a name that other commands read."
-    check_output(words.release, inputs, words.force and words.budget is None)
+    check_output(words.release, inputs, words.force if words.budget is None else None)
     if not is_stream(words.release) and words.release.suffix.lower() != ".parquet":
         raise CommandError(
             f"{words.release.name}: a release is a .parquet file: end its name so"
@@ -688,15 +697,14 @@ def _names_used(words, names):
     kept = _dropped(words.table, pd.DataFrame(columns=names), words.drop).columns
     return list(kept), [name for name in names if name not in set(kept)]
 
-
-
 # %% ../nbs/9_workshop/07_cli.ipynb #d91438dd
 def _schema(words):
     "The schema in a file, without what is dropped."
     from privglasso.publish.schema import Schema
+    from privglasso.publish.tables import columns_meant
 
-    dropped = [name.strip() for name in (words.drop or "").split(",") if name.strip()]
-    return Schema.read(words.schema).drop(*dropped)
+    stated = Schema.read(words.schema)
+    return stated.drop(*columns_meant(words.drop, stated.used))
 
 
 def _numbers(words, data):
@@ -741,7 +749,7 @@ def _delta(words, n):
 def _mechanism(words, n, names):
     "The mechanism, and what is to be said before it runs."
     from privglasso.base.validation import InputError
-    from privglasso.start.advice import in_epsilon, warnings_before
+    from privglasso.start.advice import like_identifiers, warnings_before
 
     budget, (delta, named) = _budget_words(words), _delta(words, n)
     said, bounds = [], _bounds_of(words, names)
@@ -754,12 +762,12 @@ def _mechanism(words, n, names):
         made = _make(
             words.mechanism, words.integers, bounds, budget, words.missing.value
         )
-        return made, said, warnings_before(made, n, len(names), delta)
+        advice = [] if words.schema else like_identifiers(names)
+        return made, said, advice + warnings_before(made, n, len(names), delta)
     except InputError as error:
-        if error.argument != "mu" or words.epsilon is None:
+        told = _too_little(words, n, delta, error)
+        if told is None:
             raise
-        part = 1 - (words.check_bounds or 0)
-        told = f"--epsilon {words.epsilon:g}: {in_epsilon(error.remedy, delta, part)}"
     raise CommandError(told)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #2d0984a1
@@ -847,13 +855,15 @@ def _say_checked(made, n, used):
 
 def _whole(words, names):
     "Which columns hold whole numbers, as a schema or --whole states."
+    from privglasso.publish.tables import columns_meant
+
     if words.mechanism is not Mechanism.copula:
         return {}
     if len(names) < 2:
         raise CommandError("--mechanism copula: needs at least two columns")
     if words.schema is not None:
         return {"whole": _schema(words).whole}
-    stated = [name.strip() for name in (words.whole or "").split(",") if name.strip()]
+    stated = columns_meant(words.whole, names)
     if absent := sorted(set(stated) - set(names)):
         raise CommandError(f"--whole: no column is called {_shown(absent)}")
     return {"whole": stated}
@@ -927,17 +937,20 @@ def _for_the_record(words, made, n, used, left, advice):
 
 def _rehearsed(words, made, n, used, left, advice):
     "What a publication would promise; nothing is spent or written."
-    if words.as_json:
-        told = _for_the_record(words, made, n, used, left, advice)
-        return say_json(told | {"not_checked": _unchecked(words)})
-    say(f"{words.release.name} would hold {len(used)} columns of {n} records;")
-    say(f"{made.guarantee(n, len(used))}")
+    fits = {}
     if words.budget is not None:
         from privglasso.privacy.budget import Budget
 
         book, promises = Budget(words.budget), made.guarantees(n, len(used))
-        fits = book.allows(promises, columns=len(used))
-        say(f"{words.budget.name}: {'it fits' if fits else 'it does not fit'}")
+        fits = {"fits": bool(book.allows(promises, columns=len(used)))}
+    if words.as_json:
+        told = _for_the_record(words, made, n, used, left, advice) | fits
+        return say_json(told | {"not_checked": _unchecked(words)})
+    say(f"{words.release.name} would hold {len(used)} columns of {n} records;")
+    say(f"{made.guarantee(n, len(used))}")
+    if fits:
+        told = "it fits" if fits["fits"] else "it does not fit"
+        say(f"{words.budget.name}: {told}")
     say(
         f"not checked, because no value was read: {_unchecked(words)}; otherwise"
         " publish will refuse, and spend nothing"
@@ -997,6 +1010,7 @@ def schema(
     decimal: _Decimal = None,
     encoding: _Encoding = None,
     numbered_columns: _Numbered = False,
+    as_json: _Json = False,
     force: _Force = False,
 ):
     """Propose what the columns mean, from their names and types: a file to edit.
@@ -1016,6 +1030,9 @@ def schema(
         with suppress(BrokenPipeError):
             proposed.write(file, replace=force)
         left = proposed.left_out(data)
+        if as_json:
+            told = {"file": file.name, "used": proposed.used, "left_out": left}
+            return say_json(told)
         say(f"{file.name}: {len(proposed.used)} columns used, {len(left)} left out")
         say("Edit it: bounds and fill values known from outside, levels of words")
 
@@ -1040,19 +1057,24 @@ def budget_new(
     failure: Annotated[
         float, typer.Option(help="chance that promises of trees may have together")
     ] = 0.0,
+    as_json: _Json = False,
 ):
     """Begin a budget: --mu, or --epsilon with --delta, for everything that will ever be
     published."""
     if (mu is None) == (epsilon is None) or (epsilon is None) != (delta is None):
-        raise CommandError("state exactly one of --mu and --epsilon with --delta")
-    check_output(file, streams=False)
+        raise CommandError("state either --mu, or --epsilon together with --delta")
+    check_output(file, force=None, streams=False)
     from privglasso.privacy.budget import Budget
     from privglasso.privacy.gdp import mu_gdp
     from privglasso.privacy.guarantee import Guarantee
 
     mu = mu if epsilon is None else float(mu_gdp(epsilon, delta))
     limit = Guarantee(mu, neighbors.value, failure=failure)
-    say(f"{file.name}: {Budget.create(file, limit, delta=delta)}")
+    opened = Budget.create(file, limit, delta=delta)
+    if as_json:
+        told = {"neighbors": neighbors.value, "mu": limit.mu, "failure": failure}
+        return say_json(told | {"epsilon": epsilon, "delta": delta})
+    say(f"{file.name}: {opened}")
     if delta is not None:
         say(f"that is ε = {limit.epsilon_text(delta)} at δ = {delta:g}")
 
@@ -1073,6 +1095,18 @@ def _left_in_epsilon(opened, neighbors, delta):
         "left": epsilon(left),
         "fits": {count: epsilon(left, count) for count in (1, 2, 5, 10)},
     }
+
+
+def _too_little(words, n, delta, error):
+    "What is told of a table or a budget that is too small; None of other errors."
+    from privglasso.start.advice import in_epsilon
+
+    remedy = error.remedy.replace("public units", "bounds")  # here these are stated
+    if error.argument == "n":
+        return f"{n} records: {remedy}"
+    if error.argument == "mu" and words.epsilon is not None:
+        part = 1 - (words.check_bounds or 0)
+        return f"--epsilon {words.epsilon:g}: {in_epsilon(remedy, delta, part)}"
 
 
 def _in_epsilon(told):
@@ -1118,7 +1152,7 @@ def _check_release(path):
     "One sentence unless a file is there that can be a release."
     if not path.is_file():
         there = "this is a folder" if path.is_dir() else "there is no such file"
-        raise CommandError(f"{path.name}: {there}")
+        raise CommandError(f"{path.name or path}: {there}")
     if path.suffix.lower() != ".parquet":
         raise CommandError(
             f"{path.name}: is not a release: these are .parquet files, made by"
@@ -1325,9 +1359,14 @@ def _check_files(release, edges, figure, form, force):
             check_output(output, (release,), force)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #ad85c210
-def _say_found(found, model, alpha, level):
+def _say_found(found, model, alpha, level, as_json):
     "How many edges there are, and which, unless these are written for a pipe."
     used = model.alpha_ if alpha is None else alpha
+    if as_json:
+        how = {"level": level} if level is not None else {"alpha": float(used)}
+        rows = found.to_dict(orient="records")
+        columns = [str(name) for name in model.feature_names_in_]
+        return say_json(how | {"columns": columns, "edges": rows})
     how = f"alpha = {used:.4g} (on the correlation scale), duality gap"
     say(
         f"{len(found)} edges at {how} {model.dual_gap_:.1e}"
@@ -1369,6 +1408,7 @@ def recover(
     level: _Level = None,
     figure: _Figure = None,
     form: _Form = None,
+    as_json: _Json = False,
     force: _Force = False,
 ):
     """Recover the graph from a release alone: the noise-corrected graphical lasso, or
@@ -1386,7 +1426,7 @@ def recover(
                 write_graph(edges, model.feature_names_in_, found, form)
         if figure is not None:
             _draw_graph(figure, model, found)
-        _say_found(found, model, alpha, level)
+        _say_found(found, model, alpha, level, as_json)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #d6f8c4c0
 @app.command()
@@ -1458,8 +1498,11 @@ def audit(
         float, typer.Option(help="probability with which the bound holds")
     ] = 0.999,
     seed: Annotated[int | None, typer.Option(help="repeat the same audit")] = None,
+    as_json: _Json = False,
 ):
     "Run a mechanism on two neighbouring tables and bound its μ from below."
+    if epsilon is not None and delta is None:
+        raise CommandError("--epsilon: needs --delta beside it")
     given = dict(mu=mu, epsilon=epsilon, delta=delta, failure=failure)
     words = _given(neighbors=neighbors.value, **given)
     bounds = None if mechanism in _WITHOUT_BOUNDS else (-1, 1)
@@ -1470,6 +1513,11 @@ def audit(
     result = run_audit(
         made, *pair, trials=trials, confidence=confidence, random_state=seed
     )
+    if as_json:
+        told = {"mechanism": type(made).__name__, "columns": pair[0].shape[1]}
+        told |= {"trials": trials, "confidence": confidence, "claimed": result.claimed}
+        found = {"mu_at_least": result.mu_lower, "refuted": result.refuted}
+        return say_json(told | found)
     say(f"{made!r}, {pair[0].shape[1]} columns\n{result}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #9dfe311f
@@ -1514,12 +1562,15 @@ def completion(shell: Annotated[Shell, typer.Argument(help="the shell in use")])
 # %% ../nbs/9_workshop/07_cli.ipynb #8064bf90
 @app.command()
 @friendly
-def data():
+def data(as_json: _Json = False):
     """Every data set of the book: shape, checksum, true edges, condition number, and
     whether it is on this machine."""
     import privglasso as pg
 
-    say(pg.data_overview().to_string(float_format="{:.3g}".format))
+    table = pg.data_overview()
+    if as_json:
+        return say_json(table.astype(object).where(table.notna(), None).T.to_dict())
+    say(table.to_string(float_format="{:.3g}".format))
 
 
 @app.command()
@@ -1534,7 +1585,7 @@ def demo(
     from privglasso.start.demonstration import run_demo
 
     if not force and folder.exists() and any(folder.iterdir()):
-        raise CommandError(f"{folder.name}: this folder is not empty: --force?")
+        raise CommandError(f"{folder.name}: this folder is not empty: --force uses it")
     names = ["synthetic", "grid"] if data is DemoData.all else [data.value]
     for name in names:
         run_demo(name, folder, echo=say)

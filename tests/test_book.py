@@ -86,6 +86,13 @@ def test_readme_is_the_index():
 # names
 
 
+def test_every_part_begins_with_a_list_of_all_its_chapters():
+    for first in (ROOT / "nbs").glob("*/00_introduction.ipynb"):
+        text = "".join(cell["source"] for cell in read(first)["cells"])
+        chapters = {path.name for path in first.parent.glob("*.ipynb")} - {first.name}
+        assert sorted(name for name in chapters if f"({name})" not in text) == [], first
+
+
 def test_a_chapter_a_module_and_a_page_have_one_name():
     "nbs/2_publish/01_table exports privglasso/publish/table; part 9 is called base."
     exported = {}

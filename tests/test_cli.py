@@ -300,7 +300,7 @@ def test_a_budget_is_stated_once_and_pays_for_no_seed(secret, tmp_path):
         ("--mu", 1, "--delta", 1e-6),
     ):
         code, output = call("budget", "new", file, *words)
-        assert code == 2 and "exactly one" in output and not file.exists()
+        assert code == 2 and "either --mu" in output and not file.exists()
     assert (
         call(
             "budget",
@@ -463,6 +463,12 @@ def test_bad_files_from_the_shell(secret, tmp_path):
 def test_bad_plans_from_the_shell(words):
     code, output = call(*words)
     assert code == 2 and "Traceback" not in output
+
+
+@pytest.mark.parametrize("words", [(1000, 1), (1000, 3, "--find", 2)])
+def test_a_plan_that_is_refused_says_nothing_else(words):
+    code, output = call("plan", *words)
+    assert code == 2 and output.startswith("privglasso:")
 
 
 def test_parts_of_the_computations_that_do_not_exist():
@@ -667,6 +673,52 @@ def test_a_header_like_a_record_is_refused_and_not_shown(tmp_path, header):
     assert "30" not in output and "38.5" not in output and "2020" not in output
 
 
+def test_a_column_without_a_name_is_told_from_a_record(secret, tmp_path):
+    numbered, ended = tmp_path / "n.csv", tmp_path / "e.csv"
+    pd.read_csv(secret).to_csv(numbered)
+    ended.write_text("a;b;\n1;2;\n3;4;\n")
+    for table in (numbered, ended):
+        for words in (("publish", table, "-", "--mu", 1), ("schema", table, "-")):
+            code, output = call(*words)
+            assert code == 2 and "a column has no name" in output
+
+
+def test_columns_are_named_as_a_person_would(secret, tmp_path):
+    table, release = tmp_path / "t.csv", tmp_path / "r.parquet"
+    names = {"a": "iron, mg/l", "b": " weight "}
+    pd.read_csv(secret).rename(columns=names).to_csv(table, index=False)
+    words = ("publish", table, release, "--mu", 1, "--seed", 1, "--force", "--drop")
+    for dropped in ("iron, mg/l", ' weight, "iron, mg/l"'):
+        assert call(*words, dropped)[0] == 0
+        assert names["a"] not in read_release(release).columns
+    assert read_release(release).columns == list("cde")
+    call("schema", table, tmp_path / "s.toml")
+    code, _ = call(*words, "weight", "--schema", tmp_path / "s.toml")
+    assert code == 0 and read_release(release).columns == [names["a"], *"cde"]
+
+
+def test_a_table_that_is_too_small_is_told_in_the_words_of_the_shell(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("a,b\n" + "1,2\n3,4\n" * 20)
+    code, output = call("publish", table, tmp_path / "r.parquet", "--epsilon", 1)
+    assert code == 2 and "40 records" in output and "public units" not in output
+
+
+def test_a_column_that_is_called_like_an_identifier_is_told(secret, tmp_path):
+    table, words = tmp_path / "t.csv", ("--mu", 1, "--dry-run", "--json")
+    pd.read_csv(secret).rename(columns={"a": "Patient ID"}).to_csv(table, index=False)
+    call("schema", table, tmp_path / "s.toml")
+    words = [str(word) for word in ("publish", table, "r.parquet", *words)]
+
+    def warned(*more):
+        done = CliRunner().invoke(app, [*words, *map(str, more)])
+        return "Patient ID" in str(json.loads(done.stdout)["warnings"])
+
+    assert warned() and warned("--low", -6, "--high", 6)
+    assert not warned("--drop", "Patient ID")
+    assert not warned("--schema", tmp_path / "s.toml")
+
+
 def test_numbers_are_names_in_parquet_only_if_confirmed(tmp_path):
     table, release = tmp_path / "t.parquet", tmp_path / "r.parquet"
     pd.DataFrame({"30": [1, 2], "b": [3, 4]}).to_parquet(table)
@@ -773,6 +825,17 @@ def test_outputs_replace_nothing_unless_forced_and_no_input_ever(secret, tmp_pat
     assert "source" in (tmp_path / "file.csv").read_text()
     forced = (*words, tmp_path / "file.parquet", *WITHIN, "--mu", 30, "--force")
     assert call(*forced)[0] == 0 and read_release(tmp_path / "file.parquet").n == 5000
+
+
+def test_force_is_offered_only_where_it_is_to_be_had(secret, tmp_path):
+    file, release = tmp_path / "budget.json", tmp_path / "r.parquet"
+    words = ("publish", secret, release, "--mu", 0.3)
+    call("budget", "new", file, "--mu", 1)
+    call(*words)
+    assert "--force" in call(*words)[1]
+    for refused in ((*words, "--budget", file, "--force"), ("budget", "new", file)):
+        code, output = call(*refused, *(() if "--mu" in refused else ("--mu", 1)))
+        assert code == 2 and "already" in output and "--force" not in output
 
 
 def test_what_a_budget_pays_for_replaces_nothing(secret, tmp_path):
@@ -946,6 +1009,17 @@ def test_a_pipe_that_closes_early_is_no_error(tmp_path):
     assert done.returncode == 0 and done.stderr == ""
 
 
+@pytest.mark.skipif(os.name != "posix", reason="pipes")
+@pytest.mark.parametrize("redirection", ["| true", ">&-"])
+@pytest.mark.parametrize("words", ["--help", "plan --help", "--version"])
+def test_help_that_nobody_reads_is_no_error(redirection, words):
+    program = f"{sys.executable} -c 'from privglasso.cli import app; app()' {words}"
+    line = f"sleep 0.2; {program}; echo $? >&2"
+    shell = f"({line}) {redirection}"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True)
+    assert done.stderr == "0\n"
+
+
 def streamed(folder, words, **options):
     "A command in a process of its own: code, bytes of the output, what was said."
     program = "from privglasso.cli import app; app()"
@@ -1113,6 +1187,26 @@ def test_noise_on_cells_is_published_only_if_it_is_meant(secret, tmp_path):
     assert call(*words, "--mechanism", "table", "--yes")[0] == 0
 
 
+def test_every_result_is_to_be_had_for_machines(secret, tmp_path):
+    release, file = tmp_path / "r.parquet", tmp_path / "budget.json"
+    told = lambda *words: json.loads(
+        CliRunner().invoke(app, [str(word) for word in (*words, "--json")]).stdout
+    )
+    assert told("budget", "new", file, "--epsilon", 1, "--delta", 1e-6)["epsilon"] == 1
+    assert told("schema", secret, tmp_path / "s.toml")["used"] == list("abcde")
+    words = ("--mu", 5, "--budget", file, "--dry-run")
+    assert told("publish", secret, release, *words)["fits"] is False
+    assert told("publish", secret, release, "--mu", 1, "--seed", 1)["written"]
+    found = told("recover", release)
+    assert len(found["edges"]) >= 4 and found["alpha"] > 0
+    tested = told("recover", release, tmp_path / "edges.csv", "--level", 0.05)
+    assert tested["level"] == 0.05 and len(pd.read_csv(tmp_path / "edges.csv")) == len(
+        tested["edges"]
+    )
+    assert told("audit", "--mu", 1, "--trials", 100)["refuted"] is False
+    assert told("data")["sachs"]["columns"] == 11
+
+
 def test_a_release_in_numbers(secret, tmp_path):
     release = tmp_path / "r.parquet"
     call("publish", secret, release, "--epsilon", 5)
@@ -1233,3 +1327,19 @@ def test_two_releases_are_compared_edge_by_edge(secret, tmp_path):
     assert {"source", "target", "first", "second", "z_value"} <= set(rows[0])
     code, output = call("compare", paths[0], tmp_path / "nothing.parquet")
     assert code == 2 and "nothing.parquet" in output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("plan", 1000, 3, "--spread", 0), "--spread 0: give"),
+        (("audit", "--mu", 1, "--trials", 0), "--trials 0: give"),
+        (("audit", "--mu", 1, "--mechanism", "tree"), "--failure: state"),
+        (("audit", "--epsilon", 1), "--epsilon: needs --delta"),
+        (("reproduce", "--only", "x"), "--only x: give one of audit, "),
+        (("plan", 1, 3), "privglasso: n 1: give"),
+    ],
+)
+def test_what_is_wrong_is_named_as_it_was_typed(words, told):
+    code, output = call(*words)
+    assert code == 2 and told in output and "['" not in output

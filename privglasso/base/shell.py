@@ -9,6 +9,7 @@ __all__ = ['writing_to', 'aside', 'say', 'complain', 'for_machines', 'say_json',
 # %% ../../nbs/9_workshop/08_shell.ipynb #c1bb127b
 import _thread
 import os
+import re
 import signal
 import sys
 import threading
@@ -136,13 +137,15 @@ class CommandError(ValueError):
 
 def _bad_input(error):
     "A bad input in the words of the command line; of the table no value."
+    listed = lambda found: found[1].replace("'", "")
+    remedy = re.sub(r"[\[(]('[^\])]*')[\])]", listed, error.remedy)
     if error.argument == "X":
-        return f"the table: {error.remedy}"
+        return f"the table: {remedy}"
     if isinstance(error.value, float):
-        return f"{error.argument} {error.value:g}: {error.remedy}"
+        return f"{error.argument} {error.value:g}: {remedy}"
     if isinstance(error.value, str | int):
-        return f"{error.argument} {error.value}: {error.remedy}"
-    return f"{error.argument}: {error.remedy}"
+        return f"{error.argument} {error.value}: {remedy}"
+    return f"{error.argument}: {remedy}"
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #b4b76710
 def sentence(error):
@@ -213,6 +216,17 @@ def careful_interrupts(handler=_stop_between_imports):
         signal.signal(signal.SIGINT, before)
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #e78a3a58
+def _options(command):
+    "Names of the options that a command takes, as Python has them."
+    hints = get_type_hints(unwrap(command), include_extras=True)
+    kinds = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    return {
+        name
+        for name, known in kinds.items()
+        if any(isinstance(each, typer.models.OptionInfo) for each in known)
+    }
+
+
 def friendly(command: Callable) -> Callable:
     """The command, with whatever stops it printed as one sentence: exit code 2 for bad
     input, 1 for a fault, 130 for Ctrl-C."""
@@ -226,6 +240,10 @@ def friendly(command: Callable) -> Callable:
             raise
         except BaseException as error:
             told, code = sentence(error)
+            named = getattr(error, "argument", None)
+            typed = kwargs.get(named) is not None or getattr(error, "value", 0) is None
+            if typed and named in _options(command):
+                told = f"--{told}"
         # outside: the exception and its frames are not carried on
         complain(told)
         raise typer.Exit(code)
@@ -253,6 +271,8 @@ def misuse(error):
 
 def _flush(is_told):
     "Write what waits, here where a full disk can still be told; or let it go."
+    if sys.stdout is None:  # closed before the program began
+        return
     try:
         sys.stdout.flush()
     except OSError:
@@ -262,14 +282,23 @@ def _flush(is_told):
             raise
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #ecd22938
+def _unless_nobody_reads(main, args, extra):
+    """The code that `main` returns; 0 where it ends the program itself, which it does
+    only if whoever read has seen enough."""
+    try:
+        code = main(*args, **(extra | {"standalone_mode": False}))
+    except SystemExit:
+        return 0
+    return code if isinstance(code, int) else 0
+
+
 class Commands(typer.core.TyperGroup):
     "Commands that tell of their misuse as of all else: in one sentence."
 
     def main(self, *args, **extra):
         "Run the command that was typed, and end the program."
         try:
-            code = super().main(*args, **(extra | {"standalone_mode": False}))
-            code = code if isinstance(code, int) else 0
+            code = _unless_nobody_reads(super().main, args, extra)
             _flush(is_told=code != 0)
             raise SystemExit(code)
         except typer.Abort:
@@ -300,29 +329,32 @@ def _check_stream(path, inputs):
 
 def check_output(path, inputs=(), force=False, streams=True):
     """Refuse a path where something is, unless told to replace it; an input, and what
-    is not a plain file, in any case. Streams, if they suit, replace nothing."""
+    is not a plain file, in any case. Streams, if they suit, replace nothing. A `force`
+    of None is not to be had."""
+    named = path.name or path
     if streams and is_stream(path):
         return _check_stream(path, inputs)
     if str(path) == "-":
         raise CommandError("-: the output is a file, not the terminal: name a file")
     if not path.parent.is_dir():
-        raise CommandError(f"{path.name}: there is no folder to write it in")
+        raise CommandError(f"{named}: there is no folder to write it in")
     if not os.path.lexists(path):
         return
     if path.is_symlink() or not path.is_file():
         raise CommandError(
-            f"{path.name}: a link, a device, a pipe or a folder: give a plain file"
+            f"{named}: a link, a device, a pipe or a folder: give a plain file"
         )
     if any(given and given.exists() and path.samefile(given) for given in inputs):
         raise CommandError(
-            f"{path.name}: this command reads that file: give another to write"
+            f"{named}: this command reads that file: give another to write"
         )
     if not force:
+        other = "" if force is None else ", or --force"
         raise CommandError(
-            f"{path.name}: there is a file already: give another name, or --force"
+            f"{named}: there is a file already: give another name{other}"
         )
     if is_read_only(path):
-        raise CommandError(f"{path.name}: is read-only: give another name")
+        raise CommandError(f"{named}: is read-only: give another name")
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #ed27d9ee
 def _choices(hint):

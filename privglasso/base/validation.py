@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
-           'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'html_card', 'unmasked', 'from_arrow',
-           'check_symmetric', 'per_column']
+           'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'html_card', 'unmasked', 'as_numbers',
+           'from_arrow', 'check_symmetric', 'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
@@ -127,7 +127,7 @@ def check_table(X, name="X", min_rows=2, copy=True):
         ~np.isfinite(values),
         name,
         columns,
-        "these columns hold NaN or infinity: remove or impute those cells first",
+        "these columns hold NaN or infinity: fill those cells with public values",
     )
     return values, columns
 
@@ -248,6 +248,24 @@ def unmasked(values):
     return values.astype(np.float64).filled(np.nan)
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #b6ed65fb
+def as_numbers(table):
+    """An Arrow table whose decimals, and flags with gaps, are numbers: pandas would
+    make objects of them.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    """
+    from pyarrow import types
+
+    for j, field in enumerate(table.schema):
+        flags = types.is_boolean(field.type) and table[j].null_count
+        if flags or types.is_decimal(field.type):
+            column = table[j].cast("int8") if flags else table[j]
+            table = table.set_column(j, field.name, column.cast("float64"))
+    return table
+
+# %% ../../nbs/9_workshop/01_validation.ipynb #5d1a90d3
 def from_arrow(X, name="X"):
     """A table of another library as a DataFrame, by way of Arrow; anything else as it
     is.
@@ -270,13 +288,7 @@ def from_arrow(X, name="X"):
     import pyarrow as pa
 
     try:
-        table = pa.table(X)
-        for j, field in enumerate(table.schema):
-            flags = pa.types.is_boolean(field.type) and table[j].null_count
-            if flags or pa.types.is_decimal(field.type):  # pandas would make objects
-                column = table[j].cast("int8") if flags else table[j]
-                table = table.set_column(j, field.name, column.cast("float64"))
-        return table.to_pandas()
+        return as_numbers(pa.table(X)).to_pandas()
     except (TypeError, ValueError, NotImplementedError):
         kind = type(X).__name__
     raise InputError(name, kind, "give a table with rows and columns")
@@ -293,8 +305,8 @@ def _distinct_columns(X, name):
     if dimensions != 2:
         raise InputError(
             name,
-            f"array of {dimensions} dimensions",
-            "give a table with rows and columns",
+            f"array of {dimensions} dimensions" if dimensions else type(X).__name__,
+            "give a table with rows and columns; read_table reads one from a file",
         )
     columns = column_names(X)
     repeated = sorted({column for column in columns if columns.count(column) > 1})

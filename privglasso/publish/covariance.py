@@ -405,6 +405,7 @@ class CovarianceRelease(_NoisyMoments, Release):
         )
 
     def _summary(self):
+        p = len(self.columns)
         matrix, mean = self.lattice.squared_mus(self.guarantee.neighbors)
         about = (
             f"{mean / (matrix + mean):.3g} of μ² went to the mean"
@@ -412,7 +413,7 @@ class CovarianceRelease(_NoisyMoments, Release):
             else "no mean: about the public centre"
         )
         return (
-            f"a covariance of {len(self.columns)} columns from {self.n} rows by"
+            f"a covariance of {p} column{'s' * (p > 1)} from {self.n} rows by"
             f" {self.mechanism} ({about})"
         )
 

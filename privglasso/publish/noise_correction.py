@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..base.graphs import WIDE, is_wide_diagonal
 from ..base.validation import InputError, check_integer, check_symmetric
 from ..base.validation import check_table, unmasked
 
@@ -247,18 +248,19 @@ def _noise_bracket(Theta, V):
     precision's entries."""
     if not V.any():
         return np.zeros_like(V)
+    if is_wide_diagonal(Theta):
+        return _between(Theta**2, V)
     squares, off_diagonal = Theta**2, V - np.diag(np.diag(V))
     unequal = squares @ off_diagonal @ squares.T
     p, work = len(V), (np.count_nonzero(Theta, axis=1) ** 2).mean()
     positive = (V + np.eye(p) > 0).all()
-    if positive and p > _WIDE and work > 30 * p:  # as finding the directions costs
+    if positive and p > WIDE and work > 30 * p:  # as finding the directions costs
         found = _few_directions(V)
         if len(found[0]) * p < work:
             return unequal + _over_directions(Theta, V, *found)
     return unequal + _over_neighbours(Theta, V)
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #a51be20c
-_WIDE = 200  # columns from which it pays to look for the few directions of the noise
 _NEGLIGIBLE = 1e-10  # of the least variance: what may be left out of them
 
 
@@ -308,9 +310,18 @@ def _of_size(matrix, name, p):
     return matrix
 
 
+def _between(Theta, A):
+    "ΘAΘ."
+    if is_wide_diagonal(Theta):
+        return np.diag(Theta)[:, None] * A * np.diag(Theta)
+    return Theta @ A @ Theta
+
+
 def _positive_part(A):
     "The matrix with negative eigenvalues replaced by 0; itself when it has none."
     A = check_symmetric(A, "parts")
+    if is_wide_diagonal(A) and (np.diag(A) >= 0).all():
+        return A
     try:
         np.linalg.cholesky(A)  # much faster, and nearly always enough
         return A
@@ -424,7 +435,7 @@ class SamplingError:
             (p, p).
         """
         Theta = _of_size(precision, "precision", len(self.noise))
-        variance = sum(_wishart_variance(Theta @ A @ Theta) / n for A, n in self.parts)
+        variance = sum(_wishart_variance(_between(Theta, A)) / n for A, n in self.parts)
         return variance + _noise_bracket(Theta, self.noise)
 
     def partial_correlation_variance(self, precision, i, j) -> np.ndarray:

@@ -31,7 +31,7 @@ class ReleaseError(ValueError):
     ...     try:
     ...         read_release(f"{folder}/table.parquet")
     ...     except ReleaseError as error:
-    ...         print("no privglasso metadata" in str(error))
+    ...         print("is not a release" in str(error))
     True
     """
 
@@ -222,8 +222,8 @@ def stored_release(path):
     raw, checksum = schema.get(METADATA_KEY), schema.get(CHECKSUM_KEY)
     if raw is None:
         raise ReleaseError(
-            f"{path.name} carries no privglasso metadata: it was not written by"
-            " to_parquet"
+            f"{path.name} is not a release: it was not written by privglasso (publish,"
+            " or to_parquet in Python)"
         )
     if checksum is not None and checksum != _digest(raw, table).encode():
         raise ReleaseError(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtri
 
+from ..base.graphs import eigen, is_wide_diagonal
 from ..base.validation import InputError, check_integer, check_symmetric
 from ..base.validation import per_column
 from ..privacy.audit import EntryStatistic, check_different
@@ -226,7 +227,7 @@ def _simulated_products(r, shifts):
     """Products of signs of simulated Gaussian rows, (rows, p, p): single, and averaged
     over several partners of a row; in portions that fit into memory."""
     p = len(r)
-    values, vectors = np.linalg.eigh(r)
+    values, vectors = eigen(r)
     rows = min(_SIMULATED, max(_AT_ONCE // p**2, 64))
     draws = np.random.default_rng(0).standard_normal((rows, p))
     draws = draws * np.sqrt(np.maximum(values, 0)) @ vectors.T
@@ -259,8 +260,13 @@ def _precision_loss(r, precision, shifts):
     off = ~np.eye(p, dtype=bool)
     slopes = np.pi / 2 * np.sqrt(np.maximum(1 - r**2, 0)) * off
     few = np.arange(p) if p <= _WIDE else np.linspace(0, p - 1, _LOOKED_AT, dtype=int)
+    if is_wide_diagonal(precision):
+        scale = np.diag(precision)
+        reached = lambda M: scale[few][:, None] * M[:, few] * scale
+    else:
+        reached = lambda M: precision[few] @ M @ precision
     portions = (
-        [precision[few] @ (slopes * products) @ precision for products in portion]
+        [reached(slopes * products) for products in portion]
         for portion in _simulated_products(r, shifts)
     )
     single, *averaged = (v[off[few]].mean() for v in _variances(portions))

@@ -429,9 +429,10 @@ def check_budget(mu=None, epsilon=None, delta=None, sigma=None):
     ]
     if len(given) != 1 or (delta is not None) != (epsilon is not None):
         raise InputError(
-            "mu, epsilon and delta, sigma",
-            given + (["delta"] if delta is not None else []),
-            "give exactly one of mu, (epsilon, delta) and, for a noisy table, sigma",
+            "budget",
+            " and ".join(given + ["delta"] * (delta is not None)) or "none",
+            "give exactly one of mu, epsilon with delta and, for a noisy table, sigma;"
+            " a usual delta is 1/n² for n records",
         )
     if epsilon is not None:
         epsilon = check_positive(epsilon, "epsilon")

@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 from scipy.special import gammaln, roots_legendre
 
+from ..base.graphs import WIDE, eigen
 from ..base.validation import InputError, per_column
 from ..privacy.audit import check_different
 from ..privacy.gdp import compose_gdp
@@ -127,6 +128,9 @@ class Shape:
     def noise_variance(self, variance: float) -> np.ndarray:
         """(p, p) variance of the entries of `matrix` if noise of this variance is on
         the average's entries, twice as much on its diagonal."""
+        p = len(self.seen)
+        if p > WIDE and np.ptp(self.seen) == 0:  # noise is turned in every direction
+            return variance / self.slopes[0] ** 2 * (1 + np.eye(p))
         squares = self._gains() ** 2
         # few terms carry a smooth function of two eigenvalues
         weights, modes = np.linalg.eigh(squares)
@@ -165,7 +169,7 @@ def shape_behind(average) -> Shape:
     >>> shape_behind([[1.0, 0.5], [0.5, 1.0]]).matrix.round(6).tolist()
     [[1.0, 0.8], [0.8, 1.0]]
     """
-    seen, vectors = np.linalg.eigh(np.asarray(average, float))
+    seen, vectors = eigen(np.asarray(average, float))
     p = len(seen)
     if p == 1:  # one column has no shape
         return Shape(vectors, seen, np.ones(1), np.ones(1))
@@ -410,6 +414,7 @@ class ShapeRelease(_RowMoments, Release):
         return "shape", table, self.settings()
 
     def _summary(self):
+        p = len(self.columns)
         kind = "sphere" if self.lattice.normalised else "ball"
         units = "public units" if self.units is None else "privately found units"
         aside = (
@@ -418,7 +423,7 @@ class ShapeRelease(_RowMoments, Release):
             else ""
         )
         return (
-            f"a covariance of {len(self.columns)} columns from {self.n} rows by"
+            f"a covariance of {p} column{'s' * (p > 1)} from {self.n} rows by"
             f" {self.mechanism} (rows on a {kind}, {units}{aside})"
         )
 
@@ -491,7 +496,7 @@ def _expected_error(lattice, covariance, location):
 
 def _directions(shape):
     "(p, p) expected outer product of the directions behind a shape matrix."
-    values, vectors = np.linalg.eigh(shape)
+    values, vectors = eigen(shape)
     return (vectors * sphere_spectrum(_positive_spectrum(values))) @ vectors.T
 
 # %% ../../nbs/2_publish/05_shape.ipynb #7fec6880

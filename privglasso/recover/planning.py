@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 from scipy.special import ndtri
 
+from ..base.graphs import is_wide_diagonal
 from ..base.plots import COLORS
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_probability, check_symmetric, per_column
@@ -46,11 +47,16 @@ def _check_covariance(covariance, p):
         raise InputError(
             "covariance", f"matrix of shape {S.shape}", f"give shape {(p, p)}"
         )
-    least = np.linalg.eigvalsh(S)[0]
+    least = np.diag(S).min() if is_wide_diagonal(S) else np.linalg.eigvalsh(S)[0]
     if least <= 0:
         found = f"matrix with least eigenvalue {least:.3g}"
         raise InputError("covariance", found, "give a positive definite matrix")
     return S
+
+
+def _inverse(S):
+    "The inverse of a positive definite matrix."
+    return np.diag(1 / np.diag(S)) if is_wide_diagonal(S) else np.linalg.inv(S)
 
 
 def _smallest(error, precision, level, power):
@@ -96,9 +102,7 @@ def resolution(error, covariance, level=0.05, power=0.8):
         "covariance_error": math.sqrt(_pairs(variance / scale).max()),
         "correlation_error": math.sqrt(_pairs(error.correlation_variance(S)).max()),
         "effective_n": float((_pairs(scale + S**2) / _pairs(variance)).min()),
-        "smallest_partial_correlation": _smallest(
-            error, np.linalg.inv(S), level, power
-        ),
+        "smallest_partial_correlation": _smallest(error, _inverse(S), level, power),
     }
 
 # %% ../../nbs/3_recover/14_planning.ipynb #3fdb0184
@@ -143,8 +147,11 @@ def _named(mechanisms):
     single = not isinstance(mechanisms, (dict, list, tuple))
     given = [mechanisms] if single else mechanisms
     listed = list(given.values()) if isinstance(given, dict) else given
-    if not listed or not all(hasattr(each, "sampling_error") for each in listed):
-        raise InputError("mechanisms", mechanisms, "give one, a list, or a dictionary")
+    others = [each for each in listed if not hasattr(each, "sampling_error")]
+    if others or not listed:
+        kinds = ", ".join(type(each).__name__ for each in others) or "none"
+        remedy = "give one, a list or a dictionary, of covariances, ranks or rows"
+        raise InputError("mechanisms", kinds, remedy)
     if isinstance(given, dict):
         return given
     kinds = [type(mechanism).__name__ for mechanism in given]

@@ -4,14 +4,13 @@
 
 # %% auto #0
 __all__ = ['EPSILONS', 'default_delta', 'shape_to_plan', 'epsilon_rows', 'epsilon_table', 'epsilon_lines', 'found_sentence',
-           'rounded', 'in_epsilon', 'warnings_before', 'precision_sentence']
+           'rounded', 'in_epsilon', 'warnings_before', 'like_identifiers', 'precision_sentence']
 
 # %% ../../nbs/0_start/06_advice.ipynb #75681768
 import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
-
 
 from ..base.validation import InputError, check_integer
 from ..privacy.gdp import mu_gdp
@@ -72,7 +71,7 @@ def shape_to_plan(records, columns=None, schema=None) -> tuple:
     else:
         raise InputError("n", n, "give a whole number, such as 60000, or a table")
     if len(stated) != 1:
-        remedy = "state it, or a schema, or a table instead of n: one of them"
+        remedy = "give the number of columns, or a schema, or a table instead of n"
         raise InputError("p", None, remedy)
     return n, stated[0]
 
@@ -273,6 +272,32 @@ def _of_the_graph(mechanism, n, p, delta):
         return [f"{found}: take more records, fewer columns or a larger ε"]
     return []
 
+# %% ../../nbs/0_start/06_advice.ipynb #5d1a90e1
+def like_identifiers(names) -> list:
+    """What should be considered about the names of the columns, where no schema says
+    what they mean.
+
+    Parameters
+    ----------
+    names : sequence of str
+
+    Returns
+    -------
+    list of str
+        One sentence, or none.
+
+    Examples
+    --------
+    >>> like_identifiers(["age", "weight"])
+    []
+    """
+    from privglasso.publish.schema import reads_like_an_identifier  # slow to load
+
+    found = [name for name in names if reads_like_an_identifier(name)]
+    shown = (name if name.isprintable() else ascii(name) for name in found)
+    told = f"by their names these may be identifiers: {', '.join(shown)}"
+    return [f"{told}; no graph needs any, and --drop leaves them out"] if found else []
+
 # %% ../../nbs/0_start/06_advice.ipynb #c41f7a20
 def _of_bounds(mechanism, n, p, delta, smallest):
     "What bounds cost as a box, and what is to be had instead of it."
@@ -280,7 +305,7 @@ def _of_bounds(mechanism, n, p, delta, smallest):
     found = f"with these bounds {found_sentence(this)}"
     if private < 1 and not this <= 1.5 * private:
         return [
-            f"{found}; with private units {found_sentence(private)}: a box is for"
+            f"{found}; with private units {found_sentence(private)}: bounds are for"
             " variances in data units, and the graph alone needs no bounds"
         ]
     made = {"clipping": Sphere.within(mechanism.bounds), "mu": mechanism.budget["mu"]}

@@ -294,7 +294,7 @@ def test_noise_of_a_precision_by_every_way(diagonal, monkeypatch):
         for value in (by_rows, first + found):
             np.testing.assert_allclose(value, exact, rtol=1e-9)
     # wide and dense: the short way is taken, and gives the same
-    monkeypatch.setattr(noise_correction, "_WIDE", 0)
+    monkeypatch.setattr(noise_correction, "WIDE", 0)
     wide = np.kron(np.eye(20), dense) + 0.001
     V = 1 + np.eye(len(wide))
     monkeypatch.setattr(noise_correction, "_over_neighbours", None)

@@ -168,12 +168,12 @@ def test_bad_bounds():
 
 def test_bad_budgets():
     for budget, named in [
-        ({}, "mu, epsilon and delta, sigma="),
-        ({"mu": 1, "epsilon": 1, "delta": 0.1}, "mu, epsilon and delta, sigma="),
-        ({"mu": 1, "sigma": 1}, "mu, epsilon and delta, sigma="),
-        ({"epsilon": 1}, "mu, epsilon and delta, sigma="),
-        ({"delta": 0.1}, "mu, epsilon and delta, sigma="),
-        ({"mu": 1, "delta": 0.1}, "mu, epsilon and delta, sigma="),
+        ({}, "budget="),
+        ({"mu": 1, "epsilon": 1, "delta": 0.1}, "budget="),
+        ({"mu": 1, "sigma": 1}, "budget="),
+        ({"epsilon": 1}, "budget="),
+        ({"delta": 0.1}, "budget="),
+        ({"mu": 1, "delta": 0.1}, "budget="),
         *(({"mu": bad}, "mu=") for bad in (0, -1, math.inf, "1", 9e-101, 1.1e100)),
         ({"epsilon": 0, "delta": 0.1}, "epsilon="),
         *(({"epsilon": 1, "delta": bad}, "delta=") for bad in (0, 1, -0.1)),

@@ -6,6 +6,7 @@ import pytest
 from privglasso.base.validation import InputError
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.schema import Schema
+from privglasso.publish.tables import read_table
 
 TABLE = pd.DataFrame(
     {
@@ -89,3 +90,21 @@ def test_a_library_publishes_by_a_schema():
     plain = mechanism.publish(table[["a", "b"]], 0)
     assert by_schema.columns == ["a", "b"]
     assert (by_schema.second_moment == plain.second_moment).all()
+
+
+@pytest.mark.parametrize("others", ["1,5", "2"])
+def test_a_laboratory_column_of_text_is_read_with_the_commas_of_its_file(
+    tmp_path, others
+):
+    "Without a column of decimals beside it, too; what has both marks is no number."
+    path = tmp_path / "t.csv"
+    cells = ["<0,5", "0,7", "1.234,5", "3", "4,25"]
+    path.write_text("a;crp\n" + "".join(f"{others};{cell}\n" for cell in cells))
+    table = read_table(path)
+    found = Schema({"crp": {"unreadable": "missing"}}).apply(table).crp
+    assert found.isna().tolist() == [True, False, True, False, False]
+    assert found.dropna().tolist() == [0.7, 3.0, 4.25]
+    assert table.attrs["decimal"] == ","
+    path.write_text("a;note\n1.5;1,5\n2.5;x\n")
+    assert read_table(path).attrs["decimal"] == "."
+    assert read_table(path).a.tolist() == [1.5, 2.5]

@@ -117,6 +117,22 @@ def test_a_table_is_not_copied_to_be_summed():
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_decimals_and_flags_with_gaps_are_numbers_in_every_file(tmp_path, kind):
+    from decimal import Decimal
+
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    cells = {"money": [Decimal("1.50"), None], "flag": [True, None]}
+    path, table = tmp_path / f"t.{kind}", pa.table(cells)
+    write = parquet.write_table if kind == "parquet" else feather.write_feather
+    write(table, path)
+    for found in (read_table(path), read_table(table)):
+        assert {each.kind for each in found.dtypes} == {"f"}
+        assert found.iloc[0].tolist() == [1.5, 1.0] and found.iloc[1].isna().all()
+
+
 def test_a_long_text_is_read_with_a_bar(tmp_path, monkeypatch):
     path = tmp_path / "t.csv"
     path.write_text("a,b\n" + "1,2.5\n" * 1000)
