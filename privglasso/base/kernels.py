@@ -170,7 +170,9 @@ class Kernel:
         self.numbers = plain or (lambda first, *others: first.size)
 
     def __call__(self, *arguments):
-        if self._compiled is None and self.small is not None:
+        if self._compiled is not None:
+            return self._compiled(*arguments)
+        if self.small is not None:
             if not _buys(self.numbers(*arguments)):
                 found = self.small(*arguments)
                 if found is not NotImplemented:

@@ -637,6 +637,7 @@ _FIRST_RATE = 0.03
 # how well columns are solved at first where a rough answer is asked for: measured
 _ROUGH, _COLD, _WARM = 3e-6, 3e-3, 1e-5
 _OF_MOVED = 2e-3  # and later, relative to what they moved
+_UNSOLVED = 0.01  # of what a column may be off by: so much of it is in the gap
 _BOTH = 6  # passes after which the pair is weighed both snapped and not
 
 
@@ -674,7 +675,8 @@ def _descend_one(S, diagonal, weights, alpha, pair, limits, state, report):
         ended = _sweep(S, diagonal, weights, alpha, W, B, theta, rounds, state)
         if ended != _THROUGH:
             return ended
-        near = _left(state) <= 0.5 * tol * len(S)
+        left = _left(state) + _UNSOLVED * state[_COLUMN_TOL] * len(S)
+        near = left <= 0.5 * tol * len(S)
         report[2] = state[_PASSES]
         if near or state[_PASSES] == max_sweeps:
             _write_precision(W, B, Z)
