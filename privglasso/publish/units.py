@@ -600,7 +600,7 @@ def _strengths(n, p, failure):
     does = lambda s: bound(s, _FRACTIONS[-1:]) < failure and excess(s) < 0
     enough = next((spread for spread in _TRIED if does(spread)), None)
     if enough is None:
-        remedy = "too few rows for units this sure: give more rows, or public units"
+        remedy = "too few rows to find units safely: give more rows, or public units"
         raise InputError("n", n, remedy)
     spread = root_between(excess, 2.0, enough, rtol=1e-4) * 1.001
     return _others(spread, p, failure)

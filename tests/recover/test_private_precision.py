@@ -265,8 +265,8 @@ def test_bad_arguments(kind):
     for changes, name in (
         ({"norm_bound": None}, "norm_bound"),
         ({"norm_bound": -1.0}, "norm_bound"),
-        ({"mu": None}, "mu"),
-        ({"epsilon": 1.0, "delta": 1e-5}, "mu"),
+        ({"mu": None}, "budget"),
+        ({"epsilon": 1.0, "delta": 1e-5}, "budget"),
         ({"mu": None, "epsilon": -1.0, "delta": 1e-5}, "epsilon"),
         ({"mu": None, "epsilon": 1.0, "delta": 2.0}, "delta"),
         ({"calibration": "classical"}, "mu"),
