@@ -85,7 +85,7 @@ def writable_cache():
         return None
 
 # %% ../../nbs/9_workshop/04_kernels.ipynb #d399c9ae
-def _compile(function):
+def _compile(function, inline):
     """numba's version of `function`, without the GIL, its machine code kept for exactly
     this source where it can be kept; without numba the function itself."""
     numba = compiler()
@@ -94,12 +94,13 @@ def _compile(function):
         return function
     is_in_a_file = Path(function.__code__.co_filename).is_file()
     folder = writable_cache() if is_in_a_file else None
+    options = dict(nogil=True, inline="always" if inline else "never")
     if folder is None:
-        return numba.njit(nogil=True)(function)
+        return numba.njit(**options)(function)
     users_own = numba.config.CACHE_DIR
     try:
         numba.config.CACHE_DIR = str(folder)
-        return numba.njit(nogil=True, cache=True)(function)
+        return numba.njit(cache=True, **options)(function)
     finally:
         numba.config.CACHE_DIR = users_own
 
@@ -161,11 +162,15 @@ class Kernel:
     instead : callable, optional
         What plain Python calls for the same bits: where NumPy has another library of
         linear algebra than numba.
+    inline : bool, optional
+        Whether it becomes part of each kernel that calls it, which takes less time to
+        compile than a small function by itself.
     """
 
-    def __init__(self, function, small=None, plain=None, instead=None):
+    def __init__(self, function, small=None, plain=None, instead=None, inline=False):
         update_wrapper(self, function)
-        self.function, self.instead, self._compiled = function, instead, None
+        self.function, self.instead, self.inline = function, instead, inline
+        self._compiled = None
         self.small = self.interpreted if plain and not small else small
         self.numbers = plain or (lambda first, *others: first.size)
 
@@ -218,7 +223,8 @@ class Kernel:
             if self._compiled is None:
                 if _TELL.get() is not None and compiler() is not None:
                     _TELL.get()()
-                self._compiled = _compile(self._calling(lambda callee: callee.compiled))
+                own = self._calling(lambda callee: callee.compiled)
+                self._compiled = _compile(own, self.inline)
         return self._compiled
 
     def _calling(self, version):
@@ -227,12 +233,10 @@ class Kernel:
         called = {name: names.get(name) for name in inner.__code__.co_names}
         called = {k: version(v) for k, v in called.items() if isinstance(v, Kernel)}
         own = inner.__name__, inner.__defaults__, inner.__closure__
-        return update_wrapper(
-            FunctionType(inner.__code__, names | called, *own), inner
-        )
+        return update_wrapper(FunctionType(inner.__code__, names | called, *own), inner)
 
 # %% ../../nbs/9_workshop/04_kernels.ipynb #c2062989
-def kernel(function=None, *, small=None, plain=None, instead=None):
+def kernel(function=None, *, small=None, plain=None, instead=None, inline=False):
     """Mark a function as one to be compiled by numba: a decorator.
 
     Parameters
@@ -241,14 +245,18 @@ def kernel(function=None, *, small=None, plain=None, instead=None):
     small, plain, instead : callable, optional
         Its stand-in for small arrays, what a call of it costs, and what plain Python
         calls, see `Kernel`.
+    inline : bool, optional
+        Whether it becomes part of each kernel that calls it, by places and names of
+        arguments only.
 
     Returns
     -------
     Kernel
     """
+    options = dict(small=small, plain=plain, instead=instead, inline=inline)
     if function is None:
-        return partial(kernel, small=small, plain=plain, instead=instead)
-    return Kernel(function, small, plain, instead)
+        return partial(kernel, **options)
+    return Kernel(function, **options)
 
 # %% ../../nbs/9_workshop/04_kernels.ipynb #cd4c3e0d
 @cache

@@ -18,11 +18,12 @@ import numpy as np
 from ..base.kernels import Stopped, check_stopped, in_threads
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_symmetric, html_card, unmasked
-from .block_descent import CAREFUL, LARGE, descend, fresh_state
-from .block_descent import share_above
+from .block_descent import CAREFUL, LARGE, MANY, ROUGH
+from .block_descent import descend, fresh_state
 from .block_descent import thresholded
 from .components import connected_columns, descend_apart
 from .components import groups_of, spread
+from .crowded_columns import share_above
 from .dense_graphs import ascend
 from .feasibility import ConvergenceError, InfeasibleError
 from .feasibility import check_same_names, feasible_start
@@ -117,8 +118,8 @@ class _Problem(NamedTuple):
 # alphas times p^3 solved in one call of compiled code: a fraction of a second
 _CHUNK = 2e8
 # with so many columns, and so large a share of |S_ij| above their limits, all entries
-# are moved at once: measured
-_FEW, _DENSE = 20, 0.65
+# are moved at once; a larger one where the descent may be rough: measured
+_FEW, _DENSE, _DENSER = 20, 0.65, 0.8
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #5e851fb0
 def _checked(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start):
@@ -209,8 +210,11 @@ class _Component:
 
     def is_dense(self, alpha):
         "Whether so many entries of S exceed their limits that all are moved at once."
-        many = len(self.S) >= _FEW
-        return many and share_above(self.S, self.weights, alpha) > _DENSE
+        if len(self.S) < _FEW:
+            return False
+        rough = len(self.S) >= MANY and self.problem.tol > ROUGH
+        share = share_above(self.S, self.weights, alpha)
+        return share > (_DENSER if rough else _DENSE)
 
     def diagonal(self, alpha):
         "The diagonal of every dual point."
@@ -471,7 +475,9 @@ def _wanted(part, rounding):
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #1e72c5e4
 _MANY = 500  # columns
-_SLICE = 2e8  # work of one call: a fraction of a second
+# work of one call, at least, and for each entry, as a call may begin with copies:
+# less than a second
+_SLICE, _BY_ENTRY = 2e8, 300
 # work before the descent hands over: times p^3, at least, and more with care
 _PATIENT, _ALWAYS, _WITH_CARE = 10, 1e9, 3
 
@@ -492,8 +498,9 @@ def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
     rounds = rounds or (2 if k < LARGE else 1)  # how often a support grows in a pass
     duals, precisions = _room_after(W, m), np.empty((m, k, k))
     reports, limits = np.empty((m, 4)), (tol, max_sweeps, rounds)
-    problem, state = (part.S, part.shift, part.weights), fresh_state(_SLICE)
-    done, slices, patience = 0, 0, (_PATIENT * k**3 + _ALWAYS) / _SLICE
+    work = max(_SLICE, _BY_ENTRY * k * k)
+    problem, state = (part.S, part.shift, part.weights), fresh_state(work)
+    done, slices, patience = 0, 0, (_PATIENT * k**3 + _ALWAYS) / work
     patience *= _WITH_CARE if rounds == CAREFUL else 1
     while True:
         rest = duals[done:], precisions[done:], limits, state, reports[done:]
@@ -504,18 +511,20 @@ def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
         if not paused or part.spent:
             return done, precisions, duals, reports
         check_stopped()
-        state[-1] = _SLICE
+        state[-1] = work
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #d7d37572
 def _descend(part, alphas, start, rounds=None):
     """What the descent solves from `start`, which is used up, each pair certified:
-    nothing without a start. Where it ends is where the next call begins, unless it
-    failed."""
+    nothing without a start, and nothing after a gap that says nothing. Where it ends
+    is where the next call begins, unless it failed."""
     if start is None:
         return []
     W, B = start
     limits = part.problem.tol, part.problem.max_iter
     done, precisions, duals, reports = _run(part, alphas, W, B, *limits, rounds)
+    lost = np.append(reports[:done, 1] >= _MEANINGLESS * len(W), True)
+    done = int(lost.argmax())
     part.last = (duals[-1], B) if done == len(alphas) else None
     if part.spent:
         part.last = duals[done], B

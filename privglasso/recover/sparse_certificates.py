@@ -166,17 +166,16 @@ def combined_rows(W, columns, values):
     [2.0, 0.0, 3.0]
     """
     p, k = W.shape[1], len(columns)
-    total = np.zeros(p)
+    total = np.zeros(p, W.dtype)
     for a in range(0, k - 7, 8):  # eight, so that the sum stays in the first cache
-        r0, r1 = W[columns[a]], W[columns[a + 1]]
-        r2, r3 = W[columns[a + 2]], W[columns[a + 3]]
-        r4, r5 = W[columns[a + 4]], W[columns[a + 5]]
-        r6, r7 = W[columns[a + 6]], W[columns[a + 7]]
+        r0, r1, r2, r3 = columns[a], columns[a + 1], columns[a + 2], columns[a + 3]
+        r4, r5, r6, r7 = columns[a + 4], columns[a + 5], columns[a + 6], columns[a + 7]
         b0, b1, b2, b3 = values[a], values[a + 1], values[a + 2], values[a + 3]
         b4, b5, b6, b7 = values[a + 4], values[a + 5], values[a + 6], values[a + 7]
         for i in range(p):
-            first = (b0 * r0[i] + b1 * r1[i]) + (b2 * r2[i] + b3 * r3[i])
-            total[i] += first + ((b4 * r4[i] + b5 * r5[i]) + (b6 * r6[i] + b7 * r7[i]))
+            first = (b0 * W[r0, i] + b1 * W[r1, i]) + (b2 * W[r2, i] + b3 * W[r3, i])
+            second = (b4 * W[r4, i] + b5 * W[r5, i]) + (b6 * W[r6, i] + b7 * W[r7, i])
+            total[i] += first + second
     for a in range(k - k % 8, k):
         row = W[columns[a]]
         for i in range(p):

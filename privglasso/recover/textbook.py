@@ -270,8 +270,9 @@ def _theta_step(M, rho):
     "The positive definite X with rho X - X^{-1} = M, for any symmetric M."
     values, Q = np.linalg.eigh(M)
     root = np.sqrt(values**2 + 4 * rho)
-    # no cancellation
-    theta = np.where(values > 0, (values + root) / (2 * rho), 2 / (root - values))
+    # no cancellation: on either side of zero the sum is of two positive numbers
+    size = np.abs(values) + root
+    theta = np.where(values > 0, size / (2 * rho), 2 / size)
     X = (Q * theta) @ Q.T
     return (X + X.T) / 2
 

@@ -247,7 +247,7 @@ def test_machine_code_is_bought_when_the_rent_has_reached_its_price(monkeypatch)
     taken = []
     made = kernels.Kernel(lambda x: taken.append("code"), lambda x: taken.append("few"))
     made._compiled = None
-    monkeypatch.setattr(kernels, "_compile", lambda function: function)
+    monkeypatch.setattr(kernels, "_compile", lambda function, inline: function)
     monkeypatch.setattr(kernels, "_rented", 0)
     monkeypatch.setattr(kernels, "_PRICE", 5000)
     for _ in range(5):

@@ -10,6 +10,7 @@ from sklearn.linear_model import Lasso
 from privglasso.recover import block_descent as descent
 from privglasso.recover.block_descent import descend, thresholded
 from privglasso.recover.components import connected_columns
+from privglasso.recover.graphical_lasso import graphical_lasso
 from privglasso.recover.sparse_certificates import combined_rows
 
 seeds = st.integers(0, 10**6)
@@ -187,3 +188,94 @@ def test_from_the_thresholded_matrix_no_complement_fails(
     )  # no point of the box is smaller
     if np.linalg.eigvalsh(W)[0] > 1e-9:
         assert run(S, [alpha], W, shift, weights, rounds=1000)[0] == 1
+
+
+def crowded(seed, p=170, scale=1.0):
+    "A covariance of few rows, and a penalty at which a third of its entries remain."
+    X = np.random.default_rng(seed).normal(size=(2 * p, p)) * scale
+    S = X.T @ X / len(X)
+    return S, float(np.quantile(np.abs(S[np.triu_indices(p, 1)]), 0.67))
+
+
+def as_asked(S, alpha, tol=1e-5, rounds=1):
+    "The problem as the descent sees it, and its limits."
+    return (S, np.diag(S).copy(), ONE, alpha), (tol, 100, rounds)
+
+
+def check_pair(S, alpha, W, Z, report):
+    "In the box to the last bit, definite, and the gap is what it is said to be."
+    p = len(S)
+    inside = (W >= S - alpha) & (W <= S + alpha)
+    assert inside[~np.eye(p, dtype=bool)].all() and (np.diag(W) == np.diag(S)).all()
+    assert np.array_equal(W, W.T) and np.array_equal(Z, Z.T)
+    linear = np.vdot(S, Z) + alpha * (np.abs(Z).sum() - np.trace(Z))
+    gap = linear - np.linalg.slogdet(Z)[1] - np.linalg.slogdet(W)[1] - p
+    assert np.linalg.eigvalsh(Z)[0] > 0
+    assert gap - 1e-9 <= report[1] <= gap * 1.01 + 1e-9
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1.0, 1e6])
+def test_short_passes_lead_where_long_ones_do(scale):
+    S, alpha = crowded(3, scale=scale)
+    start = thresholded(S, np.zeros(170), ONE, alpha)
+    problem, limits = as_asked(S, alpha)
+    assert descent._may_be_short(problem, limits, descent.fresh_state())
+    done, (W,), (Z,), (report,) = run(S, [alpha], start, 0.0, tol=1e-5, rounds=1)
+    assert done == 1 and report[1] <= 170e-5
+    check_pair(S, alpha, W, Z, report)
+    tight = run(S, [alpha], start, 0.0, tol=1e-10, rounds=1)[2][0]
+    assert np.abs(Z - tight).max() < 3e-3 * np.abs(tight).max()
+
+
+def test_short_passes_are_only_for_rough_and_crowded_answers():
+    S, alpha = crowded(4)
+    fresh = descent.fresh_state()
+    wanted = lambda *asked, state=fresh: descent._may_be_short(*asked, state)
+    assert wanted(*as_asked(S, alpha))
+    assert not wanted(*as_asked(S, alpha, tol=1e-6))
+    assert not wanted(*as_asked(S, alpha, rounds=descent.CAREFUL))
+    assert not wanted(*as_asked(S, np.sort(np.abs(S).ravel())[-400]))
+    assert not wanted(*as_asked(S * 1e20, alpha * 1e20))
+    assert not wanted(*as_asked(S[:100, :100], alpha))
+    spent = descent.fresh_state()
+    spent[descent._LONG] = 1.0
+    assert not wanted(*as_asked(S, alpha), state=spent)
+
+
+def test_short_passes_stop_and_go_on():
+    S, alpha = crowded(5)
+    W = thresholded(S, np.zeros(170), ONE, alpha)[None]
+    Z, report = np.zeros((1, 170, 170)), np.zeros((1, 4))
+    state = descent.fresh_state(1e5)
+    asked = S, np.zeros(170), ONE, np.array([alpha]), np.zeros((170, 170)), W, Z
+    pauses = 0
+    while descend(*asked, (1e-5, 100, 1), state, report) == 0:
+        assert state[-1] < 0 and np.linalg.eigvalsh(W[0])[0] > 0
+        state[-1], pauses = 1e5, pauses + 1
+        assert pauses < 1000
+    assert pauses > 20
+    check_pair(S, alpha, W[0], Z[0], report[0])
+
+
+def test_a_short_pass_gives_up_where_seven_digits_are_too_few():
+    "Two columns that are nearly one, and may be so: `graphical_lasso` then solves it."
+    S, alpha = crowded(6)
+    S[1], S[:, 1], S[1, 1] = S[0], S[:, 0], S[0, 0]
+    S[0, 1] = S[1, 0] = S[0, 0] * (1 - 1e-9)
+    weights = np.ones((170, 170))
+    weights[0, 1] = weights[1, 0] = 0.0
+    start = thresholded(S, np.zeros(170), weights, alpha)
+    problem = S, np.diag(S).copy(), weights, alpha
+    assert descent._may_be_short(problem, (1e-5, 100, 1), descent.fresh_state())
+    ended = []
+    for kind in (np.float32, np.float64):
+        state = descent.fresh_state()
+        state[descent._COLUMN_TOL] = 1e-3
+        own = S.astype(kind), np.diag(S).astype(kind), weights, alpha
+        pair = start.astype(kind), np.zeros((170, 170), kind)
+        ended.append(descent._rough_sweep(*own, *pair, 1 / np.diag(S), state))
+    assert ended == [descent._FAILED] * 2  # a ten-thousandth of the diagonal
+    found = graphical_lasso(
+        S, alpha, penalize_diagonal=False, weights=weights - np.eye(170), tol=1e-5
+    )
+    assert found.dual_gap <= 170e-5

@@ -212,8 +212,9 @@ def test_units_do_not_matter():
     S = S * np.outer(units, units)
     alpha = 0.1 * largest_alpha(S)
     for solver in SOLVERS:
-        big, small = graphical_lasso(S, alpha, solver=solver), graphical_lasso(
-            S * 1e6, alpha * 1e6, solver=solver
+        big, small = (
+            graphical_lasso(S, alpha, solver=solver),
+            graphical_lasso(S * 1e6, alpha * 1e6, solver=solver),
         )
         assert np.allclose(big.precision, small.precision * 1e6, rtol=1e-9)
 
@@ -585,8 +586,9 @@ def hard_problem(seed):
     "A corrected covariance, a factor of its threshold, whether the diagonal counts."
     rng = np.random.default_rng(seed)
     p, db = int(rng.integers(5, 60)), rng.uniform(-5, 20)
-    n, variance = int(p * np.exp(rng.uniform(np.log(0.5), np.log(5)))) + 2, 10 ** (
-        -db / 10
+    n, variance = (
+        int(p * np.exp(rng.uniform(np.log(0.5), np.log(5)))) + 2,
+        10 ** (-db / 10),
     )
     A = np.triu((rng.random((p, p)) < 3 / p) * rng.uniform(-0.8, 0.8, (p, p)), 1)
     L = np.linalg.cholesky(
@@ -790,9 +792,7 @@ def test_a_path_one_by_one_is_the_path_and_holds_two_results():
     S, alphas = gram(60, 200, 4), [0.1, 0.5, 0.2]
     path = graphical_lasso_path(S, alphas, tol=1e-10)
     tracemalloc.start()
-    for one, two in zip(
-        iter_graphical_lasso(S, alphas, tol=1e-10), path, strict=True
-    ):
+    for one, two in zip(iter_graphical_lasso(S, alphas, tol=1e-10), path, strict=True):
         assert one.alpha == two.alpha and one.dual_gap <= 60e-10
         assert np.allclose(one.precision, two.precision, atol=1e-3)
     tracemalloc.clear_traces()
@@ -860,6 +860,26 @@ def test_a_descent_that_takes_long_in_plain_python_is_begun_anew(monkeypatch):
     monkeypatch.setattr(kernels, "_rented", 0)
     code = descend.compiled
     monkeypatch.setattr(descend, "_compiled", None)
-    note = lambda function: taken.append(function.__name__) or code
+    note = lambda function, inline: taken.append(function.__name__) or code
     monkeypatch.setattr(kernels, "_compile", note)
     assert every_way(S, [0.1, 0.01], None, 1e-8) == compiled and "descend" in taken
+
+
+@pytest.mark.parametrize("p", [30, 170])
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
+def test_two_columns_that_are_nearly_one_and_may_be(p, seed):
+    """Their pair is not penalised: a descent ends with a gap that says nothing, and
+    that is no reason to give up."""
+    X = np.random.default_rng(seed).normal(size=(2 * p, p))
+    S = X.T @ X / len(X)
+    alpha = float(np.quantile(np.abs(S[np.triu_indices(p, 1)]), 0.67))
+    S[1], S[:, 1], S[1, 1] = S[0], S[:, 0], S[0, 0]
+    weights = 1.0 - np.eye(p)
+    weights[0, 1] = weights[1, 0] = 0.0
+    for apart in (1e-4, 1e-7, 3e-9, 1e-10):
+        S[0, 1] = S[1, 0] = S[0, 0] * (1 - apart)
+        found = graphical_lasso(
+            S, alpha, penalize_diagonal=False, weights=weights, tol=1e-5
+        )
+        assert found.dual_gap <= 1e-5 * p
+        assert np.linalg.eigvalsh(found.dual_covariance)[0] > 0
