@@ -3620,6 +3620,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                   'privglasso/publish/tree.py'),
                                          'privglasso.publish.tree._check_failure': ( '2_publish/tree.html#_check_failure',
                                                                                      'privglasso/publish/tree.py'),
+                                         'privglasso.publish.tree._compared_with': ( '2_publish/tree.html#_compared_with',
+                                                                                     'privglasso/publish/tree.py'),
                                          'privglasso.publish.tree.reached_with': ( '2_publish/tree.html#reached_with',
                                                                                    'privglasso/publish/tree.py'),
                                          'privglasso.publish.tree.sign_counts': ( '2_publish/tree.html#sign_counts',
