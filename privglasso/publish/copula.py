@@ -396,6 +396,16 @@ def drawn_correlation(correlations):
     deviation = np.sqrt(np.diag(lifted))
     return lifted / np.outer(deviation, deviation)
 
+# %% ../../nbs/2_publish/12_copula.ipynb #bc3ba330
+def _drawn_rows(margins, correlations, rows, bits):
+    "So many rows with these margins and these correlations."
+    import pandas as pd  # slow to load
+
+    generator = np.random.default_rng(bits.bits(128))
+    root = np.linalg.cholesky(drawn_correlation(correlations))
+    scores = generator.standard_normal((rows, len(root))) @ root.T
+    return pd.DataFrame(margins.cells(scores), columns=correlations.columns)
+
 # %% ../../nbs/2_publish/12_copula.ipynb #e66df54a
 class CopulaMechanism(_SplitBudget, Mechanism):
     """Publish rows with private margins and private rank correlations; nothing need be
@@ -475,18 +485,8 @@ class CopulaMechanism(_SplitBudget, Mechanism):
         import pandas as pd  # slow to load
 
         correlations = ranks.publish(pd.DataFrame(values, columns=names), bits)
-        return self._drawn(margins, correlations, lattice, columns, aside, bits)
-
-    def _drawn(self, margins, correlations, lattice, columns, aside, bits):
-        "Rows drawn from what is private already."
-        import pandas as pd  # slow to load
-
-        generator = np.random.default_rng(bits.bits(128))
-        root = np.linalg.cholesky(drawn_correlation(correlations))
-        rows = generator.standard_normal((self.rows or margins.n, len(root))) @ root.T
-        table = pd.DataFrame(margins.cells(rows), columns=correlations.columns)
+        table = _drawn_rows(margins, correlations, self.rows or len(values), bits)
         spent = CopulaLattice(lattice.units, lattice.margins, correlations.lattice)
-        promise = spent.guarantee(self.neighbors)
         return CopulaRelease(
             table,
             margins,
@@ -494,7 +494,7 @@ class CopulaMechanism(_SplitBudget, Mechanism):
             lattice.units,
             columns,
             aside,
-            promise,
+            spent.guarantee(self.neighbors),
             bits.secure,
             type(self).__name__,
         )
