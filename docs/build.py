@@ -40,11 +40,6 @@ def part_of(path):
     return path.parent.name.lstrip("0123456789_").capitalize()
 
 
-def exported_symbols():
-    "nbdev's index of exported names."
-    return importlib.import_module("privglasso._modidx").d["syms"]
-
-
 def link_target(path, nbs, source):
     """How links of the notebook `path` are carried over.
 
@@ -230,7 +225,7 @@ def write_ways_in(source, raw, processed, notebooks, claims, places):
 
 def write_source(nbs, source):
     "Everything Sphinx reads."
-    symbols, raw, processed = exported_symbols(), read_book(nbs), {}
+    symbols, raw, processed = pages.exported_symbols(), read_book(nbs), {}
     homes = {m: page for page, book in raw.items() if (m := module_of(book))}
     titles = {page: pages.title_of(book) for page, book in raw.items()}
     titles |= {"routes": "Routes", "gallery": "Gallery"}

@@ -397,6 +397,31 @@ def rows_of(names, said):
     )
 
 
+def exported_symbols():
+    """nbdev's index of exported names. A method that a public class has from a private
+    base is one of its own, as it is on the module's page."""
+    index = importlib.import_module("privglasso._modidx").d["syms"]
+    symbols = {title: dict(names) for title, names in index.items()}
+    for title, names in symbols.items():
+        module = importlib.import_module(title)
+        for name in module.__all__:
+            for base in private_bases(getattr(module, name), title):
+                place = f"{title}.{base.__name__}."
+                for full, where in index[title].items():
+                    if full.startswith(place):
+                        own = f"{title}.{name}.{full.removeprefix(place)}"
+                        names.setdefault(own, where)
+    return symbols
+
+
+def private_bases(kind, title):
+    "The bases of a module's class that are private to the module."
+    if not inspect.isclass(kind) or kind.__module__ != title:
+        return []
+    bases = [base for base in kind.__mro__ if base.__module__ == title]
+    return [base for base in bases if base.__name__.startswith("_")]
+
+
 def module_page(name, chapter, excluded, foreign):
     "One module's reference: its purpose, its names in a line each, then all of them."
     title = f"privglasso.{name}"

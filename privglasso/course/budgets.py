@@ -29,7 +29,6 @@ EXERCISE_1 = Exercise(
     ),
 )
 
-# %% ../../nbs/8_course/05_budgets.ipynb #b8e14b46
 EXERCISE_2 = Exercise(
     Number(),
     answer=100,

@@ -27,7 +27,6 @@ EXERCISE_1 = Exercise(
     hint="Write the three flows with c = u - mean(u), add them, and collect each u.",
 )
 
-# %% ../../nbs/8_course/07_signals.ipynb #e262a034
 EXERCISE_2 = Exercise(
     Number(),
     answer=1,

@@ -33,6 +33,39 @@ def _upward(value, digits=4):
     up = Context(prec=digits, rounding=ROUND_CEILING)
     return f"{float(up.create_decimal(value * (1 - 1e-9))):.{digits}g}"
 
+# %% ../../nbs/1_privacy/06_guarantee.ipynb #b837bf14
+class _InWords:
+    "A guarantee as a sentence, and its numbers as text: rounded upward."
+
+    def __str__(self):
+        return (
+            f"if {self._changed[self.neighbors]}, somebody who knows all the rest of"
+            " the table and guesses wrongly in 5 % of the unchanged cases would notice"
+            f" the change in at most {_percent(self.power())} of cases (5 % is blind"
+            f" guessing); μ = {_upward(self.mu)}{self._exception()}"
+        )
+
+    def _repr_html_(self):
+        return html_card("Guarantee", {"μ": _upward(self.mu), "in words": self})
+
+    def _exception(self):
+        "The failure in words, if there may be one."
+        return (
+            f", but for a chance of at most {_upward(self.failure)} that everything is"
+            " told"
+            if self.failure
+            else ""
+        )
+
+    def epsilon_text(self, delta: float) -> str:
+        "ε at `delta` in four digits, rounded upward."
+        epsilon = self.epsilon(delta)
+        return _upward(epsilon) if epsilon < math.inf else "∞"
+
+    def power_text(self, alpha: float = 0.05) -> str:
+        "`power` at type I error `alpha`, in per cent, rounded upward."
+        return _percent(self.power(alpha))
+
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #57600be4
 def any_failure(*failures):
     """Probability that at least one of several independent failures happens, rounded
@@ -110,9 +143,49 @@ def _tradeoff_exclusive(alpha, mu, failure):
     curve = np.where(alpha > mirrored, np.minimum(right, curve), curve)
     return np.clip(curve if steep else np.minimum(left, curve), 0, None)[()]
 
+# %% ../../nbs/1_privacy/06_guarantee.ipynb #a97b269c
+class _Implied:
+    "What follows from μ, or exact curves, and a failure: δ, ε, and what tests find."
+
+    def delta(self, epsilon: float) -> float:
+        "Smallest proved δ with which the release is (`epsilon`, δ)-DP."
+        check_number(epsilon, "epsilon")
+        if self.pairs:
+            kept = max(float(delta_exact(epsilon, *pair)) for pair in self.pairs)
+        else:
+            kept = float(delta_gdp(epsilon, self.mu))
+        if self.exclusive:
+            return max(kept, self.failure)
+        return any_failure(kept, self.failure) if self.failure else kept
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest proved ε with which the release is (ε, `delta`)-DP; infinity where
+        `delta` leaves no room beside the failure."""
+        check_probability(delta, "delta")
+        if delta < self.failure:
+            return math.inf
+        if self.failure and not self.exclusive:
+            delta = failure_left(delta, self.failure)
+            if delta == 0:
+                return math.inf if self.mu else 0.0
+        if self.pairs:
+            return max(float(epsilon_exact(delta, *pair)) for pair in self.pairs)
+        return float(epsilon_gdp(delta, self.mu))
+
+    def tradeoff(self, alpha):
+        "Least type II error of any test that has type I error `alpha`."
+        if self.exclusive:
+            return _tradeoff_exclusive(alpha, self.mu, self.failure)
+        return _tradeoff_failing(alpha, self.mu, self.failure)
+
+    def power(self, alpha: float = 0.05) -> float:
+        """Share of changed cases that the best test finds if it may be wrong in `alpha`
+        of the unchanged ones."""
+        return 1 - float(self.tradeoff(alpha))
+
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #f46e0ca4
 @dataclass(frozen=True)
-class Guarantee:
+class Guarantee(_Implied, _InWords):
     """What a release promises about any one cell, or any one record.
 
     Parameters
@@ -169,37 +242,6 @@ class Guarantee:
                 "failure", self.failure, "give a probability of at least 0 and below 1"
             )
 
-    def delta(self, epsilon: float) -> float:
-        "Smallest proved δ with which the release is (`epsilon`, δ)-DP."
-        check_number(epsilon, "epsilon")
-        if self.pairs:
-            kept = max(float(delta_exact(epsilon, *pair)) for pair in self.pairs)
-        else:
-            kept = float(delta_gdp(epsilon, self.mu))
-        if self.exclusive:
-            return max(kept, self.failure)
-        return any_failure(kept, self.failure) if self.failure else kept
-
-    def epsilon(self, delta: float) -> float:
-        """Smallest proved ε with which the release is (ε, `delta`)-DP; infinity where
-        `delta` leaves no room beside the failure."""
-        check_probability(delta, "delta")
-        if delta < self.failure:
-            return math.inf
-        if self.failure and not self.exclusive:
-            delta = failure_left(delta, self.failure)
-            if delta == 0:
-                return math.inf if self.mu else 0.0
-        if self.pairs:
-            return max(float(epsilon_exact(delta, *pair)) for pair in self.pairs)
-        return float(epsilon_gdp(delta, self.mu))
-
-    def tradeoff(self, alpha):
-        "Least type II error of any test that has type I error `alpha`."
-        if self.exclusive:
-            return _tradeoff_exclusive(alpha, self.mu, self.failure)
-        return _tradeoff_failing(alpha, self.mu, self.failure)
-
     def compose(self, other: "Guarantee") -> "Guarantee":
         """The guarantee of publishing this and the `other`, for the same neighbour
         relation."""
@@ -219,40 +261,6 @@ class Guarantee:
                 for one, two in ((self, other), (other, self))
             ),
         )
-
-    def power(self, alpha: float = 0.05) -> float:
-        """Share of changed cases that the best test finds if it may be wrong in `alpha`
-        of the unchanged ones."""
-        return 1 - float(self.tradeoff(alpha))
-
-    def __str__(self):
-        return (
-            f"if {self._changed[self.neighbors]}, somebody who knows all the rest of"
-            " the table and guesses wrongly in 5 % of the unchanged cases would notice"
-            f" the change in at most {_percent(self.power())} of cases (5 % is blind"
-            f" guessing); μ = {_upward(self.mu)}{self._exception()}"
-        )
-
-    def _repr_html_(self):
-        return html_card("Guarantee", {"μ": _upward(self.mu), "in words": self})
-
-    def _exception(self):
-        "The failure in words, if there may be one."
-        return (
-            f", but for a chance of at most {_upward(self.failure)} that everything is"
-            " told"
-            if self.failure
-            else ""
-        )
-
-    def epsilon_text(self, delta: float) -> str:
-        "ε at `delta` in four digits, rounded upward."
-        epsilon = self.epsilon(delta)
-        return _upward(epsilon) if epsilon < math.inf else "∞"
-
-    def power_text(self, alpha: float = 0.05) -> str:
-        "`power` at type I error `alpha`, in per cent, rounded upward."
-        return _percent(self.power(alpha))
 
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #0abd2250
 @dataclass(frozen=True)

@@ -193,6 +193,14 @@ class Margins:
             scores[:, j] = ndtri(np.clip(u, 1e-15, 1 - 1e-15))
         return scores
 
+# %% ../../nbs/2_publish/12_copula.ipynb #63cffdc8
+def _noisy_margins(values, center, scale, whole, sigma, bits):
+    "The margins of columns in their units, with noise on every count."
+    counts = bin_counts(values, center, scale)
+    noise = sampler(sigma).draw(counts.size, bits)
+    counts += noise.reshape(counts.shape)
+    return Margins(counts, center, scale, whole, len(values), sigma)
+
 # %% ../../nbs/2_publish/12_copula.ipynb #759c94a1
 @dataclass(frozen=True, eq=False)
 class CopulaLattice:
@@ -242,6 +250,38 @@ def margin_level(p, mu):
     sigma = math.sqrt(2 * p / mu**2 + 1 / 6) * (1 + 2e-15)
     sigma = max(sigma, 1.0)  # where the bound on mu is proved
     return Level("margins", _BINS, 1, sigma)
+
+# %% ../../nbs/2_publish/12_copula.ipynb #4cdead9a
+class _SplitBudget:
+    "What a copula mechanism says before there are any data."
+
+    def lattice(self, n: int, p: int) -> CopulaLattice:
+        "The noise of units, margins and correlations of `n` rows of `p` columns."
+        mu = self.budget["mu"]
+        units = plan_units(n, check_integer(p, "p", 2), mu, self.unit_failure)
+        # rounding must not push mu above its target
+        left = (mu**2 - units.squared_mu) * (1 - 1e-13)
+        margins = margin_level(p, math.sqrt(left * self.margin_share))
+        return CopulaLattice(units, margins, self._ranks(n, p, left))
+
+    def _ranks(self, n, p, left):
+        "The rank correlations that the rest of the budget pays for."
+        mechanism = KendallMechanism(mu=math.sqrt(left * (1 - self.margin_share)))
+        return mechanism.lattice(n, p)
+
+    def _lattice(self, n, p):
+        return self.lattice(n, p)
+
+    def noise_std(self, n: int, p: int) -> np.ndarray:
+        "(p, p) standard deviation of the noise on each average of sign products."
+        return np.sqrt(self.lattice(n, p).ranks.noise())
+
+    def sampling_error(self, covariance, n: int):
+        """How well the correlations of a (p, p) `covariance` will be known from `n`
+        rows without ties, before there are any data."""
+        ranks = self.lattice(n, len(covariance)).ranks
+        mechanism = KendallMechanism(mu=ranks.guarantee("record").mu)
+        return mechanism.sampling_error(covariance, n)
 
 # %% ../../nbs/2_publish/12_copula.ipynb #94a5f1f5
 _MARGIN_ARRAYS = ("counts", "center", "scale", "whole")
@@ -356,8 +396,18 @@ def drawn_correlation(correlations):
     deviation = np.sqrt(np.diag(lifted))
     return lifted / np.outer(deviation, deviation)
 
+# %% ../../nbs/2_publish/12_copula.ipynb #bc3ba330
+def _drawn_rows(margins, correlations, rows, bits):
+    "So many rows with these margins and these correlations."
+    import pandas as pd  # slow to load
+
+    generator = np.random.default_rng(bits.bits(128))
+    root = np.linalg.cholesky(drawn_correlation(correlations))
+    scores = generator.standard_normal((rows, len(root))) @ root.T
+    return pd.DataFrame(margins.cells(scores), columns=correlations.columns)
+
 # %% ../../nbs/2_publish/12_copula.ipynb #e66df54a
-class CopulaMechanism(Mechanism):
+class CopulaMechanism(_SplitBudget, Mechanism):
     """Publish rows with private margins and private rank correlations; nothing need be
     known of the columns.
 
@@ -416,39 +466,10 @@ class CopulaMechanism(Mechanism):
         self.lattice(*values.shape)
         return values, columns
 
-    def lattice(self, n: int, p: int) -> CopulaLattice:
-        "The noise of units, margins and correlations of `n` rows of `p` columns."
-        mu = self.budget["mu"]
-        units = plan_units(n, check_integer(p, "p", 2), mu, self.unit_failure)
-        # rounding must not push mu above its target
-        left = (mu**2 - units.squared_mu) * (1 - 1e-13)
-        margins = margin_level(p, math.sqrt(left * self.margin_share))
-        return CopulaLattice(units, margins, self._ranks(n, p, left))
-
-    def _ranks(self, n, p, left):
-        "The rank correlations that the rest of the budget pays for."
-        mechanism = KendallMechanism(mu=math.sqrt(left * (1 - self.margin_share)))
-        return mechanism.lattice(n, p)
-
-    def _lattice(self, n, p):
-        return self.lattice(n, p)
-
-    def noise_std(self, n: int, p: int) -> np.ndarray:
-        "(p, p) standard deviation of the noise on each average of sign products."
-        return np.sqrt(self.lattice(n, p).ranks.noise())
-
-    def sampling_error(self, covariance, n: int):
-        """How well the correlations of a (p, p) `covariance` will be known from `n`
-        rows without ties, before there are any data."""
-        ranks = self.lattice(n, len(covariance)).ranks
-        mechanism = KendallMechanism(mu=ranks.guarantee("record").mu)
-        return mechanism.sampling_error(covariance, n)
-
     def _likelihood(self, lattice, X, X_neighbor):
         return CopulaStatistic(lattice, X, X_neighbor)
 
     def _release(self, values, columns, lattice, bits):
-        n, name = len(values), type(self).__name__
         found = find_units(values, lattice.units, bits)
         aside = set_aside(found, columns)
         kept = [j for j, column in enumerate(columns) if column not in aside]
@@ -456,28 +477,16 @@ class CopulaMechanism(Mechanism):
             raise UnitsError("fewer than two columns have a unit. The budget is spent.")
         values, names = values[:, kept], [columns[j] for j in kept]
         center, scale = found.center[kept], found.scale[kept]
-        counts = bin_counts(values, center, scale)
-        noise = sampler(lattice.margins.sigma).draw(counts.size, bits)
-        counts += noise.reshape(counts.shape)
         whole = np.array([column in self.whole for column in names])
-        margins = Margins(counts, center, scale, whole, n, lattice.margins.sigma)
+        sigma = lattice.margins.sigma
+        margins = _noisy_margins(values, center, scale, whole, sigma, bits)
         mu = lattice.ranks.guarantee("record").mu
         ranks = KendallMechanism(mu=mu * (1 - 1e-14))
         import pandas as pd  # slow to load
 
         correlations = ranks.publish(pd.DataFrame(values, columns=names), bits)
-        return self._drawn(margins, correlations, lattice, columns, aside, bits, name)
-
-    def _drawn(self, margins, correlations, lattice, columns, aside, bits, name):
-        "Rows drawn from what is private already."
-        import pandas as pd  # slow to load
-
-        generator = np.random.default_rng(bits.bits(128))
-        root = np.linalg.cholesky(drawn_correlation(correlations))
-        rows = generator.standard_normal((self.rows or margins.n, len(root))) @ root.T
-        table = pd.DataFrame(margins.cells(rows), columns=correlations.columns)
+        table = _drawn_rows(margins, correlations, self.rows or len(values), bits)
         spent = CopulaLattice(lattice.units, lattice.margins, correlations.lattice)
-        promise = spent.guarantee(self.neighbors)
         return CopulaRelease(
             table,
             margins,
@@ -485,9 +494,9 @@ class CopulaMechanism(Mechanism):
             lattice.units,
             columns,
             aside,
-            promise,
+            spent.guarantee(self.neighbors),
             bits.secure,
-            name,
+            type(self).__name__,
         )
 
     def _stated(self):

@@ -53,9 +53,37 @@ def _room(p, ball):
     "Steps that rounding to the nearest integers may add to a row's length."
     return math.ceil(math.sqrt(p) / 2) + 1 if ball else 0
 
+# %% ../../nbs/2_publish/03_covariance.ipynb #151962e1
+class _MomentNoise:
+    "What the noise on a lattice is in the units of the data."
+
+    def second_moment_noise(self) -> np.ndarray:
+        """(p, p) variance of the noise on the average outer product about the centre,
+        in data units to the fourth."""
+        off_diagonal, diagonal = variance(self.sigma[0]), variance(self.sigma[1])
+        steps = np.where(np.eye(len(self.unit), dtype=bool), diagonal, off_diagonal)
+        return steps * (np.outer(self.unit, self.unit) / self.n) ** 2
+
+    def mean_noise(self) -> np.ndarray:
+        """(p,) variance of the noise on the mean, in squared data units; zeros if none
+        is released."""
+        return (variance(self.sigma[2]) if self.sigma[2] else 0.0) * (
+            self.unit / self.n
+        ) ** 2
+
+    def noise_std(self) -> np.ndarray:
+        """(p, p) standard deviation of the noise on each entry of the covariance, in
+        squared data units, were the mean at the centre."""
+        return np.sqrt(_matrix_noise_variance(self, 0 * self.center))
+
+    def expected_error(self, covariance, location=None) -> SamplingError:
+        """How well a (p, p) `covariance` will be known; the mean at `location` (p,), or
+        the centre when None."""
+        return _expected_error(self, covariance, location)
+
 # %% ../../nbs/2_publish/03_covariance.ipynb #4969a522
 @dataclass(frozen=True, eq=False)
-class MomentLattice:
+class MomentLattice(_MomentNoise):
     """How rows become integers, and what noise their moments get: all of it public.
 
     Parameters
@@ -116,30 +144,6 @@ class MomentLattice:
         return Guarantee(
             float(compose_gdp(*np.sqrt(self.squared_mus(neighbors)))), neighbors
         )
-
-    def second_moment_noise(self) -> np.ndarray:
-        """(p, p) variance of the noise on the average outer product about the centre,
-        in data units to the fourth."""
-        off_diagonal, diagonal = variance(self.sigma[0]), variance(self.sigma[1])
-        steps = np.where(np.eye(len(self.unit), dtype=bool), diagonal, off_diagonal)
-        return steps * (np.outer(self.unit, self.unit) / self.n) ** 2
-
-    def mean_noise(self) -> np.ndarray:
-        """(p,) variance of the noise on the mean, in squared data units; zeros if none
-        is released."""
-        return (variance(self.sigma[2]) if self.sigma[2] else 0.0) * (
-            self.unit / self.n
-        ) ** 2
-
-    def noise_std(self) -> np.ndarray:
-        """(p, p) standard deviation of the noise on each entry of the covariance, in
-        squared data units, were the mean at the centre."""
-        return np.sqrt(_matrix_noise_variance(self, 0 * self.center))
-
-    def expected_error(self, covariance, location=None) -> SamplingError:
-        """How well a (p, p) `covariance` will be known; the mean at `location` (p,), or
-        the centre when None."""
-        return _expected_error(self, covariance, location)
 
     def statistic(self, X, X_neighbor):
         "The likelihood ratio of two tables, as a function of a release."
@@ -417,6 +421,49 @@ class CovarianceRelease(_NoisyMoments, Release):
             f" {self.mechanism} ({about})"
         )
 
+# %% ../../nbs/2_publish/03_covariance.ipynb #81b44c8c
+class _PlannedMoments:
+    "What a covariance mechanism says from n, p and its settings alone."
+
+    @property
+    def _clips_cells(self):
+        "Whether clipping is one of the older kinds, with a mean of its own."
+        return self.bounds is not None or self.norm_bound is not None
+
+    def lattice(self, n: int, p: int):
+        """How `n` rows of `p` columns become integers, and with what noise: a
+        `MomentLattice`, or a `ShapeLattice` of rows on a sphere."""
+        n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
+        mu, share = self.budget["mu"], self.mean_share
+        if not self._clips_cells:
+            return shape_lattice(n, p, mu, self.clipping, share, self.unit_failure)
+        clipping = _clipping_set(self.bounds, self.norm_bound, self.center, p)
+        share = _default_share(p) if share is None else share
+        kind = self.bounds is None, self.noise, self.neighbors
+        return _moment_lattice(n, *clipping, *kind, mu, share)
+
+    def _lattice(self, n, p):
+        return self.lattice(n, p)
+
+    def noise_std(self, n: int, p: int) -> np.ndarray:
+        """(p, p) standard deviation of the noise on each entry, in squared units, were
+        the `n` rows' mean at the centre and, on a sphere, all columns independent with
+        deviations of one unit."""
+        return self.lattice(n, p).noise_std()
+
+    def sampling_error(self, covariance, n: int, location=None) -> SamplingError:
+        """How well a (p, p) `covariance` will be known from a release of `n` rows,
+        before there are any data.
+
+        Parameters
+        ----------
+        location : float or array of shape (p,), optional
+            Where the mean might be; the public centre when None. The farther from it,
+            the more the mean's noise tells. Private units find the centre.
+        """
+        covariance = check_symmetric(covariance, "covariance")
+        return self.lattice(n, len(covariance)).expected_error(covariance, location)
+
 # %% ../../nbs/2_publish/03_covariance.ipynb #6318a9f7
 def _check_clipping(bounds, clipping, norm_bound, center):
     "At most one kind of clipping, with a centre for the plain ball."
@@ -511,7 +558,7 @@ def _check_missing(missing, clips_cells):
     return missing
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #10bebf64
-class CovarianceMechanism(Mechanism):
+class CovarianceMechanism(_PlannedMoments, Mechanism):
     """Publish a covariance matrix and a mean with Gaussian noise, exactly: in integers.
 
     Without `bounds`, `clipping` and `norm_bound` nothing need be known of the columns:
@@ -602,26 +649,6 @@ class CovarianceMechanism(Mechanism):
         if noise == "upper" and not self._clips_cells:
             raise InputError("noise", noise, "rows on a sphere have symmetric noise")
 
-    @property
-    def _clips_cells(self):
-        "Whether clipping is one of the older kinds, with a mean of its own."
-        return self.bounds is not None or self.norm_bound is not None
-
-    def lattice(self, n: int, p: int):
-        """How `n` rows of `p` columns become integers, and with what noise: a
-        `MomentLattice`, or a `ShapeLattice` of rows on a sphere."""
-        n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
-        mu, share = self.budget["mu"], self.mean_share
-        if not self._clips_cells:
-            return shape_lattice(n, p, mu, self.clipping, share, self.unit_failure)
-        clipping = _clipping_set(self.bounds, self.norm_bound, self.center, p)
-        share = _default_share(p) if share is None else share
-        kind = self.bounds is None, self.noise, self.neighbors
-        return _moment_lattice(n, *clipping, *kind, mu, share)
-
-    def _lattice(self, n, p):
-        return self.lattice(n, p)
-
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published, or
         `InputError`: what is refused is refused before anything is paid for."""
@@ -629,25 +656,6 @@ class CovarianceMechanism(Mechanism):
         values, columns = in_order(*read(X, copy=False), self.bounds)
         self._lattice(*values.shape)
         return values, columns
-
-    def noise_std(self, n: int, p: int) -> np.ndarray:
-        """(p, p) standard deviation of the noise on each entry, in squared units, were
-        the `n` rows' mean at the centre and, on a sphere, all columns independent with
-        deviations of one unit."""
-        return self.lattice(n, p).noise_std()
-
-    def sampling_error(self, covariance, n: int, location=None) -> SamplingError:
-        """How well a (p, p) `covariance` will be known from a release of `n` rows,
-        before there are any data.
-
-        Parameters
-        ----------
-        location : float or array of shape (p,), optional
-            Where the mean might be; the public centre when None. The farther from it,
-            the more the mean's noise tells. Private units find the centre.
-        """
-        covariance = check_symmetric(covariance, "covariance")
-        return self.lattice(n, len(covariance)).expected_error(covariance, location)
 
     def _likelihood(self, lattice, X, X_neighbor):
         return lattice.statistic(X, X_neighbor)

@@ -774,7 +774,7 @@ def _margins(metadata):
     )
     return Margins(counts, center, scale, whole, n, stated["sigma"])
 
-# %% ../../nbs/2_publish/20_files.ipynb #b2ebe7ac
+
 def _drawn_from(table, margins, correlations):
     "Whether rows may have been drawn from these margins and correlations."
     cells = table.to_numpy()

@@ -82,43 +82,9 @@ class AnyRelease(ABC):
         }
         return html_card(type(self).__name__, facts)
 
-# %% ../../nbs/2_publish/15_release.ipynb #a2010bc2
-class Release(AnyRelease):
-    """Numbers that were published, and from which a covariance can be estimated.
-
-    Notes
-    -----
-    The noise is stated and can be taken off again: Guo et al., Theorem 4.3.
-    """
-
-    @abstractmethod
-    def corrected_covariance(self) -> np.ndarray:
-        """(p, p) covariance with all that the publisher added taken off; it may be
-        indefinite.
-
-        Raises
-        ------
-        CovarianceError
-            If a column is left without a positive variance.
-        """
-
-    @abstractmethod
-    def sampling_error(self) -> SamplingError:
-        "How far the entries of `corrected_covariance` may be from the population's."
-
-    def _refuse_lost(self, variances, reason):
-        """`CovarianceError`, for the stated reason, if a column has no positive
-        variance."""
-        if lost := [
-            name
-            for name, value in zip(self.columns, variances, strict=True)
-            if value <= 0
-        ]:
-            raise CovarianceError(
-                lost,
-                f"{reason}: leave them out by `without_lost`, or take a release of more"
-                " rows, with tighter bounds or less noise",
-            )
+# %% ../../nbs/2_publish/15_release.ipynb #1402bc6a
+class _InPart:
+    "A release that may be seen through some of its columns."
 
     def select(self, columns) -> "Selection":
         """The same release seen through some of its columns, the others not looked at.
@@ -172,6 +138,44 @@ class Release(AnyRelease):
         if len(lost):
             raise CovarianceError([self.columns[places[j]] for j in lost], reason)
         return matrix
+
+# %% ../../nbs/2_publish/15_release.ipynb #a2010bc2
+class Release(_InPart, AnyRelease):
+    """Numbers that were published, and from which a covariance can be estimated.
+
+    Notes
+    -----
+    The noise is stated and can be taken off again: Guo et al., Theorem 4.3.
+    """
+
+    @abstractmethod
+    def corrected_covariance(self) -> np.ndarray:
+        """(p, p) covariance with all that the publisher added taken off; it may be
+        indefinite.
+
+        Raises
+        ------
+        CovarianceError
+            If a column is left without a positive variance.
+        """
+
+    @abstractmethod
+    def sampling_error(self) -> SamplingError:
+        "How far the entries of `corrected_covariance` may be from the population's."
+
+    def _refuse_lost(self, variances, reason):
+        """`CovarianceError`, for the stated reason, if a column has no positive
+        variance."""
+        if lost := [
+            name
+            for name, value in zip(self.columns, variances, strict=True)
+            if value <= 0
+        ]:
+            raise CovarianceError(
+                lost,
+                f"{reason}: leave them out by `without_lost`, or take a release of more"
+                " rows, with tighter bounds or less noise",
+            )
 
 # %% ../../nbs/2_publish/15_release.ipynb #5e1ec70c
 class Selection(Release):

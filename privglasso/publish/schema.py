@@ -198,8 +198,114 @@ def _applied(name, column, cells, clip, decimal="."):
         for level in column.levels[1:]
     }
 
+# %% ../../nbs/2_publish/18_schema.ipynb #28e52b72
+def _halves(column):
+    "(low, high) of each column of numbers that one becomes."
+    if column.kind == "category":
+        return [(0.0, 1.0)] * (len(column.levels) - 1)
+    return [(column.low, column.high)]
+
+
+def _made(name, column):
+    "Names of the columns of numbers that one becomes."
+    words = column.levels[1:]
+    return [f"{name}={w}" for w in words] if column.kind == "category" else [name]
+
+# %% ../../nbs/2_publish/18_schema.ipynb #029d906b
+class _StatedColumns:
+    "What the statements about columns imply, without a table."
+
+    @property
+    def names(self):
+        "Names of the columns of numbers that `apply` makes."
+        return [new for name in self.used for new in _made(name, self.columns[name])]
+
+    @property
+    def whole(self):
+        "Names of those that hold whole numbers: integers, days, zeros and ones."
+        kept = {n: self.columns[n] for n in self.used if self.columns[n].kind != "real"}
+        return [new for name, column in kept.items() for new in _made(name, column)]
+
+    @property
+    def used(self):
+        "Names of the columns that are used."
+        return [name for name, column in self.columns.items() if column.use]
+
+    def left_out(self, table):
+        "Names of a table's columns that are not used."
+        used = set(self.used)
+        return [
+            str(name) for name in read_table(table).columns if str(name) not in used
+        ]
+
+    def bounds(self):
+        "(low, high) of the columns of `apply`, or None unless all are bounded."
+        halves = [half for name in self.used for half in _halves(self.columns[name])]
+        if any(low is None for low, _ in halves):
+            return None
+        low, high = zip(*halves, strict=True)
+        return list(low), list(high)
+
+    def limits(self):
+        "(low, high) of the columns of numbers that have bounds, by name."
+        known = {name: self.columns[name] for name in self.used}
+        return {
+            name: (column.low, column.high)
+            for name, column in known.items()
+            if column.low is not None
+        }
+
+# %% ../../nbs/2_publish/18_schema.ipynb #6b4f685b
+def _toml(name, column):
+    "One column of a schema file, with a word on what may be added."
+    quoted = lambda text: json.dumps(text, ensure_ascii=False).replace(
+        "\x7f", "\\u007f"
+    )
+    lines = [f"[columns.{quoted(name)}]"]
+    if not column.use:
+        lines.append("use = false")
+    lines.append(f'kind = "{column.kind}"')
+    for key in ("low", "high", "fill", "format", "unit"):
+        value = getattr(column, key)
+        if value is not None:
+            is_text = isinstance(value, str)
+            lines.append(f"{key} = {quoted(value) if is_text else repr(float(value))}")
+    if column.levels:
+        lines.append(f"levels = [{', '.join(map(quoted, column.levels))}]")
+    if column.unreadable != "refuse":
+        lines.append(f"unreadable = {quoted(column.unreadable)}")
+    hint = {
+        "category": '# to use it: levels = ["first", "second"] and use = true',
+        "date": '# format = "%d.%m.%Y" unless dates read 2026-11-22; low and high',
+    }.get(column.kind, "# low and high, if known from outside the data; fill; unit")
+    return "\n".join([*lines, hint]) + "\n"
+
+# %% ../../nbs/2_publish/18_schema.ipynb #26d559b3
+class _SchemaFile:
+    "A schema as a file: read, and written."
+
+    @classmethod
+    def read(cls, path):
+        "The schema in a TOML file, under ``[columns.name]``."
+        try:
+            stated = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+            stated = {}
+        if set(stated) != {"columns"}:
+            remedy = "give a TOML file in UTF-8 with one [columns.name] for each column"
+            raise InputError("schema", Path(path).name, remedy)
+        return cls(stated["columns"])
+
+    def write(self, path, replace=False):
+        "Write the schema to a TOML file."
+        text = "\n".join(_toml(*each) for each in self.columns.items())
+        make = lambda file: file.write(text.encode())
+        if not (replace or is_stream(path)) and Path(path).exists():
+            raise InputError("path", Path(path).name, "there is a file already")
+        write_whole(Path(path), make)
+
 # %% ../../nbs/2_publish/18_schema.ipynb #7ed5e68a
-class Schema:
+class Schema(_StatedColumns, _SchemaFile):
     """What is publicly known of a table: which columns are used, and what their cells
     mean.
 
@@ -232,18 +338,6 @@ class Schema:
         self.columns = {str(key): _column(key, each) for key, each in columns.items()}
 
     @classmethod
-    def read(cls, path):
-        "The schema in a TOML file, under ``[columns.name]``."
-        try:
-            stated = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-            stated = {}
-        if set(stated) != {"columns"}:
-            remedy = "give a TOML file in UTF-8 with one [columns.name] for each column"
-            raise InputError("schema", Path(path).name, remedy)
-        return cls(stated["columns"])
-
-    @classmethod
     def propose(cls, table):
         """A schema from the names and the types of a table's columns, from no value.
 
@@ -253,29 +347,6 @@ class Schema:
         return cls(
             {str(name): _guess(str(name), kind) for name, kind in table.dtypes.items()}
         )
-
-    @property
-    def names(self):
-        "Names of the columns of numbers that `apply` makes."
-        return [new for name in self.used for new in _made(name, self.columns[name])]
-
-    @property
-    def whole(self):
-        "Names of those that hold whole numbers: integers, days, zeros and ones."
-        kept = {n: self.columns[n] for n in self.used if self.columns[n].kind != "real"}
-        return [new for name, column in kept.items() for new in _made(name, column)]
-
-    @property
-    def used(self):
-        "Names of the columns that are used."
-        return [name for name, column in self.columns.items() if column.use]
-
-    def left_out(self, table):
-        "Names of a table's columns that are not used."
-        used = set(self.used)
-        return [
-            str(name) for name in read_table(table).columns if str(name) not in used
-        ]
 
     def apply(self, table, clip=True):
         """A table as this schema has it.
@@ -303,23 +374,6 @@ class Schema:
             made |= _applied(name, self.columns[name], cells, clip, decimal)
         return pd.DataFrame(made)
 
-    def bounds(self):
-        "(low, high) of the columns of `apply`, or None unless all are bounded."
-        halves = [half for name in self.used for half in _halves(self.columns[name])]
-        if any(low is None for low, _ in halves):
-            return None
-        low, high = zip(*halves, strict=True)
-        return list(low), list(high)
-
-    def limits(self):
-        "(low, high) of the columns of numbers that have bounds, by name."
-        known = {name: self.columns[name] for name in self.used}
-        return {
-            name: (column.low, column.high)
-            for name, column in known.items()
-            if column.low is not None
-        }
-
     def drop(self, *names):
         "The same without these columns."
         unknown = set(names) - set(self.used)
@@ -327,14 +381,6 @@ class Schema:
             raise InputError("drop", sorted(unknown), "name columns that are used")
         kept = {n: c for n, c in self.columns.items() if n not in names}
         return type(self)(kept)
-
-    def write(self, path, replace=False):
-        "Write the schema to a TOML file."
-        text = "\n".join(_toml(*each) for each in self.columns.items())
-        make = lambda file: file.write(text.encode())
-        if not (replace or is_stream(path)) and Path(path).exists():
-            raise InputError("path", Path(path).name, "there is a file already")
-        write_whole(Path(path), make)
 
     def __repr__(self):
         return f"Schema of {len(self.used)} columns, {len(self.columns)} named"
@@ -352,19 +398,6 @@ def as_schema(stated) -> Schema:
         return stated
     is_path = isinstance(stated, (str, Path))
     return Schema.read(stated) if is_path else Schema(stated)
-
-
-def _halves(column):
-    "(low, high) of each column of numbers that one becomes."
-    if column.kind == "category":
-        return [(0.0, 1.0)] * (len(column.levels) - 1)
-    return [(column.low, column.high)]
-
-
-def _made(name, column):
-    "Names of the columns of numbers that one becomes."
-    words = column.levels[1:]
-    return [f"{name}={w}" for w in words] if column.kind == "category" else [name]
 
 
 def _of_frame(frame):
@@ -408,28 +441,3 @@ def _guess(name, dtype):
     if dtype.kind in "biuf":
         return {"kind": "real"}
     return {"use": False, "kind": "date" if _DATE.search(name) else "category"}
-
-# %% ../../nbs/2_publish/18_schema.ipynb #6b4f685b
-def _toml(name, column):
-    "One column of a schema file, with a word on what may be added."
-    quoted = lambda text: json.dumps(text, ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )
-    lines = [f"[columns.{quoted(name)}]"]
-    if not column.use:
-        lines.append("use = false")
-    lines.append(f'kind = "{column.kind}"')
-    for key in ("low", "high", "fill", "format", "unit"):
-        value = getattr(column, key)
-        if value is not None:
-            is_text = isinstance(value, str)
-            lines.append(f"{key} = {quoted(value) if is_text else repr(float(value))}")
-    if column.levels:
-        lines.append(f"levels = [{', '.join(map(quoted, column.levels))}]")
-    if column.unreadable != "refuse":
-        lines.append(f"unreadable = {quoted(column.unreadable)}")
-    hint = {
-        "category": '# to use it: levels = ["first", "second"] and use = true',
-        "date": '# format = "%d.%m.%Y" unless dates read 2026-11-22; low and high',
-    }.get(column.kind, "# low and high, if known from outside the data; fill; unit")
-    return "\n".join([*lines, hint]) + "\n"

@@ -144,8 +144,49 @@ def _shares(ranges, weights):
     )
     return np.sqrt(pull / pull.sum())
 
+# %% ../../nbs/2_publish/01_table.ipynb #d63b4105
+class _PlannedTable:
+    "What a mechanism for tables says before there are any data."
+
+    def lattice(self, p: int) -> Lattice:
+        "Steps, noise and bounds for a table of `p` columns."
+        low, high = (per_column(half, "bounds", p) for half in self.bounds)
+        if "sigma" in self.budget:
+            return self._with_sigma(
+                low, high, per_column(self.budget["sigma"], "sigma", p)
+            )
+        if self.neighbors == "cell":
+            return self._with_mu(low, high, self.budget["mu"])
+        weights = (
+            None if self.weights is None else per_column(self.weights, "weights", p)
+        )
+        return self._with_mu(
+            low, high, self.budget["mu"] * _shares(high - low, weights)
+        )
+
+    def _with_sigma(self, low, high, sigma):
+        return lattice_for_sigma(low, high, sigma)
+
+    def _with_mu(self, low, high, mu):
+        return lattice_for_mu(low, high, mu)
+
+    def _lattice(self, n, p):
+        return self.lattice(p)
+
+    def noise_std(self, n: int, p: int) -> np.ndarray:
+        """(p,) standard deviation of the noise on a cell of each column in a table of
+        `n` rows, in data units."""
+        return np.sqrt(self.lattice(p).noise_variance)
+
+    def sampling_error(self, covariance, n: int) -> SamplingError:
+        """How well a (p, p) `covariance` will be known from `n` noisy rows, before
+        there are any data."""
+        covariance = check_symmetric(covariance, "covariance")
+        noise = self.lattice(len(covariance)).noise_variance
+        return SamplingError(((covariance + np.diag(noise), n),))
+
 # %% ../../nbs/2_publish/01_table.ipynb #ca8a885d
-class GaussianMechanism(Mechanism):
+class GaussianMechanism(_PlannedTable, Mechanism):
     """Publish a table with Gaussian noise on every cell, exactly: on a lattice, in
     integers.
 
@@ -199,43 +240,6 @@ class GaussianMechanism(Mechanism):
         self.bounds = check_bounds(bounds)
         super().__init__(neighbors, mu, epsilon, delta, sigma)
         self.weights = _check_weights(weights, neighbors, sigma)
-
-    def lattice(self, p: int) -> Lattice:
-        "Steps, noise and bounds for a table of `p` columns."
-        low, high = (per_column(half, "bounds", p) for half in self.bounds)
-        if "sigma" in self.budget:
-            return self._with_sigma(
-                low, high, per_column(self.budget["sigma"], "sigma", p)
-            )
-        if self.neighbors == "cell":
-            return self._with_mu(low, high, self.budget["mu"])
-        weights = (
-            None if self.weights is None else per_column(self.weights, "weights", p)
-        )
-        return self._with_mu(
-            low, high, self.budget["mu"] * _shares(high - low, weights)
-        )
-
-    def _with_sigma(self, low, high, sigma):
-        return lattice_for_sigma(low, high, sigma)
-
-    def _with_mu(self, low, high, mu):
-        return lattice_for_mu(low, high, mu)
-
-    def _lattice(self, n, p):
-        return self.lattice(p)
-
-    def noise_std(self, n: int, p: int) -> np.ndarray:
-        """(p,) standard deviation of the noise on a cell of each column in a table of
-        `n` rows, in data units."""
-        return np.sqrt(self.lattice(p).noise_variance)
-
-    def sampling_error(self, covariance, n: int) -> SamplingError:
-        """How well a (p, p) `covariance` will be known from `n` noisy rows, before
-        there are any data."""
-        covariance = check_symmetric(covariance, "covariance")
-        noise = self.lattice(len(covariance)).noise_variance
-        return SamplingError(((covariance + np.diag(noise), n),))
 
     def _likelihood(self, lattice, X, X_neighbor):
         return _likelihood_statistic(lattice, X, X_neighbor)

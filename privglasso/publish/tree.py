@@ -351,6 +351,19 @@ def _check_failure(failure, budget, delta):
         )
     return float(stated)
 
+# %% ../../nbs/2_publish/10_tree.ipynb #f9f006a3
+def _compared_with(center, shifts, n, p):
+    "The (p,) centres that rows are compared with, or with how many others each is."
+    if center is not None:
+        return per_column(center, "center", p), 0
+    most = (n - 1) // 2
+    shifts = min(10, most) if shifts is None else shifts
+    if not 1 <= shifts <= most:
+        raise InputError(
+            "shifts", shifts, f"of {n} rows, give less than half, at least 1"
+        )
+    return None, shifts
+
 # %% ../../nbs/2_publish/10_tree.ipynb #cda213db
 class GraphMechanism(AnyMechanism):
     """Publish a graph of signs exactly, or that it is undecided: what trees and
@@ -399,16 +412,7 @@ class GraphMechanism(AnyMechanism):
     def certificate(self, n: int, p: int) -> Certificate:
         "How it is decided about a table of `n` rows and `p` columns."
         n, p = check_integer(n, "n", 2), check_integer(p, "p", self._fewest)
-        center, shifts = self.center, 0
-        if center is not None:
-            center = per_column(center, "center", p)
-        else:
-            most = (n - 1) // 2
-            shifts = min(10, most) if self.shifts is None else self.shifts
-            if not 1 <= shifts <= most:
-                raise InputError(
-                    "shifts", shifts, f"of {n} rows, give less than half, at least 1"
-                )
+        center, shifts = _compared_with(self.center, self.shifts, n, p)
         blank = Certificate(n, p, center, shifts, 1, 1.0, 0, self.budget["failure"])
         return _calibrated(replace(blank, cut=self._cut(blank)), self.budget["mu"])
 

@@ -172,33 +172,9 @@ def _white_error(turn, shape, lattice):
     parts = (covariance, rows_worth(lattice.n, lattice)), (noise, like)
     return covariance, SamplingError(parts, np.zeros((p, p)))
 
-# %% ../../nbs/2_publish/07_whitening.ipynb #ff174af1
-@dataclass(frozen=True, eq=False)
-class WhitenedRelease(Release):
-    """A covariance in two rounds, the second in the coordinates of the first.
-
-    Parameters
-    ----------
-    first : ShapeRelease
-        The first round, and the units if they are private.
-    second : ShapeRelease
-        The second: in white coordinates, with columns that are mixtures of those that
-        have their names; or in the units of the first.
-    whitened : bool
-        Which of the two.
-    guarantee, secure, mechanism
-        As for `TableRelease`.
-
-    Notes
-    -----
-    One step of Tyler's (1987) iteration, under one promise."""
-
-    first: ShapeRelease
-    second: ShapeRelease
-    whitened: bool
-    guarantee: Guarantee
-    secure: bool
-    mechanism: str
+# %% ../../nbs/2_publish/07_whitening.ipynb #43abca18
+class _FirstRound:
+    "What the first round has settled for both."
 
     @property
     def n(self) -> int:
@@ -229,6 +205,10 @@ class WhitenedRelease(Release):
     def condition(self) -> float:
         "Condition number of the first round's shape, which decided."
         return Whitening.of(self.first).condition
+
+# %% ../../nbs/2_publish/07_whitening.ipynb #819fbf18
+class _EitherEstimate(Release):
+    "The covariance and its errors: from white coordinates, or from both rounds pooled."
 
     def _estimate(self):
         "What both rounds say together, as one release: if they are in the same units."
@@ -280,6 +260,34 @@ class WhitenedRelease(Release):
         if not self.whitened:
             return self._estimate()._of_columns(places)
         return super()._of_columns(places)
+
+# %% ../../nbs/2_publish/07_whitening.ipynb #ff174af1
+@dataclass(frozen=True, eq=False)
+class WhitenedRelease(_FirstRound, _EitherEstimate):
+    """A covariance in two rounds, the second in the coordinates of the first.
+
+    Parameters
+    ----------
+    first : ShapeRelease
+        The first round, and the units if they are private.
+    second : ShapeRelease
+        The second: in white coordinates, with columns that are mixtures of those that
+        have their names; or in the units of the first.
+    whitened : bool
+        Which of the two.
+    guarantee, secure, mechanism
+        As for `TableRelease`.
+
+    Notes
+    -----
+    One step of Tyler's (1987) iteration, under one promise."""
+
+    first: ShapeRelease
+    second: ShapeRelease
+    whitened: bool
+    guarantee: Guarantee
+    secure: bool
+    mechanism: str
 
     def settings(self) -> dict:
         "How the release was made, ready for JSON."

@@ -420,6 +420,34 @@ def _rows_to_score(X, noise_variance):
     remedy = "has no rows to score: give a table, or a release of one"
     raise InputError("X", type(X).__name__, remedy)
 
+# %% ../../nbs/3_recover/09_graph_models.ipynb #399c9d7a
+def _own_intervals(tests, corrected, error, pairs, level):
+    "Strengths of edges, the error of each at its own strength, and an interval."
+    r, deviation = tests.unshrunk[pairs], tests.standard_error[pairs]
+    reach = ndtri((1 + level) / 2) * deviation
+    low, high = r - reach, r + reach
+    if tests.direct and len(r):
+        inverse = np.linalg.inv(corrected)
+        known = (inverse + inverse.T) / 2, *pairs
+        deviation = np.sqrt(error.partial_correlation_variance(*known))
+        reach = ndtri((1 + level) / 2) * deviation / (1 - r**2)
+        low, high = np.tanh(np.arctanh(r) - reach), np.tanh(np.arctanh(r) + reach)
+    return {"unshrunk": r, "standard_error": deviation, "low": low, "high": high}
+
+
+def _significant(tests, level):
+    "The pairs that are not 0, with this probability of any false one (Bonferroni)."
+    p_value = tests.columns()["p_value"]
+    many = len(p_value) * (len(p_value) - 1) / 2
+    return np.nonzero(np.triu(p_value * max(many, 1) <= level, 1))
+
+
+def _listed(names, pairs, columns, by):
+    "DataFrame of pairs by their names, the largest of a column first."
+    source, target = (np.array(names, dtype=object)[place] for place in pairs)
+    table = pd.DataFrame({"source": source, "target": target} | columns)
+    return table.sort_values(by, key=abs, ascending=False, ignore_index=True)
+
 # %% ../../nbs/3_recover/09_graph_models.ipynb #1a54b534
 @dataclass(eq=False, repr=False)
 class GraphModel(ReadsReleases):
@@ -500,21 +528,10 @@ class GraphModel(ReadsReleases):
         keeps them below 1. Of more than 200 columns, or in much noise, the error is
         that of `edges_`."""
         level, tests = check_probability(level, "level"), self._tests()
-        i, j = np.nonzero(np.triu(self.precision_, 1))
-        r, error = tests.unshrunk[i, j], tests.standard_error[i, j]
-        reach = ndtri((1 + level) / 2) * error
-        low, high = r - reach, r + reach
-        if tests.direct and len(i):
-            inverse = np.linalg.inv(self.corrected_covariance_)
-            known = (inverse + inverse.T) / 2, i, j
-            error = np.sqrt(self.sampling_error_.partial_correlation_variance(*known))
-            reach = ndtri((1 + level) / 2) * error / (1 - r**2)
-            low, high = np.tanh(np.arctanh(r) - reach), np.tanh(np.arctanh(r) + reach)
-        names = np.array(self._names(), dtype=object)
-        columns = {"source": names[i], "target": names[j], "unshrunk": r}
-        columns |= {"standard_error": error, "low": low, "high": high}
-        order = {"key": abs, "ascending": False, "ignore_index": True}
-        return pd.DataFrame(columns).sort_values("unshrunk", **order)
+        pairs = np.nonzero(np.triu(self.precision_, 1))
+        known = self.corrected_covariance_, self.sampling_error_
+        columns = _own_intervals(tests, *known, pairs, level)
+        return _listed(self._names(), pairs, columns, "unshrunk")
 
     def tested_edges(self, level=0.05):
         """The pairs of columns whose partial correlation is not 0, with a probability
@@ -544,12 +561,9 @@ class GraphModel(ReadsReleases):
                 UserWarning,
                 stacklevel=2,
             )
-        columns, names = tests.columns(), np.array(self._names(), dtype=object)
-        pairs = len(names) * (len(names) - 1) / 2
-        i, j = np.nonzero(np.triu(columns["p_value"] * max(pairs, 1) <= level, 1))
-        found = {name: values[i, j] for name, values in columns.items()}
-        table = pd.DataFrame({"source": names[i], "target": names[j]} | found)
-        return table.sort_values("z_value", key=abs, ascending=False, ignore_index=True)
+        pairs = _significant(tests, level)
+        columns = {name: values[pairs] for name, values in tests.columns().items()}
+        return _listed(self._names(), pairs, columns, "z_value")
 
     @property
     def graph_(self):

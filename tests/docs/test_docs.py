@@ -152,6 +152,18 @@ def test_what_is_no_name_stays_as_it_is(text):
     assert rendered(new_markdown_cell(text))[0].source == text
 
 
+def test_a_method_of_a_private_base_is_linked_as_one_of_its_class():
+    index = process.name_index(pages.exported_symbols())
+    for name, module in {
+        "Guarantee.tradeoff": "privacy.guarantee",
+        "Schema.read": "publish.schema",
+        "CovarianceMechanism.noise_std": "publish.covariance",
+        "CovarianceRelease.matrix": "publish.covariance",
+    }.items():
+        assert index[name] == {f"privglasso.{module}.{name}"}
+    assert not any("._" in name for name in index)
+
+
 def test_blockquotes_get_their_style():
     notebook = process.process(
         new_notebook(
