@@ -67,6 +67,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                'privglasso/base/kernels.py'),
                                          'privglasso.base.kernels.in_threads': ( '9_workshop/kernels.html#in_threads',
                                                                                  'privglasso/base/kernels.py'),
+                                         'privglasso.base.kernels.keep_freed_memory': ( '9_workshop/kernels.html#keep_freed_memory',
+                                                                                        'privglasso/base/kernels.py'),
                                          'privglasso.base.kernels.kernel': ('9_workshop/kernels.html#kernel', 'privglasso/base/kernels.py'),
                                          'privglasso.base.kernels.source_hash': ( '9_workshop/kernels.html#source_hash',
                                                                                   'privglasso/base/kernels.py'),

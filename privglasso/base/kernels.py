@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['compiler', 'source_hash', 'cache_folder', 'writable_cache', 'buy', 'before_compiling', 'Kernel', 'kernel',
-           'warn_interpreted', 'Stopped', 'check_stopped', 'in_threads']
+           'keep_freed_memory', 'warn_interpreted', 'Stopped', 'check_stopped', 'in_threads']
 
 # %% ../../nbs/9_workshop/04_kernels.ipynb #7837209a
 import hashlib
@@ -257,6 +257,15 @@ def kernel(function=None, *, small=None, plain=None, instead=None, inline=False)
     if function is None:
         return partial(kernel, **options)
     return Kernel(function, **options)
+
+# %% ../../nbs/9_workshop/04_kernels.ipynb #6a0381d8
+_KEPT = 31 << 17  # numbers: 31 MB
+
+
+@cache
+def keep_freed_memory():
+    "Let the C library keep some freed megabytes, if it learns from large ones."
+    np.empty(_KEPT)
 
 # %% ../../nbs/9_workshop/04_kernels.ipynb #cd4c3e0d
 @cache

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..base.kernels import Stopped, check_stopped, in_threads
+from ..base.kernels import keep_freed_memory
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_symmetric, html_card, unmasked
 from .block_descent import CAREFUL, LARGE, MANY, ROUGH
@@ -495,6 +496,8 @@ def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
     """Solve for a few alphas from W and B: how many were solved, the pairs, their
     reports. B is changed, and so is W."""
     k, m = len(part.S), len(alphas)
+    if k >= MANY:
+        keep_freed_memory()
     rounds = rounds or (2 if k < LARGE else 1)  # how often a support grows in a pass
     duals, precisions = _room_after(W, m), np.empty((m, k, k))
     reports, limits = np.empty((m, 4)), (tol, max_sweeps, rounds)

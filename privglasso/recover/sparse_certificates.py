@@ -7,6 +7,7 @@ __all__ = ['SPARSE', 'sparse_rows', 'is_dominated', 'seems_definite', 'combined_
 
 # %% ../../nbs/3_recover/20_sparse_certificates.ipynb #dbdd417c
 import numpy as np
+from scipy.linalg.lapack import spotrf
 
 from ..base.kernels import kernel
 from .textbook import log_det
@@ -128,8 +129,7 @@ def _curves_upwards(diagonal, rows):
 
 # %% ../../nbs/3_recover/20_sparse_certificates.ipynb #5df10d82
 def seems_definite(M) -> bool:
-    """Whether a symmetric matrix is a start worth trying: a guess where it is sparse,
-    otherwise whether it has a Cholesky factor.
+    """Whether a symmetric matrix is a start worth trying: a guess.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def seems_definite(M) -> bool:
 
     Notes
     -----
-    False is a proof that it is not positive definite. True is one for dense matrices.
+    False is a proof that it is not positive definite.
 
     Examples
     --------
@@ -145,9 +145,12 @@ def seems_definite(M) -> bool:
     (True, False)
     """
     rows = sparse_rows(M, M.size // SPARSE)
-    if len(rows[0]) == 0:
-        return bool(np.isfinite(log_det(M)))
-    return bool(_curves_upwards(np.diag(M).copy(), rows))
+    if len(rows[0]) > 0:
+        return bool(_curves_upwards(np.diag(M).copy(), rows))
+    with np.errstate(over="ignore"):  # infinities fail
+        short = M.astype(np.float32)
+    _, failed = spotrf(short.T, clean=0, overwrite_a=1)
+    return not failed or bool(np.isfinite(log_det(M)))
 
 # %% ../../nbs/3_recover/20_sparse_certificates.ipynb #1ffb14a6
 @kernel
