@@ -282,7 +282,7 @@ def stress_jobs(profile):
     return [{"first": seed + batch * k, "problems": batch} for k in range(batches)]
 
 
-SOLVER_STRESS = Study("solver_stress", stress_jobs, stress_batch, version=6)
+SOLVER_STRESS = Study("solver_stress", stress_jobs, stress_batch, version=8)
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #b2d16f22
 def _gram(rng, p, n):
@@ -548,6 +548,18 @@ _LATE = 20.0  # seconds of processor time
 _OF_ALPHA, _OF_VARIANCES = 1 - 1e-4, 1e-10  # how near an undecided problem must be
 
 
+def _asked(S, alpha, options):
+    "A result or an announced error, the warnings, and seconds of processor time."
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        began = time.process_time()
+        try:
+            found = graphical_lasso(S, alpha, **options)
+        except (InfeasibleError, ConvergenceError) as error:
+            found = error
+        return found, said, time.process_time() - began
+
+# %% ../../nbs/6_experiments/28_solver_stress.ipynb #5b0c7d23
 def family_trial(seed: int):
     """One problem of a family, asked and checked.
 
@@ -567,19 +579,17 @@ def family_trial(seed: int):
     if not options["penalize_diagonal"]:
         np.fill_diagonal(counted, 0.0)
     referee, named = Referee(S, alpha, counted), None
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        began = time.process_time()
-        try:
-            result = graphical_lasso(S, alpha, **options)
-            late = time.process_time() - began > _LATE
-            gap = referee.gap(result.precision, result.dual_covariance)
-            verified = gap <= 1.001 * result.dual_gap + 1e-9
-            ending = "warned" if said else "solved"
-        except (InfeasibleError, ConvergenceError) as error:
-            late = time.process_time() - began > _LATE
-            ending, verified = _refused(error, referee)
-            named = _is_solved(S, error.works, options)
+    found, said, seconds = _asked(S, alpha, options)
+    if seconds > _LATE:  # machine code may have been compiled meanwhile
+        found, said, seconds = _asked(S, alpha, options)
+    if isinstance(found, Exception):
+        ending, verified = _refused(found, referee)
+        named = _is_solved(S, found.works, options)
+    else:
+        gap = referee.gap(found.precision, found.dual_covariance)
+        verified = gap <= 1.001 * found.dual_gap + 1e-9
+        ending = "warned" if said else "solved"
+    late = seconds > _LATE
     values = len(S), ending, bool(verified), named, late
     names = ("p", "ending", "verified", "named", "late")
     kept = {"seed": seed, "family": problem["family"]}
@@ -602,10 +612,8 @@ def _is_solved(S, alpha, options):
     "Whether a penalty is solved without a warning; None for none."
     if np.isinf(alpha):
         return None
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        graphical_lasso(S, alpha, **options)
-    return not said
+    found, said, _ = _asked(S, alpha, options)
+    return not (said or isinstance(found, Exception))
 
 
 def family_batch(first, problems):
@@ -642,4 +650,4 @@ def family_jobs(profile):
     return [{"first": seed + batch * k, "problems": batch} for k in range(batches)]
 
 
-SOLVER_FAMILIES = Study("solver_families", family_jobs, family_batch, version=4)
+SOLVER_FAMILIES = Study("solver_families", family_jobs, family_batch, version=6)

@@ -19,7 +19,7 @@ from ..base.kernels import Stopped, check_stopped, in_threads
 from ..base.kernels import keep_freed_memory
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_symmetric, html_card, unmasked
-from .block_descent import CAREFUL, LARGE, MANY, ROUGH
+from .block_descent import CAREFUL, LARGE
 from .block_descent import descend, fresh_state
 from .block_descent import thresholded
 from .components import connected_columns, descend_apart
@@ -119,7 +119,7 @@ class _Problem(NamedTuple):
 # alphas times p^3 solved in one call of compiled code: a fraction of a second
 _CHUNK = 2e8
 # with so many columns, and so large a share of |S_ij| above their limits, all entries
-# are moved at once; a larger one where the descent may be rough: measured
+# are moved at once; a larger one from `LARGE` columns on: measured
 _FEW, _DENSE, _DENSER = 20, 0.65, 0.8
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #5e851fb0
@@ -213,9 +213,8 @@ class _Component:
         "Whether so many entries of S exceed their limits that all are moved at once."
         if len(self.S) < _FEW:
             return False
-        rough = len(self.S) >= MANY and self.problem.tol > ROUGH
         share = share_above(self.S, self.weights, alpha)
-        return share > (_DENSER if rough else _DENSE)
+        return share > (_DENSER if len(self.S) >= LARGE else _DENSE)
 
     def diagonal(self, alpha):
         "The diagonal of every dual point."
@@ -476,8 +475,8 @@ def _wanted(part, rounding):
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #1e72c5e4
 _MANY = 500  # columns
-# work of one call, at least, and for each entry, as a call may begin with copies:
-# less than a second
+_IN_PAGES = 128  # columns: larger matrices are fetched from the system one by one
+# work of one call, and for each entry as it begins with copies: less than a second
 _SLICE, _BY_ENTRY = 2e8, 300
 # work before the descent hands over: times p^3, at least, and more with care
 _PATIENT, _ALWAYS, _WITH_CARE = 10, 1e9, 3
@@ -496,7 +495,7 @@ def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
     """Solve for a few alphas from W and B: how many were solved, the pairs, their
     reports. B is changed, and so is W."""
     k, m = len(part.S), len(alphas)
-    if k >= MANY:
+    if k >= _IN_PAGES:
         keep_freed_memory()
     rounds = rounds or (2 if k < LARGE else 1)  # how often a support grows in a pass
     duals, precisions = _room_after(W, m), np.empty((m, k, k))

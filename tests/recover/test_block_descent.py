@@ -227,19 +227,30 @@ def test_short_passes_lead_where_long_ones_do(scale):
     assert np.abs(Z - tight).max() < 3e-3 * np.abs(tight).max()
 
 
-def test_short_passes_are_only_for_rough_and_crowded_answers():
+def test_short_passes_are_only_for_crowded_answers():
     S, alpha = crowded(4)
     fresh = descent.fresh_state()
     wanted = lambda *asked, state=fresh: descent._may_be_short(*asked, state)
     assert wanted(*as_asked(S, alpha))
-    assert not wanted(*as_asked(S, alpha, tol=1e-6))
+    assert wanted(*as_asked(S, alpha, tol=1e-9))
     assert not wanted(*as_asked(S, alpha, rounds=descent.CAREFUL))
     assert not wanted(*as_asked(S, np.sort(np.abs(S).ravel())[-400]))
     assert not wanted(*as_asked(S * 1e20, alpha * 1e20))
-    assert not wanted(*as_asked(S[:100, :100], alpha))
+    assert not wanted(*as_asked(S[:59, :59], alpha))
     spent = descent.fresh_state()
     spent[descent._LONG] = 1.0
     assert not wanted(*as_asked(S, alpha), state=spent)
+
+
+@pytest.mark.parametrize("tol", [1e-5, 1e-8, 1e-11])
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 6, 8])
+def test_short_passes_end_in_a_pair_however_few_are_allowed(tol, most):
+    S, alpha = crowded(7)
+    start = thresholded(S, np.zeros(170), ONE, alpha)
+    limits = dict(tol=tol, max_sweeps=most, rounds=1)
+    done, (W,), (Z,), (report,) = run(S, [alpha], start, 0.0, **limits)
+    assert done == 1
+    check_pair(S, alpha, W, Z, report)
 
 
 def test_short_passes_stop_and_go_on():
