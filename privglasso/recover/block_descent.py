@@ -655,7 +655,8 @@ def _weigh_snapped(problem, W, Z, state, report):
 _FIRST_RATE = 0.03
 # how well columns among many are solved at first: measured
 _COLD, _WARM = 3e-3, 1e-5
-_OF_MOVED = 2e-3  # and later, relative to what they moved
+# and later, relative to what they moved: in gaps asked for, at least, and at most
+_OF_MOVED, _LEAST_OF_MOVED, _MOST_OF_MOVED = 200, 2e-5, 2e-3
 _UNSOLVED = 0.01  # of what a column may be off by: so much of it is in the gap
 _BOTH = 6  # passes after which the pair is weighed both snapped and not
 
@@ -678,11 +679,13 @@ def _left(state):
 
 
 @kernel(inline=True)
-def _tighten(state, p, rounds, weighed):
+def _tighten(state, p, limits, weighed):
     "Ask more of the columns of the next pass, if that is called for."
+    tol, _, rounds = limits
     tenth, moved = state[_COLUMN_TOL] / 10, state[_BEFORE] / p
     if _is_among_many(p, rounds):
-        state[_COLUMN_TOL] = max(min(tenth, _OF_MOVED * moved), 1e-28)
+        share = min(max(_OF_MOVED * tol, _LEAST_OF_MOVED), _MOST_OF_MOVED)
+        state[_COLUMN_TOL] = max(min(tenth, share * moved), 1e-28)
     elif weighed:
         state[_COLUMN_TOL] = max(tenth / 10, 1e-28)
 
@@ -722,7 +725,7 @@ def _descend_long(problem, pair, limits, state, report):
         if near or state[_PASSES] == max_sweeps:
             if _is_good(problem, pair, tol, state, report):
                 break
-        _tighten(state, len(W), rounds, near)
+        _tighten(state, len(W), limits, near)
     _shrink_until_definite(*problem, W, Z, report)
     return _THROUGH if np.isfinite(report[1]) else _FAILED
 
@@ -747,7 +750,7 @@ def _may_be_short(problem, limits, state):
 def _descend_short(problem, pair, limits, state, report):
     "The same in single precision; failed if long passes are needed after them."
     S, diagonal, weights, alpha = problem
-    (W, B, theta, _), (tol, _, rounds) = pair, limits
+    (W, B, theta, _), tol = pair, limits[0]
     short = W.astype(np.float32), B.astype(np.float32)
     own = S.astype(np.float32), diagonal.astype(np.float32), weights, alpha
     for _ in range(_MOST_SHORT - int(state[_PASSES])):
@@ -762,13 +765,13 @@ def _descend_short(problem, pair, limits, state, report):
         if ended == _PAUSED:
             return _PAUSED
         if near and tol < _SHORT:
-            _tighten(state, len(S), rounds, near)
+            _tighten(state, len(S), limits, near)
             return _FAILED
         if (near or last) and _is_good(problem, pair, tol, state, report):
             return _THROUGH
         if last:
             break
-        _tighten(state, len(S), rounds, near)
+        _tighten(state, len(S), limits, near)
     state[_COLUMN] = state[_MOVED] = state[_BEFORE] = 0.0
     state[_COLUMN_TOL] = _first_tolerance(B, limits)
     return _FAILED
