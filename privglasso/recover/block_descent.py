@@ -79,7 +79,7 @@ def take(v, support):
 # far W moved in the pass before, how well columns are solved, whether seven digits
 # were too few, and the work left
 _COLUMN, _MOVED, _PASSES, _BEFORE, _COLUMN_TOL, _LONG, _WORK = range(7)
-LARGE = 40  # columns: what is measured below is for more
+LARGE = 60  # columns: what is measured below is for more
 _BLOCKED = 20  # factorisations do so many products in the time of one elsewhere
 # a condition violated by less, relative to its limit, is left to the clip
 _SLACK = 1e-9

@@ -236,7 +236,7 @@ def test_short_passes_are_only_for_crowded_answers():
     assert not wanted(*as_asked(S, alpha, rounds=descent.CAREFUL))
     assert not wanted(*as_asked(S, np.sort(np.abs(S).ravel())[-400]))
     assert not wanted(*as_asked(S * 1e20, alpha * 1e20))
-    assert not wanted(*as_asked(S[:39, :39], alpha))
+    assert not wanted(*as_asked(S[:59, :59], alpha))
     spent = descent.fresh_state()
     spent[descent._LONG] = 1.0
     assert not wanted(*as_asked(S, alpha), state=spent)
