@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NOISE_KEY', 'SystemBits', 'GeneratorBits', 'bit_source', 'exp_bounds', 'CumulativeSums', 'cumulative_sums',
            'threshold_words', 'locate', 'MagnitudeTable', 'TableSampler', 'exact_coin', 'BlockSampler', 'sampler',
-           'sample']
+           'sample', 'random_order']
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #a31b4087
 import math
@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..base.kernels import kernel
-from ..base.validation import InputError
+from ..base.validation import InputError, check_integer
 from .discrete_gaussian import check_sigma
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #68e1317a
@@ -616,3 +616,57 @@ def sample(size, sigma: float, random_state=None) -> np.ndarray:
     return (
         sampler(sigma).draw(math.prod(shape), bit_source(random_state)).reshape(shape)
     )
+
+# %% ../../nbs/1_privacy/05_sampler.ipynb #6f726402
+@kernel(plain=lambda places, done, words: 16 * words.size)
+def _swap(places, done, words):
+    "Go on with a shuffle that has come so far; returns how far it has come then."
+    for word in words:
+        left = places.size - done
+        product = np.int64(word) * left
+        rest = product & 0xFFFFFFFF
+        if rest >= left or rest >= 2**32 % left:
+            other = done + (product >> 32)
+            places[done], places[other] = places[other], places[done]
+            done += 1
+    return done
+
+# %% ../../nbs/1_privacy/05_sampler.ipynb #6f726403
+_MOST_PLACES = 2**31  # a word times a number of places stays below 2^63
+
+
+def random_order(n: int, bits, first: int | None = None) -> np.ndarray:
+    """The places 0, …, n - 1 in an order that is drawn uniformly, exactly; or only the
+    first of them, which is a uniform sample without replacement.
+
+    Parameters
+    ----------
+    n : int
+        How many places there are, at most 2^31.
+    bits
+        Source of random bits.
+    first : int, optional
+        How many to draw; all of them when None.
+
+    Returns
+    -------
+    int32 array of shape (first,)
+
+    Notes
+    -----
+    Fisher & Yates (1938), with the uniform integers of Lemire (2019).
+
+    Examples
+    --------
+    >>> sorted(random_order(4, bit_source()).tolist())
+    [0, 1, 2, 3]
+    """
+    if check_integer(n, "n", 0) > _MOST_PLACES:
+        raise InputError("n", n, "places are drawn among 2^31 at most: use fewer rows")
+    first = n if first is None else check_integer(first, "first", 0)
+    if first > n:
+        raise InputError("first", first, f"there are {n} places: draw at most that")
+    places, done = np.arange(n, dtype=np.int32), 0
+    while done < first:
+        done = _swap(places, done, bits.words(min(first - done, _CHUNK)))
+    return places[:first]
