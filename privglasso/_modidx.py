@@ -3726,8 +3726,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'privglasso/publish/units.py'),
                                           'privglasso.publish.units._place_and_scale': ( '2_publish/units.html#_place_and_scale',
                                                                                          'privglasso/publish/units.py'),
-                                          'privglasso.publish.units._public_order': ( '2_publish/units.html#_public_order',
-                                                                                      'privglasso/publish/units.py'),
                                           'privglasso.publish.units._rows_needed': ( '2_publish/units.html#_rows_needed',
                                                                                      'privglasso/publish/units.py'),
                                           'privglasso.publish.units._seen_scale': ( '2_publish/units.html#_seen_scale',

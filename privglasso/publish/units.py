@@ -20,7 +20,7 @@ from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_probability
 from ..privacy.discrete_gaussian import LARGEST_SIGMA
 from ..privacy.guarantee import Guarantee
-from ..privacy.sampler import sampler
+from ..privacy.sampler import random_order, sampler
 
 # %% ../../nbs/2_publish/06_units.ipynb #d0548cc9
 SPREAD_WINDOW, DIGITS_WINDOW = 4, 6  # bins that one pair, one record counts in
@@ -511,7 +511,7 @@ class UnitsPlan:
         columns are Gaussian: a scale wrong by more than a factor of 3, or a centre by
         more than a deviation and a half. It holds for less noise than is needed, too.
     rows : int
-        How many rows are counted: all, or a public part of a long table, for which the
+        How many rows are counted: all, or a secret sample of a long table, for which the
         smallest share of the budget is enough.
     """
 
@@ -605,7 +605,7 @@ def _strengths(n, p, failure):
     spread = root_between(excess, 2.0, enough, rtol=1e-4) * 1.001
     return _others(spread, p, failure)
 
-# %% ../../nbs/2_publish/06_units.ipynb #5d79a111
+# %% ../../nbs/2_publish/06_units.ipynb #0d2e29cc
 _LARGEST_SHARE, _SMALLEST_SHARE = 0.5, 0.02  # of mu² that the units take
 _MANY_ROWS = 1 << 15  # below, all rows are counted
 
@@ -617,7 +617,7 @@ def _rows_needed(n, p, mu, failure):
     enough = math.sqrt(least / _SMALLEST_SHARE) / mu
     return min(n, 1 << math.ceil(math.log2(max(enough, _MANY_ROWS))))
 
-# %% ../../nbs/2_publish/06_units.ipynb #0d2e29cc
+
 _LESS_NOISE, _AMPLE = 4, 1.2  # strengths a fifth above what is needed do for a quarter
 
 
@@ -696,20 +696,33 @@ _SET_ASIDE = "no scale stands out: constant, mostly one value, or mostly missing
 _UNDECIDED = "undecided: too few rows near the centre that was found"
 REASONS = (_SET_ASIDE, _UNDECIDED)  # why a column may be set aside
 
+
+def _judge(center, scale, close, seen):
+    "Which units can be used, and why."
+    reason = tuple(
+        _SET_ASIDE if not peak else _FOUND if near else _UNDECIDED
+        for near, peak in zip(close, seen, strict=True)
+    )
+    return Units(center, scale, close & seen, reason)
+
 # %% ../../nbs/2_publish/06_units.ipynb #01ff4c63
 def _check_values(values, plan):
-    "The rows to be counted, as finite or missing float64 cells, in one order."
+    "All rows, as finite or missing float64 cells."
     values = np.asarray(values, dtype=np.float64)
     if values.shape != (plan.n, plan.p):
         raise InputError("values", values.shape, f"the plan is for {plan.n, plan.p}")
-    if plan.rows < plan.n:
-        values = values[_counted_rows(plan.n, plan.rows)]
-    values = np.ascontiguousarray(values)
     infinite = np.flatnonzero(np.isinf(values).any(axis=0)).tolist()
     if infinite:
         remedy = "these columns hold infinite cells: mark them as missing first"
         raise InputError("values", infinite, remedy)
     return values
+
+
+def _counted_rows(values, rows, bits):
+    "All rows, or so many of them that are drawn without replacement; in one block."
+    if rows < len(values):
+        values = values[random_order(len(values), bits, rows)]
+    return np.ascontiguousarray(values)
 
 
 def _noisy(level, count, values, arguments, bits):
@@ -719,17 +732,6 @@ def _noisy(level, count, values, arguments, bits):
     counts += sampler(level.sigma).draw(counts.size, bits).reshape(counts.shape)
     return counts
 
-
-def _public_order(n):
-    "A shuffle of the rows that depends on their number alone."
-    return np.random.Generator(np.random.PCG64(n)).permutation(n)
-
-
-@lru_cache(maxsize=4)
-def _counted_rows(n, rows):
-    "The first so many of all rows in that order, as a long table has them counted."
-    return _public_order(n)[:rows].copy()
-
 # %% ../../nbs/2_publish/06_units.ipynb #93ce90df
 def spread_counts(values, plan, bits):
     """The noisy counts of the first histogram, which private units begin with.
@@ -737,7 +739,7 @@ def spread_counts(values, plan, bits):
     Parameters
     ----------
     values : ndarray of shape (rows, p)
-        Those that the plan counts: of a long table a public part.
+        Those that the plan counts: all, or a sample. They are paired at random.
     plan : UnitsPlan
     bits
         Source of random bits.
@@ -746,7 +748,7 @@ def spread_counts(values, plan, bits):
     -------
     ndarray of int64, shape (p, bins)
     """
-    arguments = _public_order(len(values)), SPREAD_WINDOW
+    arguments = random_order(len(values), bits), SPREAD_WINDOW
     return _noisy(plan.levels[0], _count_spreads, values, arguments, bits)
 
 # %% ../../nbs/2_publish/06_units.ipynb #e1c39ca9
@@ -774,7 +776,8 @@ def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     >>> bool(units.found[0] and abs(units.center[0] - 5e6) < 3)
     True
     """
-    values, n = _check_values(values, plan), plan.rows
+    n = plan.rows
+    values = _counted_rows(_check_values(values, plan), n, bits)
     spread, digits, upper, top, near = plan.levels
     counts = spread_counts(values, plan, bits)
     scores, first_scale = _spread_scores(counts, n, spread.sigma)
@@ -855,12 +858,3 @@ def _limit_of(n, p, failure, sigma):
 def _limit(plan):
     "The best score that a column must have, and noise alone seldom has."
     return _limit_of(plan.rows, plan.p, plan.failure, plan.levels[0].sigma)
-
-# %% ../../nbs/2_publish/06_units.ipynb #163ba3de
-def _judge(center, scale, close, seen):
-    "Which units can be used, and why."
-    reason = tuple(
-        _SET_ASIDE if not peak else _FOUND if near else _UNDECIDED
-        for near, peak in zip(close, seen, strict=True)
-    )
-    return Units(center, scale, close & seen, reason)
