@@ -7,6 +7,7 @@ __all__ = ['RankLattice', 'sign_sums', 'RankError', 'KendallRelease', 'QuadrantR
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #fd603983
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..base.validation import per_column
 from ..privacy.audit import EntryStatistic, check_different
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
 from ..privacy.guarantee import Guarantee
-from ..privacy.sampler import sampler
+from ..privacy.sampler import random_order, sampler
 from .noise_correction import CovarianceError, SamplingError
 from .noise_correction import correlation_scale
 from .release import Mechanism, Release
@@ -43,7 +44,8 @@ class RankLattice:
     n, p : int
         Numbers of rows and columns.
     shifts : int
-        How many cyclic shifts give the pairs of rows; 0 for signs about centres.
+        How many cyclic shifts of a secret order give the pairs of rows; 0 for signs
+        about centres.
     center : ndarray of shape (p,) or None
         The public centres, in data units; None where rows are compared.
     scale : int
@@ -114,15 +116,6 @@ def _rank_lattice(n, p, shifts, center, neighbors, mu):
         raise InputError("mu", mu, f"more noise than is drawn: use mu >= {works:.3g}")
     return RankLattice(n, p, shifts, center, scale, sigma)
 
-# %% ../../nbs/2_publish/08_ranks.ipynb #3c5231c3
-_ORDER_KEY = 0x6F72646572  # "order": a branch of its own of every seed
-
-
-def _public_order(n):
-    "The order in which the rows of any table of n rows are taken."
-    sequence = np.random.SeedSequence(n, spawn_key=(_ORDER_KEY,))
-    return np.random.default_rng(sequence).permutation(n)
-
 # %% ../../nbs/2_publish/08_ranks.ipynb #1c831413
 _BLOCK_CELLS = 1 << 17  # signs that stay in the processor's cache
 
@@ -140,13 +133,16 @@ def _compared(block, rows, lattice):
         yield _signs(block[:rows], block[shift : shift + rows])
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #c217832e
-def sign_sums(values, lattice) -> np.ndarray:
+def sign_sums(values, lattice, order=None) -> np.ndarray:
     """Sums of the outer products of signs, as the mechanisms take them, without noise.
 
     Parameters
     ----------
     values : array of shape (n, p)
     lattice : RankLattice
+    order : array of shape (n,), optional
+        Places of the rows, one after the other, if these are compared with each other;
+        as they stand when None.
 
     Returns
     -------
@@ -161,7 +157,7 @@ def sign_sums(values, lattice) -> np.ndarray:
     """
     n, p = values.shape
     total, rows = np.zeros((p, p)), max(_BLOCK_CELLS // p, 1)
-    order = np.arange(n) if lattice.shifts == 0 else _public_order(n)
+    order = np.arange(n) if order is None else order
     order = np.append(order, order[: lattice.shifts])
     for start in range(0, n, rows):
         stop = min(start + rows, n)
@@ -441,7 +437,7 @@ class KendallRelease(_SignAverages, Release):
 
     def _summary(self):
         shifts, p = self.lattice.shifts, len(self.columns)
-        how = f"{shifts} shifts" if shifts else "public centres"
+        how = f"{shifts} shifts, secret order" if shifts else "public centres"
         return (
             f"rank correlations of {p} columns from {self.n} rows by"
             f" {self.mechanism} ({how}; on the Gaussian scale, in no units)"
@@ -489,14 +485,14 @@ class _SignMechanism(Mechanism):
 
     def _likelihood(self, lattice, X, X_neighbor):
         tables = (np.asarray(table, dtype=float) for table in (X, X_neighbor))
-        before, after = (sign_sums(table, lattice) for table in tables)
-        shift = (after - before) * float(lattice.scale)
+        shift = _mean_change(*tables, lattice) * float(lattice.scale)
         weights = np.triu(shift, 1) / lattice.sigma[0] ** 2
         weights += np.diag(np.diag(shift)) / lattice.sigma[1] ** 2
         return _CountStatistic(check_different(weights))
 
     def _release(self, values, columns, lattice, bits):
-        counts = sign_sums(values, lattice) * lattice.scale
+        order = random_order(len(values), bits) if lattice.shifts else None
+        counts = sign_sums(values, lattice, order) * lattice.scale
         counts += _symmetric_noise(lattice, bits)
         guarantee = lattice.guarantee(self.neighbors)
         name = type(self).__name__
@@ -508,6 +504,25 @@ class _CountStatistic(EntryStatistic):
 
     def matrix(self, release):
         return release.counts
+
+
+def _only_in(table, other):
+    "(m, p) the rows of a table that another one does not have, wherever they stand."
+    rows = (Counter(map(tuple, values.tolist())) for values in (table, other))
+    return np.array(list((next(rows) - next(rows)).elements()))
+
+
+def _mean_change(table, other, lattice):
+    """By how much the sums of a neighbouring table are larger, on average over all
+    orders of the rows."""
+    if not lattice.shifts:
+        return sign_sums(other, lattice) - sign_sums(table, lattice)
+    total = np.zeros((lattice.p, lattice.p))
+    for values, rest, sign in ((other, table, 1), (table, other, -1)):
+        for row in _only_in(values, rest):
+            about = replace(lattice, shifts=0, center=row)
+            total += sign * sign_sums(values, about)
+    return total * lattice.touched / (lattice.n - 1)
 
 
 def _symmetric_noise(lattice, bits):
@@ -538,7 +553,8 @@ class KendallMechanism(_SignMechanism):
 
     Notes
     -----
-    Kendall (1938), over cyclic shifts of a public order.
+    Kendall (1938), over cyclic shifts of a secret order: the promise holds whatever the
+    order of the records.
 
     Examples
     --------

@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
+from itertools import permutations
 
 import numpy as np
 import pandas as pd
@@ -14,10 +15,11 @@ import pytest
 from scipy.stats import kendalltau, norm
 
 import privglasso as pg
+from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import sample_gaussian, tridiagonal_precision
 from privglasso.privacy.audit import audit, audit_draws
 from privglasso.privacy.discrete_gaussian import variance
-from privglasso.privacy.sampler import bit_source, sampler
+from privglasso.privacy.sampler import bit_source, random_order, sampler
 from privglasso.publish import ranks
 from privglasso.publish.files import read_release
 from privglasso.publish.noise_correction import CovarianceError
@@ -148,19 +150,43 @@ def replace_budget(mechanism, **budget):
     return copy
 
 
-def test_order_is_public_and_noise_has_a_stream_of_its_own():
+def test_order_is_secret_and_noise_knows_nothing_of_the_table():
     table = np.random.default_rng(3).normal(size=(500, 3))
     mechanism = KendallMechanism(mu=1.0)
     lattice = mechanism.lattice(500, 3)
-    sums = sign_sums(table, lattice) * lattice.scale
-    noises = [mechanism.publish(table, seed).counts - sums for seed in (1, 2)]
-    again = mechanism.publish(table[:, ::1], 1).counts - sums
-    assert (noises[0] == again).all() and (noises[0] != noises[1]).any()
-    # with another table of that shape the noise of a seed is the same: the order of the
-    # rows has drawn nothing from its stream
-    other = sign_sums(table**3 + 1, lattice) * lattice.scale
-    assert (mechanism.publish(table**3 + 1, 1).counts - other == noises[0]).all()
+
+    def noise(values, seed):
+        order = random_order(500, bit_source(seed))
+        sums = sign_sums(values, lattice, order) * lattice.scale
+        return mechanism.publish(values, seed).counts - sums
+
+    noises = [noise(table, seed) for seed in (1, 2)]
+    assert (noises[0] != noises[1]).any()
+    # with another table of that shape, order and noise of a seed are the same
+    assert (noise(table[::-1] ** 2, 1) == noises[0]).all()
+    # so small that it is the noise, not another order's sums
+    assert np.abs(noises[0]).max() < 6 * lattice.sigma.max()
     assert mechanism.publish(table).secure and not mechanism.publish(table, 1).secure
+
+
+def test_the_statistic_of_an_audit_is_the_mean_over_all_orders():
+    "Exactly, for every order of six rows, and wherever the replaced record stands."
+    rng = np.random.default_rng(0)
+    lattice = KendallMechanism(mu=1.0, shifts=1).lattice(6, 2)
+    for _ in range(3):
+        table = rng.integers(0, 4, (6, 2)).astype(float)
+        other = rng.permutation(np.r_[table[1:], [[5.0, 2.0]]])
+        sums = [
+            np.mean([sign_sums(t, lattice, list(o)) for o in permutations(range(6))], 0)
+            for t in (table, other)
+        ]
+        stated = ranks._mean_change(table, other, lattice)
+        np.testing.assert_allclose(stated, sums[1] - sums[0], atol=1e-12)
+    same = table[::-1].copy()
+    assert not ranks._mean_change(table, same, lattice).any()
+    with pytest.raises(InputError) as error:
+        KendallMechanism(mu=1.0).likelihood_statistic(table, same)
+    assert error.value.argument == "X_neighbor"
 
 
 # ---------------------------------------------------------------- what is estimated
