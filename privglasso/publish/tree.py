@@ -20,7 +20,8 @@ from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, check_table, per_column
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, cdf, mu_bound
 from ..privacy.guarantee import Guarantee
-from ..privacy.sampler import exp_bounds, sampler
+from ..privacy.sampler import bit_source, exp_bounds, random_order
+from ..privacy.sampler import sampler
 from .release import AnyMechanism, AnyRelease
 
 # %% ../../nbs/2_publish/10_tree.ipynb #c18df8e3
@@ -69,10 +70,7 @@ def tree_gap(counts):
     return np.array(edges), int(spare.min())
 
 # %% ../../nbs/2_publish/10_tree.ipynb #110de19c
-_ORDER = 0x74726565  # a branch of its own of the seed
-
-
-def sign_counts(values, center=None, shifts=1):
+def sign_counts(values, center=None, shifts=1, order=None):
     """Sums over rows, or pairs of rows, of the products of two columns' signs.
 
     Parameters
@@ -80,9 +78,11 @@ def sign_counts(values, center=None, shifts=1):
     values : ndarray of float, shape (n, p)
     center : ndarray of shape (p,), optional
         Public centres: signs are those of the distances to them. When None, those of
-        the differences between rows of a public order.
+        the differences between rows.
     shifts : int
         How many others each row is compared with, if there are no centres.
+    order : array of shape (n,), optional
+        Places of the rows, one after the other; as they stand when None.
 
     Returns
     -------
@@ -95,8 +95,7 @@ def sign_counts(values, center=None, shifts=1):
     """
     n, p = values.shape
     total, rows = np.zeros((p, p)), max((1 << 20) // p, 1)
-    seed = np.random.SeedSequence(n, spawn_key=(_ORDER,))
-    order = np.random.default_rng(seed).permutation(n)
+    order = np.arange(n) if order is None else order
     for shift in [0] if center is not None else range(1, shifts + 1):
         for start in range(0, n, rows):
             at = np.arange(start, min(start + rows, n))
@@ -174,7 +173,8 @@ class Certificate:
     center : ndarray of shape (p,) or None
         Public centres of the signs; None if rows are compared with each other.
     shifts : int
-        How many others each row is compared with; 0 if there are centres.
+        How many others each row is compared with, in a secret order; 0 if there are
+        centres.
     steps : int
         Of noise in one unit of the gap.
     sigma : float
@@ -447,19 +447,21 @@ class GraphMechanism(AnyMechanism):
     def _lattice(self, n, p):
         return self.certificate(n, p)
 
-    def _decided(self, values, certificate):
-        counts = sign_counts(values, certificate.center, certificate.shifts)
-        return self.decide(counts, certificate)
+    def _decided(self, values, certificate, bits):
+        center, shifts = certificate.center, certificate.shifts
+        order = random_order(len(values), bits) if shifts else None
+        return self.decide(sign_counts(values, center, shifts, order), certificate)
 
     def _release(self, values, columns, lattice, bits):
-        adjacency, gap = self._decided(values, lattice)
+        adjacency, gap = self._decided(values, lattice, bits)
         found = adjacency if lattice.passed(gap, bits) else None
         guarantee, name = lattice.guarantee(self.neighbors), type(self).__name__
         return self._kind(found, columns, lattice, guarantee, bits.secure, name)
 
     def _likelihood(self, lattice, X, X_neighbor):
         tables = (np.asarray(table, dtype=float) for table in (X, X_neighbor))
-        return _GraphStatistic(*(self._decided(table, lattice)[0] for table in tables))
+        graphs = (self._decided(table, lattice, bit_source(0))[0] for table in tables)
+        return _GraphStatistic(*graphs)
 
     def _stated(self):
         return "center", "shifts", "neighbors"
