@@ -511,8 +511,8 @@ class UnitsPlan:
         columns are Gaussian: a scale wrong by more than a factor of 3, or a centre by
         more than a deviation and a half. It holds for less noise than is needed, too.
     rows : int
-        How many rows are counted: all, or a secret sample of a long table, for which the
-        smallest share of the budget is enough.
+        How many rows are counted: all, or a secret sample of a long table, for which
+        the smallest share of the budget is enough.
     """
 
     n: int
