@@ -97,7 +97,8 @@ def _same_norms():
     flipped[0, 1] = 1
     proved = float(np.linalg.norm(_root(orthogonal) - _root(flipped)) / 0.1)
     shown = covariance_runs().true
-    return Check("μ of the covariance, columns of norm √n", proved, shown, shown > proved)
+    quantity = "μ of the covariance, columns of norm √n"
+    return Check(quantity, proved, shown, shown > proved)
 
 # %% ../../nbs/5_papers/07_further_claims.ipynb #5c954fba
 _file(
@@ -176,16 +177,6 @@ _file(
 )
 
 # %% ../../nbs/5_papers/07_further_claims.ipynb #5c0acf4a
-def _never_filled(noise_variance=0.1):
-    "Zeros that noise fills in a 4-cycle whose two ways round cancel."
-    Theta = np.eye(4)
-    for i, j, value in ((0, 1, 0.5), (1, 2, 0.5), (2, 3, 0.5), (0, 3, -0.5)):
-        Theta[i, j] = Theta[j, i] = value
-    noisy = np.linalg.inv(np.linalg.inv(Theta) + noise_variance * np.eye(4))
-    filled = int(sum(abs(noisy[pair]) > 1e-12 for pair in ((0, 2), (1, 3))))
-    return Check("zeros that noise fills", 2, filled, filled < 2)
-
-
 @cache
 def _published(n, draws):
     "A ±1 table and its releases with σ = 1."
@@ -221,6 +212,16 @@ def _unbiased(strength=1.0):
     return _mean_of("objective of a fixed Θ", _objective(X.T @ X / len(X)), found)
 
 # %% ../../nbs/5_papers/07_further_claims.ipynb #4d719e4b
+def _never_filled(noise_variance=0.1):
+    "Zeros that noise fills in a 4-cycle whose two ways round cancel."
+    Theta = np.eye(4)
+    for i, j, value in ((0, 1, 0.5), (1, 2, 0.5), (2, 3, 0.5), (0, 3, -0.5)):
+        Theta[i, j] = Theta[j, i] = value
+    noisy = np.linalg.inv(np.linalg.inv(Theta) + noise_variance * np.eye(4))
+    filled = int(sum(abs(noisy[pair]) > 1e-12 for pair in ((0, 2), (1, 3))))
+    return Check("zeros that noise fills", 2, filled, filled < 2)
+
+
 def _noisy_means(strength=1.0, share=7 / 8):
     """The same of eight rows, the releases' own means being the centre, and this share
     of σ² subtracted."""
@@ -849,7 +850,7 @@ _file(
     "TRUE with fix",
     "Rows that are unit vectors: with as many columns as rows, 50 or 400, it is at most"
     " 3 times that. With 100 000 rows of two columns it is 25 times as much.",
-    "With √(log p/n) added for the sampling, which is the smaller part for p ≥ n log p.",
+    "With √(log p/n) added for the sampling, the smaller part for p ≥ n log p.",
     partial(_within_three, ((50, 50), (400, 400))),
     printed=partial(_within_three, ((100_000, 2),)),
 )

@@ -372,7 +372,7 @@ def _most_zeros(strength=1.0, p=6):
     promised = (p - 3) / strength
     return Check("noise levels without fill-in, p = 6", promised, most, most > promised)
 
-
+# %% ../../nbs/5_papers/09_repairs.ipynb #e3600e18
 def _along_the_path(strength=1.0):
     "The ends of a chain of five with a negative weight: by its path, and by inversion."
     theta, s = _chain(5), 0.5
@@ -382,7 +382,7 @@ def _along_the_path(strength=1.0):
     wrong = true == 0 or not np.isclose(promised, true, rtol=1e-9)
     return Check("entry of the ends of a tree", promised, true, wrong)
 
-# %% ../../nbs/5_papers/09_repairs.ipynb #e3600e18
+
 def _moved(S, other, alpha):
     "Distance of the answers over the bound that replaces Corollary 1."
     one, two = (graphical_lasso(M, alpha, tol=1e-12).precision for M in (S, other))
