@@ -15,6 +15,7 @@ from .frontier import FRONTIER, PEER_LIBRARIES
 from .frontier_audits import FRONTIER_AUDITS
 from .grid_baselines import GRID_BASELINES
 from .private_units import PLANNED, PRIVATE_UNITS
+from .robustness import ROBUSTNESS
 from .sampler_chi2 import SAMPLER_CHI2
 from .selection_rules import SELECTION
 from .solver_stress import SOLVER_FAMILIES, SOLVER_STRESS
@@ -39,6 +40,7 @@ STUDIES = (
     PEER_LIBRARIES,
     PLANNED,
     PRIVATE_UNITS,
+    ROBUSTNESS,
     SAMPLER_CHI2,
     SELECTION,
     SOLVER_FAMILIES,

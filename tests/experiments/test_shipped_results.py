@@ -26,6 +26,7 @@ AGAIN = {
     "peer_libraries": [8],
     "planned": [0],
     "private_units": [0],
+    "robustness": [0, 95],
     "sampler_chi2": [4],
     "selection": [200, 300, 675],
     "solver_families": [4],
