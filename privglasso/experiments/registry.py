@@ -14,6 +14,7 @@ from .correction import CORRECTION
 from .frontier import FRONTIER, PEER_LIBRARIES
 from .frontier_audits import FRONTIER_AUDITS
 from .grid_baselines import GRID_BASELINES
+from .headlines import HEADLINES_STUDY
 from .private_units import PLANNED, PRIVATE_UNITS
 from .sampler_chi2 import SAMPLER_CHI2
 from .selection_rules import SELECTION
@@ -36,6 +37,7 @@ STUDIES = (
     FRONTIER,
     FRONTIER_AUDITS,
     GRID_BASELINES,
+    HEADLINES_STUDY,
     PEER_LIBRARIES,
     PLANNED,
     PRIVATE_UNITS,
