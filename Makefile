@@ -37,8 +37,8 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.core  ## publish, recover and compare; DATA=sachs for the real cell signalling data
 	$(BIN)/privglasso demo --force $(if $(DATA),--data $(DATA))
 
-test: $(VENV)/.dev  ## run every chapter's proofs and every test
-	$(ONE_THREAD) $(BIN)/nbdev-test --n-workers $(WORKERS) --timing
+test: $(VENV)/.dev  ## run every chapter's proofs, compare what it prints with what it holds, run every test
+	$(ONE_THREAD) $(BIN)/python docs/stale.py --workers $(WORKERS)
 	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 mutate: $(VENV)/.dev  ## alter one fact at a time in the proofs, list what no check notices; SHARE=.1 for a part

@@ -234,7 +234,9 @@ def shape_faults(notebook):
 
 def output_faults(notebook):
     "What should not stand in the outputs."
-    for _, code, cell in code_cells(notebook):
+    for directives, code, cell in code_cells(notebook):
+        if directives.get("varies") == "":
+            yield f"an output varies, and nobody says why: {code[:40]}"
         for output in cell.outputs:
             text = output.get("text", "") + output.get("data", {}).get("text/plain", "")
             if output.output_type == "error" or process.is_progress_bar(output):
@@ -311,4 +313,6 @@ def test_faults_are_noticed():
     notebook = nbformat.v4.new_notebook(cells=cells)
     assert len(list(shape_faults(notebook))) == 1 + 2 * 21
     assert len(list(output_faults(notebook))) == 21
+    notebook.cells.append(nbformat.v4.new_code_cell("#| varies\ntime()"))
+    assert len(list(output_faults(notebook))) == 22
     assert len(list(theory_faults(notebook))) == 5

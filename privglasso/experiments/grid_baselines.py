@@ -33,7 +33,7 @@ _GRIDS = {"grid11": load_grid11, "grid115": load_grid115}
 
 
 def grid_release(grid, snr_db, seed):
-    """A grid's voltages, published at the papers' noise level, which promises nothing.
+    """A grid's voltages at the main paper's noise level, which promises nothing.
 
     Parameters
     ----------

@@ -14,6 +14,7 @@ from .correction import CORRECTION
 from .frontier import FRONTIER, PEER_LIBRARIES
 from .frontier_audits import FRONTIER_AUDITS
 from .grid_baselines import GRID_BASELINES
+from .headlines import HEADLINES_STUDY
 from .private_units import PLANNED, PRIVATE_UNITS
 from .robustness import ROBUSTNESS
 from .sampler_chi2 import SAMPLER_CHI2
@@ -37,6 +38,7 @@ STUDIES = (
     FRONTIER,
     FRONTIER_AUDITS,
     GRID_BASELINES,
+    HEADLINES_STUDY,
     PEER_LIBRARIES,
     PLANNED,
     PRIVATE_UNITS,

@@ -23,6 +23,7 @@ AGAIN = {
     "frontier": [0, 40, 83],
     "frontier_audits": [16],
     "grid_baselines": [45],
+    "headlines": [0, 400],
     "peer_libraries": [8],
     "planned": [0],
     "private_units": [0],

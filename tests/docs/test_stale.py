@@ -1,0 +1,132 @@
+"""A saved output that no longer comes out is noticed."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "docs"))
+
+import process  # noqa: E402
+import readme  # noqa: E402
+import stale  # noqa: E402
+
+
+def printed(text, source="print(6 * 7)"):
+    "A cell with what it is said to print."
+    cell = new_code_cell(source, outputs=[new_output("stream", text=text)])
+    cell.id = "answer"
+    return cell
+
+
+def figure(text, place="10.0"):
+    "A cell with a figure that says something somewhere."
+    svg = f'<svg><path d="M{place} 3"/><text style="font: 8px x">{text}</text></svg>'
+    data = {"image/svg+xml": svg, "text/plain": "<Figure size 99x99>"}
+    return new_code_cell("draw()", outputs=[new_output("display_data", data=data)])
+
+
+def table(text):
+    "A cell with a DataFrame, which text abbreviates and HTML does not."
+    data = {"text/html": f"<td>{text}</td>", "text/plain": "0 ... 1"}
+    return new_code_cell("frame", outputs=[new_output("execute_result", data=data)])
+
+
+def found(saved, fresh):
+    "What is stale of a notebook with one cell."
+    return list(stale.stale(*(new_notebook(cells=[cell]) for cell in (saved, fresh))))
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    "An empty book."
+    monkeypatch.setattr(stale, "ROOT", tmp_path)
+    shutil.copyfile(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
+    (tmp_path / "nbs").mkdir()
+
+    def write(*cells):
+        nbformat.write(new_notebook(cells=list(cells)), tmp_path / "nbs/01_it.ipynb")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "exit_code", "said"),
+    [("42\n", 0, ""), ("43\n", 1, "nbs/01_it.ipynb, cell answer:")],
+)
+def test_a_number_altered_by_hand_is_noticed(book, capsys, text, exit_code, said):
+    book(printed(text))
+    assert stale.main([]) == exit_code
+    out = capsys.readouterr().out
+    assert said in out and ("stale" in out) == bool(said)
+
+
+def test_a_chapter_that_fails_fails(book):
+    book(printed("42\n", "print(42)\nassert False"))
+    assert stale.main([]) == 1
+
+
+def test_a_chapter_is_run_once(book, tmp_path):
+    log = tmp_path / "log"
+    book(printed("", f"with open({str(log)!r}, 'a') as file:\n    file.write('x')"))
+    stale.main([])
+    assert log.read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("saved", "fresh"),
+    [
+        ("0.9412345", "0.9412346"),
+        ("1e-16", "-3.1e-17"),
+        ("a   0.50\nb  10.00", "a 0.50\nb 10.00"),
+        ("-0.0", "0.0"),
+    ],
+)
+def test_rounding_and_spaces_are_not_stale(saved, fresh):
+    assert found(printed(saved), printed(fresh)) == []
+
+
+@pytest.mark.parametrize(
+    ("saved", "fresh"),
+    [
+        ("272 of 378", "260 of 378"),
+        ("0.94", "0.95"),
+        ("1000000", "1000001"),
+        ("3.4e-10", "8.1e-10"),
+        ("all found", "none found"),
+        ("all", "all 3"),
+        ("-5", "5"),
+        ("x1", "x2"),
+        ("2026-11-23", "2026-11-24"),
+        ("7", ""),
+    ],
+)
+def test_other_numbers_and_words_are(saved, fresh):
+    assert len(found(printed(saved), printed(fresh))) == 1
+    assert len(found(table(saved), table(fresh))) == 1
+    assert len(found(figure(saved), figure(fresh))) == 1
+
+
+def test_a_figure_may_move():
+    assert found(figure("19 edges"), figure("19 edges", "10.7")) == []
+
+
+def test_a_cell_that_varies_is_not_compared_and_no_reader_sees_the_word():
+    old, new = (
+        printed(text, "#| varies: fresh noise\nprint(noise())") for text in "12"
+    )
+    assert found(old, new) == []
+    (shown,) = process.show_code(old, None, "")
+    assert shown.source == "print(noise())"
+    blocks = readme.show_cell(printed("1", "#| varies: seconds\nprint(t)"), {})
+    assert "varies" not in "".join(blocks)
+
+
+def test_what_is_not_here_is_said_and_not_compared(book, capsys):
+    book(printed("42 rows\n", 'print("skipped: there is no file")'))
+    assert stale.main([]) == 0
+    assert "01_it.ipynb: not compared: skipped: there is no" in capsys.readouterr().out
