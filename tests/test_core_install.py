@@ -44,8 +44,10 @@ for module in pkgutil.walk_packages(privglasso.__path__, "privglasso."):
     importlib.import_module(module.name)
 for name in privglasso.__all__:
     getattr(privglasso, name)
+from privglasso.recover.block_descent import descend
 from privglasso.start.demonstration import run_demo
 run_demo("grid", sys.argv[1])
+print("slow to compile:", descend.is_kept())
 """
 
 
