@@ -798,7 +798,7 @@ def _outputs(folder, end):
     return never | {f"file{end}": True}
 
 
-@pytest.mark.skipif(os.name != "posix", reason="links")
+@pytest.mark.skipif(os.name != "posix", reason="no symbolic links of POSIX")
 def test_outputs_replace_nothing_unless_forced_and_no_input_ever(secret, tmp_path):
     table = secret.rename(tmp_path / "t.csv")
     before, release = table.read_bytes(), tmp_path / "r.parquet"
@@ -914,7 +914,7 @@ def test_wherever_a_publication_stops_it_tells_the_truth(
             assert ("is whole" in output) == written
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.skipif(os.name != "posix", reason="no signals of POSIX")
 def test_ctrl_c_waits_for_a_library_that_is_loading(tmp_path):
     "A module that interrupts itself while it loads, as a person might."
     (tmp_path / "slow.py").write_text(
@@ -1009,7 +1009,7 @@ def test_a_pipe_that_closes_early_is_no_error(tmp_path):
     assert done.returncode == 0 and done.stderr == ""
 
 
-@pytest.mark.skipif(os.name != "posix", reason="pipes")
+@pytest.mark.skipif(os.name != "posix", reason="no pipes of POSIX")
 @pytest.mark.parametrize("redirection", ["| true", ">&-"])
 @pytest.mark.parametrize("words", ["--help", "plan --help", "--version"])
 def test_help_that_nobody_reads_is_no_error(redirection, words):
@@ -1029,7 +1029,7 @@ def streamed(folder, words, **options):
     return done.returncode, done.stdout, done.stderr.decode()
 
 
-posix = pytest.mark.skipif(os.name != "posix", reason="pipes and devices")
+posix = pytest.mark.skipif(os.name != "posix", reason="no pipes and devices of POSIX")
 SMALL = ("publish", "secret.csv", *WITHIN, "--epsilon", 5, "--seed", 1)
 
 
@@ -1204,7 +1204,7 @@ def test_every_result_is_to_be_had_for_machines(secret, tmp_path):
         tested["edges"]
     )
     assert told("audit", "--mu", 1, "--trials", 100)["refuted"] is False
-    assert told("data")["sachs"]["columns"] == 11
+    assert told("data")["grid11"]["columns"] == 11
 
 
 def test_a_release_in_numbers(secret, tmp_path):

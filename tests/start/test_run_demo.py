@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from privglasso.base.validation import InputError
-from privglasso.data_sets.registry import DataError
 from privglasso.privacy.guarantee import NoGuarantee
 from privglasso.recover.planning import MECHANISMS
 from privglasso.start.demonstration import analyse, demo_mechanisms, demo_releases
@@ -83,10 +82,8 @@ def test_unknown_demonstrations_are_refused():
     assert caught.value.argument == "data"
 
 
-def test_the_real_cells(tmp_path):
-    try:
-        data = demo_table("sachs")
-    except DataError as error:
-        pytest.skip(f"the cell signalling data are not here: {error}")
+@pytest.mark.data("sachs", "sachs_truth_18")
+def test_the_real_cells():
+    data = demo_table("sachs")
     assert data.table.shape == (7466, 11) and data.truth.sum() == 36
     assert data.table.to_numpy().min() >= 0 and data.table.to_numpy().max() <= 4
