@@ -16,6 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from privglasso.base import kernels
+from privglasso.base.shell import sentence
 from privglasso.base.validation import InputError
 from privglasso.cli import app, budget, friendly
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
@@ -1343,3 +1344,30 @@ def test_two_releases_are_compared_edge_by_edge(secret, tmp_path):
 def test_what_is_wrong_is_named_as_it_was_typed(words, told):
     code, output = call(*words)
     assert code == 2 and told in output and "['" not in output
+
+
+def test_help_is_a_word_too():
+    assert call("help") == call("--help") and call("help")[0] == 0
+    assert call("help", "budget", "new") == call("budget", "new", "--help")
+    code, output = call("help", "publishh")
+    assert code == 2 and "Did you mean 'publish'?" in output
+
+
+@pytest.mark.parametrize("words", ["publish a.csv b.parquet", "plan 10 3", "audit"])
+def test_an_option_that_is_cut_short_is_recognised(words):
+    code, output = call(*words.split(), "--eps", 1)
+    assert code == 2 and "(Possible options: --epsilon);" in output
+
+
+def test_the_package_is_a_command(tmp_path):
+    words = [sys.executable, "-m", "privglasso", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == f"privglasso {privglasso.__version__}\n"
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sympy", None)
+    told = (1, "privglasso: sympy is not installed here: pip install sympy")
+    assert call("claims") == told
+    error = ModuleNotFoundError("No module named 'sympy.polys'", name="sympy.polys")
+    assert sentence(error) == ("sympy is not installed here: pip install sympy", 1)

@@ -469,7 +469,8 @@ def report(data, table):
     for row in released:
         if not shown.get(row):
             lines += _bullet(f"{row.release}: {_why(row)}")
-    lines += ["", f"What works with n = {n:,}, p = {p}, δ = 1/n², in one draw of the noise"]
+    known = f"n = {n:,}, p = {p}, δ = 1/n²"
+    lines += ["", f"What works with {known}, in one draw of the noise"]
     for row, words in shown.items():
         if words:
             lines += _bullet(f"{row.release}: {words}")
