@@ -293,7 +293,7 @@ def _flush(is_told):
         if not is_told:
             raise
 
-# %% ../../nbs/9_workshop/08_shell.ipynb #ecd22938
+# %% ../../nbs/9_workshop/08_shell.ipynb #ecd22939
 def _unless_nobody_reads(main, args, extra):
     """The code that `main` returns; 0 where it ends the program itself, which it does
     only if whoever read has seen enough."""
@@ -303,7 +303,7 @@ def _unless_nobody_reads(main, args, extra):
         return 0
     return code if isinstance(code, int) else 0
 
-
+# %% ../../nbs/9_workshop/08_shell.ipynb #ecd22938
 class Commands(typer.core.TyperGroup):
     "Commands that tell of their misuse as of all else: in one sentence."
 
