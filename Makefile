@@ -8,16 +8,16 @@ export SOURCE_DATE_EPOCH = 0
 # workers that share the cores: linear algebra with threads of its own would wait for itself
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-# uv where it is installed, otherwise venv and pip
+# uv where it is installed, otherwise venv and pip; neither compiles what may never be imported
 INSTALL = if command -v uv >/dev/null 2>&1; then uv pip install -q --python $(BIN)/python $(1); \
-          else $(BIN)/python -m pip install -q --disable-pip-version-check $(1); fi
+          else $(BIN)/python -m pip install -q --no-compile --disable-pip-version-check $(1); fi
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # half an environment would pass for a whole one the next time
-.PHONY: help demo test mutate docs course lab check refresh reproduce bench grid
+.PHONY: help demo test test-data mutate docs course lab check refresh reproduce bench grid
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/^([a-z]+):[^#]*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -40,6 +40,10 @@ demo: $(VENV)/.core  ## publish, recover and compare; DATA=sachs for the real ce
 test: $(VENV)/.dev  ## run every chapter's proofs, compare what it prints with what it holds, run every test
 	$(ONE_THREAD) $(BIN)/python docs/stale.py --workers $(WORKERS)
 	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) --dist loadgroup
+
+test-data: $(VENV)/.dev  ## of these what looks at downloaded data, in PRIVGLASSO_DATA or the user's cache
+	$(ONE_THREAD) $(BIN)/nbdev-test --n-workers $(WORKERS) --timing --path-re "$$($(BIN)/python docs/data_chapters.py)"
+	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m data
 
 mutate: $(VENV)/.dev  ## alter one fact at a time in the proofs, list what no check notices; SHARE=.1 for a part
 	$(ONE_THREAD) $(BIN)/python docs/mutate.py --elsewhere $(if $(SHARE),--share $(SHARE)) $(ONLY)

@@ -1,8 +1,29 @@
-"""What all tests share."""
+"""What all tests share: what a checkout passes depends on the checkout alone."""
 
+import os
+
+import pytest
 from hypothesis import settings
 
-# What a checkout passes depends on the checkout alone. New examples:
-# pytest --hypothesis-profile=default
+# New examples: pytest --hypothesis-profile=default
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("steady")
+
+# No test reaches beyond this machine, nor does a process that a test starts.
+for name in ("http_proxy", "https_proxy"):
+    os.environ[name] = os.environ[name.upper()] = "http://127.0.0.1:9"
+os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"
+
+
+def pytest_runtest_setup(item):
+    "Skip a test of registered data that are not on this machine, and name them."
+    from privglasso.data_sets.registry import data_cache, registered
+
+    for marker in item.iter_markers("data"):
+        files = {name: data_cache() / registered(name)["file"] for name in marker.args}
+        missing = [name for name, path in files.items() if not path.exists()]
+        if missing:
+            pytest.skip(
+                f"needs the data sets {', '.join(missing)}, which are not here: see"
+                " privglasso data, or set PRIVGLASSO_DATA to a folder of them"
+            )

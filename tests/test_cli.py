@@ -16,6 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 from privglasso.base import kernels
+from privglasso.base.shell import sentence
 from privglasso.base.validation import InputError
 from privglasso.cli import app, budget, friendly
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
@@ -798,7 +799,7 @@ def _outputs(folder, end):
     return never | {f"file{end}": True}
 
 
-@pytest.mark.skipif(os.name != "posix", reason="links")
+@pytest.mark.skipif(os.name != "posix", reason="no symbolic links of POSIX")
 def test_outputs_replace_nothing_unless_forced_and_no_input_ever(secret, tmp_path):
     table = secret.rename(tmp_path / "t.csv")
     before, release = table.read_bytes(), tmp_path / "r.parquet"
@@ -914,7 +915,7 @@ def test_wherever_a_publication_stops_it_tells_the_truth(
             assert ("is whole" in output) == written
 
 
-@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.skipif(os.name != "posix", reason="no signals of POSIX")
 def test_ctrl_c_waits_for_a_library_that_is_loading(tmp_path):
     "A module that interrupts itself while it loads, as a person might."
     (tmp_path / "slow.py").write_text(
@@ -1009,7 +1010,7 @@ def test_a_pipe_that_closes_early_is_no_error(tmp_path):
     assert done.returncode == 0 and done.stderr == ""
 
 
-@pytest.mark.skipif(os.name != "posix", reason="pipes")
+@pytest.mark.skipif(os.name != "posix", reason="no pipes of POSIX")
 @pytest.mark.parametrize("redirection", ["| true", ">&-"])
 @pytest.mark.parametrize("words", ["--help", "plan --help", "--version"])
 def test_help_that_nobody_reads_is_no_error(redirection, words):
@@ -1029,7 +1030,7 @@ def streamed(folder, words, **options):
     return done.returncode, done.stdout, done.stderr.decode()
 
 
-posix = pytest.mark.skipif(os.name != "posix", reason="pipes and devices")
+posix = pytest.mark.skipif(os.name != "posix", reason="no pipes and devices of POSIX")
 SMALL = ("publish", "secret.csv", *WITHIN, "--epsilon", 5, "--seed", 1)
 
 
@@ -1204,7 +1205,7 @@ def test_every_result_is_to_be_had_for_machines(secret, tmp_path):
         tested["edges"]
     )
     assert told("audit", "--mu", 1, "--trials", 100)["refuted"] is False
-    assert told("data")["sachs"]["columns"] == 11
+    assert told("data")["grid11"]["columns"] == 11
 
 
 def test_a_release_in_numbers(secret, tmp_path):
@@ -1343,3 +1344,31 @@ def test_two_releases_are_compared_edge_by_edge(secret, tmp_path):
 def test_what_is_wrong_is_named_as_it_was_typed(words, told):
     code, output = call(*words)
     assert code == 2 and told in output and "['" not in output
+
+
+def test_help_is_a_word_too():
+    assert call("help") == call("--help") and call("help")[0] == 0
+    assert call("help", "budget", "new") == call("budget", "new", "--help")
+    code, output = call("help", "publishh")
+    assert code == 2 and "Did you mean 'publish'?" in output
+
+
+@pytest.mark.parametrize("words", ["publish a.csv b.parquet", "plan 10 3", "audit"])
+def test_an_option_that_is_cut_short_is_recognised(words):
+    code, output = call(*words.split(), "--eps", 1)
+    assert code == 2 and "(Possible options: --epsilon);" in output
+
+
+def test_the_package_is_a_command(tmp_path):
+    words = [sys.executable, "-m", "privglasso", "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    assert done.stdout == f"privglasso {privglasso.__version__}\n"
+
+
+def test_a_package_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sympy", None)
+    code, output = call("claims")
+    assert code == 1
+    assert output.endswith("privglasso: sympy is not installed here: pip install sympy")
+    error = ModuleNotFoundError("No module named 'sympy.polys'", name="sympy.polys")
+    assert sentence(error) == ("sympy is not installed here: pip install sympy", 1)

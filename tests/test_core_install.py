@@ -3,57 +3,74 @@
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
+from email.parser import Parser
+from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 
-BLOCKED = [
-    "IPython",
-    "matplotlib_inline",
-    "nbdev",
-    "fastcore",
-    "execnb",
-    "jupytext",
-    "nbformat",
-    "sphinx",
-    "myst_nb",
-    "pytest",
-    "hypothesis",
-    "sympy",
-    "mpmath",
-    "opendp",
-    "dp_accounting",
-    "pandapower",
-    "nilearn",
-]
 
-PROGRAM = f"""
-import importlib, pkgutil, sys
+def undeclared(requirements):
+    """Top-level modules that are installed here, but not brought along by these
+    requirements, or by what they require."""
+    needed, asked = {"privglasso"}, [Requirement(text) for text in requirements]
+    while asked:
+        each = asked.pop()
+        name, extras = canonicalize_name(each.name), each.extras or {""}
+        marker = each.marker
+        meant = not marker or any(marker.evaluate({"extra": x}) for x in extras)
+        if meant and name not in needed:
+            needed.add(name)
+            asked += map(Requirement, distribution(name).requires or [])
+    return sorted(
+        module
+        for module, owners in packages_distributions().items()
+        if not needed & set(map(canonicalize_name, owners))
+    )
+
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+BLOCKED = undeclared(PYPROJECT["project"]["dependencies"])
+
+ABSENT = """
+import sys
+
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {BLOCKED}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+        if name.split(".")[0] in blocked:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
 
 sys.meta_path.insert(0, Absent())
+"""
+
+PROGRAM = f"blocked = {BLOCKED}\n{ABSENT}" + """
+import importlib, pkgutil
 import privglasso
 for module in pkgutil.walk_packages(privglasso.__path__, "privglasso."):
     importlib.import_module(module.name)
 for name in privglasso.__all__:
     getattr(privglasso, name)
+from privglasso.recover.block_descent import descend
 from privglasso.start.demonstration import run_demo
 run_demo("grid", sys.argv[1])
+print("slow to compile:", descend.is_kept())
 """
 
 
-def python(program, *words, folder=None):
+def python(program, *words, folder=None, **environment):
     "The run of a program in a process of its own."
     return subprocess.run(
-        [sys.executable, "-c", program, *words],
+        [sys.executable, "-c", program, *map(str, words)],
         cwd=folder,
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         timeout=600,
@@ -61,9 +78,11 @@ def python(program, *words, folder=None):
 
 
 def test_the_demonstration_runs_on_the_declared_dependencies(tmp_path):
-    run = python(PROGRAM, str(tmp_path))
+    "And compiles nothing that takes long: the first run is over within a minute."
+    run = python(PROGRAM, tmp_path / "demo", NUMBA_CACHE_DIR=str(tmp_path))
     assert run.returncode == 0, run.stderr[-2000:]
-    assert (tmp_path / "grid.svg").exists() and "but no promise" in run.stdout
+    assert (tmp_path / "demo/grid.svg").exists() and "but no promise" in run.stdout
+    assert run.stdout.endswith("slow to compile: False\n")
 
 
 PICTURES = "[m for m in ('matplotlib', 'seaborn', 'networkx') if m in sys.modules]"
@@ -196,7 +215,7 @@ def test_without_numba_all_is_the_same_but_slower():
 
 # the wheel, outside of the clone
 
-MAIN_JOB = """
+OUTSIDE = """
 import sys
 from pathlib import Path
 
@@ -207,6 +226,9 @@ sys.path.insert(0, str(wheel))
 import privglasso as pg
 
 assert Path(pg.__file__).is_relative_to(wheel), pg.__file__
+"""
+
+MAIN_JOB = f"""{OUTSIDE}
 from privglasso.base.settings import setting
 from privglasso.experiments.study import read_results
 
@@ -218,25 +240,79 @@ print(*pg.confusion(pg.support(model.precision_), data.truth))
 print(pg.load_grid11().table.shape[1], len(read_results("table2")) > 0)
 """
 
+# of this file's tests only those that need the wheel wait for it, one after the other
+needs_wheel = pytest.mark.xdist_group("site")
 
-@pytest.mark.xdist_group("site")  # not beside another heavy one
-def test_the_wheel_does_the_main_job_outside_of_the_clone(tmp_path):
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    "The folder of a wheel that the declared backend built, unpacked."
+    pytest.importorskip("hatchling", reason="no hatchling here to build the wheel with")
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=300)
+    (built,) = folder.glob("*.whl")
+    zipfile.ZipFile(built).extractall(folder / "installed")
+    return folder / "installed"
+
+
+@needs_wheel
+def test_the_wheel_does_the_main_job_outside_of_the_clone(wheel, tmp_path):
     """Built by the declared backend, unpacked into an empty folder, run from another
     one: data, settings and results are inside."""
-    pytest.importorskip("hatchling", reason="no hatchling here to build the wheel with")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=300)
-    (wheel,) = tmp_path.glob("*.whl")
-    installed, elsewhere = tmp_path / "installed", tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    zipfile.ZipFile(wheel).extractall(installed)
-    run = subprocess.run(  # interpreted: compiling for a new folder takes a minute
-        [sys.executable, "-I", "-c", MAIN_JOB, ROOT, installed],
-        cwd=elsewhere,
-        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    # interpreted: compiling for a new folder takes a minute
+    run = python(MAIN_JOB, ROOT, wheel, folder=tmp_path, NUMBA_DISABLE_JIT="1")
     assert run.returncode == 0, run.stderr[-2000:]
     assert run.stdout.splitlines() == ["19 0 0", "11 True"]
+
+
+EVERY_COMMAND = """
+import runpy
+import numpy as np
+from privglasso.cli import app
+
+rows = np.random.default_rng(0).normal(size=(2000, 4)) @ (np.eye(4) + 0.5)
+np.savetxt("t.csv", rows, delimiter=",", header="a,b,c,d", comments="")
+there = {c.name or c.callback.__name__ for c in app.registered_commands}
+there |= {group.name for group in app.registered_groups}
+for line in (
+    "plan 2000 4",
+    "schema t.csv s.toml",
+    "budget new b.json --epsilon 2 --delta 1e-7",
+    "publish t.csv r.parquet --epsilon 1 --delta 1e-7 --budget b.json",
+    "budget show b.json",
+    "inspect r.parquet",
+    "recover r.parquet e.csv --figure e.svg",
+    "compare r.parquet r.parquet",
+    "audit --mu 1 --trials 100",
+    "claims",
+    "completion bash",
+    "data",
+    "demo --data grid",
+    "reproduce --profile quick --only certified_tree --workers 1",
+    "bench --profile quick --only noise",
+):
+    sys.argv[1:] = line.split()
+    there.discard(sys.argv[1])
+    try:
+        runpy.run_module("privglasso", run_name="__main__")
+    except SystemExit as end:
+        print("#", line, end.code or 0, file=sys.stderr)
+print("# never run:", *there, file=sys.stderr)
+"""
+
+
+@needs_wheel
+def test_every_command_runs_on_what_the_wheel_declares(wheel, tmp_path):
+    """An empty environment would hold the declared dependencies and what they require.
+    Here everything else that is installed cannot be imported."""
+    (metadata,) = wheel.glob("*.dist-info/METADATA")
+    facts = Parser().parsestr(metadata.read_text(encoding="utf-8"))
+    blocked = undeclared(facts.get_all("Requires-Dist"))
+    assert {"pytest", "nbdev", "sphinx"} <= set(blocked)
+    program = f"blocked = {blocked}\n{ABSENT}{OUTSIDE}{EVERY_COMMAND}"
+    run = python(program, ROOT, wheel, folder=tmp_path)
+    told = [line for line in run.stderr.splitlines() if line.startswith("#")]
+    assert told[-1:] == ["# never run:"], run.stderr[-2000:]
+    assert [line for line in told[:-1] if not line.endswith(" 0")] == [], run.stderr
+    assert len(told) == 16

@@ -167,6 +167,9 @@ def sentence(error):
         return where + os.strerror(error.errno), 2
     if isinstance(error, KeyboardInterrupt):
         return "stopped by Ctrl-C", 130
+    if isinstance(error, ImportError) and error.name:
+        package = error.name.partition(".")[0]
+        return f"{package} is not installed here: pip install {package}", 1
     if isinstance(error, MemoryError):
         return "there is too little memory for this", 1
     kind = type(error).__name__
@@ -257,8 +260,17 @@ _MEANT = {
 }
 
 
+def _begun(error):
+    "The options of a command that begin with the one that it does not have."
+    params = error.ctx.command.params if error.ctx else []
+    options = [option for param in params for option in param.opts]
+    return [option for option in options if option.startswith(error.option_name)]
+
+
 def misuse(error):
     "One sentence about words that a command does not understand."
+    if getattr(error, "possibilities", None):
+        error.possibilities = _begun(error) or error.possibilities
     told = error.format_message().removesuffix(".").replace("Value error, ", "")
     for known, remedy in _MEANT.items():
         if known in told:
@@ -281,7 +293,7 @@ def _flush(is_told):
         if not is_told:
             raise
 
-# %% ../../nbs/9_workshop/08_shell.ipynb #ecd22938
+# %% ../../nbs/9_workshop/08_shell.ipynb #ecd22939
 def _unless_nobody_reads(main, args, extra):
     """The code that `main` returns; 0 where it ends the program itself, which it does
     only if whoever read has seen enough."""
@@ -291,9 +303,18 @@ def _unless_nobody_reads(main, args, extra):
         return 0
     return code if isinstance(code, int) else 0
 
-
+# %% ../../nbs/9_workshop/08_shell.ipynb #ecd22938
 class Commands(typer.core.TyperGroup):
     "Commands that tell of their misuse as of all else: in one sentence."
+
+    def resolve_command(self, ctx, args):
+        "The command that the words begin with; `help plan` means `plan --help`."
+        if args[0] != "help":
+            return super().resolve_command(ctx, args)
+        if len(args) == 1:
+            say(ctx.get_help())
+            ctx.exit()
+        return super().resolve_command(ctx, [*args[1:], "--help"])
 
     def main(self, *args, **extra):
         "Run the command that was typed, and end the program."

@@ -100,7 +100,8 @@ def test_threads_keep_the_order_and_end_at_the_first_failure():
 
 
 CTRL_C = """
-import sys, threading, time, _thread
+import signal, sys, threading, time, _thread
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
 import numpy as np
 from privglasso.recover.graphical_lasso import graphical_lasso
 v = 0.9999 ** np.abs(np.subtract.outer(np.arange(700), np.arange(700)))

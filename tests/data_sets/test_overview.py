@@ -1,6 +1,10 @@
 """The overview: complete without any download, and no wrong file hidden."""
 
+import ast
+import doctest
+
 import numpy as np
+import privglasso
 import pytest
 
 from privglasso.data_sets import registry
@@ -46,3 +50,26 @@ def test_overview_does_not_hide_a_wrong_file(local, tmp_path):
     (tmp_path / "soil" / "soil_116.csv").write_text(",7,8\nx,1,4\n")
     with pytest.raises(DataError, match="not the registered file"):
         data_overview()
+
+
+FILES = {
+    "load_sachs": ("sachs", "sachs_truth_18"),
+    "load_chickenpox": ("chickenpox", "chickenpox_edges"),
+    "load_soil": ("soil",),
+    "load_congress": ("congress_senate",),
+    "load_ionosphere": ("ionosphere",),
+    "load_fmri": ("fmri_rois",),
+}
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [pytest.param(name, marks=pytest.mark.data(*FILES[name])) for name in FILES],
+)
+def test_a_loaders_example_is_so(loader):
+    "It is shown, and not run with the other examples: the data may not be here."
+    documented = getattr(privglasso, loader).__doc__
+    (example,) = doctest.DocTestParser().get_examples(documented)
+    source, _, option = example.source.partition("  # doctest: ")
+    assert option.strip() == "+SKIP"
+    assert eval(source, vars(privglasso)) == ast.literal_eval(example.want)

@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.append(str(ROOT / "docs"))
 
+import data_chapters  # noqa: E402
 import mutate  # noqa: E402
 
 CELL = """
@@ -128,19 +129,26 @@ SLOW = (  # setting up a cell of these takes many seconds
 )
 
 
-def test_a_sample_is_noticed():
-    """The same mutants of the list each time, as far as the chapters still have them;
-    all of them are tried by `make mutate`."""
+NBS = ROOT / "nbs"
+LOOK_AT_DATA = {
+    path.relative_to(NBS).with_suffix("").as_posix()
+    for path in data_chapters.data_chapters()
+}
+
+
+def notices(chosen, size, seed):
+    """Whether the same mutants of the list each time are noticed, as far as chapters
+    still have them; all of them are tried by `make mutate`."""
     arguments, rows = mutate.read_arguments(), mutate.read_list()
     mutate.preload()
     own = [
         mutant
         for mutant, (*_, by) in rows.items()
         if mutant.chapter not in SLOW and " of " not in by and "tests" not in by
-        if by != "time"
+        if by != "time" and chosen(mutant.chapter)
     ]
     tried = 0
-    for mutant in random.Random(15).sample(own, 12):
+    for mutant in random.Random(seed).sample(own, size):
         result = mutate.retried(mutant)
         if result is None:
             continue
@@ -148,4 +156,24 @@ def test_a_sample_is_noticed():
         argued = mutate.is_argued(mutant, by, arguments)
         assert outcome == "killed" or argued, (mutant, result)
         tried += 1
-    assert tried >= 6
+    return tried >= size / 2
+
+
+def test_a_sample_is_noticed():
+    assert notices(lambda chapter: chapter not in LOOK_AT_DATA, 12, seed=15)
+
+
+@pytest.mark.data("sachs", "sachs_truth_18", "chickenpox", "chickenpox_edges", "soil")
+@pytest.mark.data("congress_house", "congress_senate", "ionosphere", "fmri_rois")
+def test_a_sample_of_what_looks_at_data_is_noticed():
+    assert notices(lambda chapter: chapter in LOOK_AT_DATA, 4, seed=15)
+
+
+def test_chapters_that_look_at_data_are_found():
+    """The pages of data sets, and what only imports such a table; not those of tables
+    that come with the project."""
+    assert {"7_data/03_sachs", "6_experiments/16_twins_and_cables"} <= LOOK_AT_DATA
+    assert not {"7_data/10_grids", "2_publish/03_covariance"} & LOOK_AT_DATA
+    for path in NBS.rglob("*.ipynb"):
+        name = path.relative_to(NBS).with_suffix("").as_posix()
+        assert name in LOOK_AT_DATA or "load_if_here(" not in path.read_text(), name

@@ -8,10 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso.data_sets.registry import DataError
 from privglasso.experiments.registry import STUDIES
 from privglasso.experiments.study import read_results
-from privglasso.experiments.table2 import PAPER_DATA
 
 # numbers of experiments in the full profile's list, chosen among the quickest; of the
 # studies that use recorded data one is of a grid, which comes with the project
@@ -53,18 +51,30 @@ SHORTER = {
 TIMED = {"complexity": ["seconds"], "peer_libraries": ["seconds", "day"]}
 
 BY_NAME = {study.name: study for study in STUDIES}
-CASES = [(name, number) for name, numbers in AGAIN.items() for number in numbers]
+# registered files of the tables that are not with the project
+FILES = {
+    "sachs": ("sachs", "sachs_truth_18"),
+    "chickenpox": ("chickenpox", "chickenpox_edges"),
+    "fmri": ("fmri_rois",),
+    "house": ("congress_house",),
+    "soil": ("soil",),
+}
+
+
+def case(name, number):
+    "An experiment to do again, with the data that it needs."
+    dataset = BY_NAME[name].jobs("full")[number].get("dataset")
+    marks = [pytest.mark.data(*FILES[dataset])] if dataset in FILES else []
+    return pytest.param(name, number, marks=marks)
+
+
+CASES = [case(name, number) for name, numbers in AGAIN.items() for number in numbers]
 
 
 def again(name, number):
     "The rows of one experiment as the results file would hold them."
     study = BY_NAME[name]
     job = study.jobs("full")[number] | SHORTER.get(name, {})
-    if job.get("dataset") is not None:
-        try:
-            PAPER_DATA[job["dataset"]].load()
-        except DataError as error:
-            pytest.skip(f"{job['dataset']} is not on this machine: {error}")
     table = replace(study, jobs=lambda profile: [job]).table("full")
     return pd.read_csv(StringIO(table.to_csv(index=False, float_format="%.6g")))
 

@@ -9,19 +9,10 @@ import pytest
 from privglasso.base.settings import resource
 from privglasso.base.validation import InputError
 from privglasso.data_sets.congress import load_congress
-from privglasso.data_sets.registry import data_cache, registered
 from privglasso.data_sets.sachs import load_sachs
 from privglasso.papers.guo import covariance_attack, implied_mu, paper_epsilon
 from privglasso.papers.guo import paper_mu, paper_table
 from privglasso.privacy.gdp import tradeoff_gdp
-
-
-def need(*names):
-    "Skip the test unless the registered files are in the cache: no test downloads."
-    missing = [registered(name)["file"] for name in names]
-    missing = [file for file in missing if not (data_cache() / file).exists()]
-    if missing:
-        pytest.skip(f"not downloaded yet: {missing}; its loader does")
 
 
 PUBLISHED = pd.read_csv(resource("data/published/guo_table2.csv")).dropna(
@@ -30,16 +21,18 @@ PUBLISHED = pd.read_csv(resource("data/published/guo_table2.csv")).dropna(
 
 
 @pytest.mark.parametrize(
-    "name, published, keys",
+    "name, published",
     [
-        ("sachs", "cell_signalling", ["sachs", "sachs_truth_18"]),
-        ("chickenpox", "chickenpox", ["chickenpox", "chickenpox_edges"]),
-        ("soil", "soil", ["soil"]),
-        ("house", "congress", ["congress_house"]),
+        pytest.param(name, published, marks=pytest.mark.data(*files))
+        for name, published, *files in (
+            ("sachs", "cell_signalling", "sachs", "sachs_truth_18"),
+            ("chickenpox", "chickenpox", "chickenpox", "chickenpox_edges"),
+            ("soil", "soil", "soil"),
+            ("house", "congress", "congress_house"),
+        )
     ],
 )
-def test_printed_epsilon_is_recomputed(name, published, keys):
-    need(*keys)
+def test_printed_epsilon_is_recomputed(name, published):
     table = paper_table(name)
     rows = PUBLISHED[PUBLISHED["dataset"] == published].set_index("snr_db")[
         "epsilon_stated"
@@ -52,8 +45,8 @@ def test_printed_epsilon_is_recomputed(name, published, keys):
     )  # the row that says 10 dB
 
 
+@pytest.mark.data("sachs", "sachs_truth_18", "congress_senate")
 def test_other_preparations_do_not_give_the_printed_epsilon():
-    need("sachs", "sachs_truth_18", "congress_senate")
     assert paper_epsilon(load_sachs().table, 100) > 10 * 85_500
     senators = load_congress("senate").table
     assert paper_epsilon(

@@ -109,7 +109,14 @@ def test_what_is_told_to_replace_waits_for_who_writes(tmp_path):
     assert read_release(path).n == 50
 
 
-EARLY = "import sys; from privglasso import main; print('in', flush=True); main()"
+# whoever starts the tests in the background has them ignore Ctrl-C
+EARLY = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from privglasso import main
+print("in", flush=True)
+main()
+"""
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGINT"), reason="no such signal")
