@@ -2562,6 +2562,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                    'privglasso/publish/copula.py'),
                                            'privglasso.publish.copula.CopulaStatistic.__init__': ( '2_publish/copula.html#copulastatistic.__init__',
                                                                                                    'privglasso/publish/copula.py'),
+                                           'privglasso.publish.copula.CopulaStatistic.parts': ( '2_publish/copula.html#copulastatistic.parts',
+                                                                                                'privglasso/publish/copula.py'),
                                            'privglasso.publish.copula.Margins': ( '2_publish/copula.html#margins',
                                                                                   'privglasso/publish/copula.py'),
                                            'privglasso.publish.copula.Margins._integers': ( '2_publish/copula.html#margins._integers',

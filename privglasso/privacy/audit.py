@@ -722,9 +722,9 @@ class _Adversary:
 
 
 def _adversary(ratio):
-    "A likelihood ratio with the statistics beside it, where its form is known."
+    "A likelihood ratio with the statistics beside it, where its form or parts are known."
     known = isinstance(ratio, CellStatistic | EntryStatistic)
-    return _Adversary(ratio) if known else ratio
+    return _Adversary(ratio) if known else getattr(ratio, "parts", ratio)
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #56323a88
 def reachable(y, x, sigma=1.0) -> np.ndarray:
