@@ -180,9 +180,9 @@ def test_a_promise_about_something_else_cannot_be_entered(tmp_path):
 
 @pytest.mark.parametrize("words", ["a\x1b[2Jb", "a\nb", "a\u202eb", "a\x00", "\ud800"])
 def test_words_that_would_steer_a_terminal_are_refused(budget, words):
-    for given in ({"label": words}, {"label": "x", "mechanism": words}):
+    for told in ({"label": words}, {"label": "x", "mechanism": words}):
         with pytest.raises(InputError, match="control characters") as refusal:
-            budget.spend(record(0.1), **given)
+            budget.spend(record(0.1), **told)
         assert words not in str(refusal.value)
     assert budget.table().empty
 

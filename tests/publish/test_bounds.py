@@ -42,15 +42,15 @@ def test_shares_are_of_all_rows_and_their_limits_hold_the_share():
         reach = round(1000 * (0.25 - shares["at least"]["a"]))
         if sigma < 100:
             assert round(1000 * (shares["at most"]["b"] - 0.7)) == reach
-            missed = lambda reach: 2 * cdf(-reach - 1, sigma)
-            assert missed(reach) <= 0.05 < missed(reach - 2)
+            missed, more = (2 * cdf(-r - 1, sigma) for r in (reach, reach - 2))
+            assert missed <= 0.05 < more
         else:  # shares are from 0 to 1
             assert shares["at least"].tolist() == [0, 0]
             assert shares["at most"].tolist() == [1, 1]
 
 
 def test_the_noise_of_a_report_is_that_of_its_lattice():
-    "Chance of a false alarm below 1e-9: six standard errors of a variance, and of a mean."
+    "False alarms below 1e-8: six standard errors of a mean, and of a variance."
     table = np.zeros((50, 4000))
     check = BoundsCheck((0.5, 1), mu=40.0)
     noise = check.publish(table, random_state=1).counts - 50

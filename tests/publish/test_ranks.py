@@ -515,7 +515,7 @@ def test_noise_adds_to_a_sine_what_an_integral_says():
 
 
 def test_sums_of_signs_are_exact_beyond_what_short_floats_count():
-    "Two equal columns agree in every comparison: more than 2^24 of them, an odd number."
+    "Equal columns agree in every comparison: more than 2^24 of them, an odd number."
     n = 8195
     lattice = KendallMechanism(mu=1.0, shifts=2049).lattice(n, 2)
     rising = np.repeat(np.arange(n, dtype=float)[:, None], 2, axis=1)

@@ -1,5 +1,5 @@
-"""No mechanism says anything that depends on a cell: no warning, whatever is in a table,
-with every stand-in and every way in which kernels run."""
+"""No mechanism says anything that depends on a cell: no warning, whatever is in a
+table, with every stand-in and every way in which kernels run."""
 
 import warnings
 
