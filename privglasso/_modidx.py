@@ -2227,6 +2227,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                         'privglasso/privacy/budget.py'),
                                            'privglasso.privacy.budget._check_one_name': ( '1_privacy/budget.html#_check_one_name',
                                                                                           'privglasso/privacy/budget.py'),
+                                           'privglasso.privacy.budget._check_words': ( '1_privacy/budget.html#_check_words',
+                                                                                       'privglasso/privacy/budget.py'),
                                            'privglasso.privacy.budget._costs': ( '1_privacy/budget.html#_costs',
                                                                                  'privglasso/privacy/budget.py'),
                                            'privglasso.privacy.budget._downward': ( '1_privacy/budget.html#_downward',

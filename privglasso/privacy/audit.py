@@ -722,7 +722,7 @@ class _Adversary:
 
 
 def _adversary(ratio):
-    "A likelihood ratio with the statistics beside it, where its form or parts are known."
+    "A likelihood ratio, with statistics beside it where its form or parts are known."
     known = isinstance(ratio, CellStatistic | EntryStatistic)
     return _Adversary(ratio) if known else getattr(ratio, "parts", ratio)
 

@@ -173,6 +173,10 @@ def _described(release):
     }
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f7
+_FOREIGN = (
+    "is not a release: it was not written by privglasso (publish, or to_parquet in"
+    " Python)"
+)
 _DAMAGED = "is not a whole Parquet file, or is damaged: ask for it again"
 
 
@@ -259,9 +263,8 @@ def stored_release(path):
     Raises
     ------
     ReleaseError
-        If the file is not Parquet, is not what was written, carries no metadata of a
-        format that is known here, or announces a table of another size than they state,
-        or a larger one than its bytes can hold.
+        If the file is not Parquet or what was written, its metadata are of no known
+        format, or it announces another table than they state, or one of no such size.
     FileNotFoundError
         If there is no such file.
 
@@ -274,10 +277,7 @@ def stored_release(path):
         schema = stored.schema_arrow.metadata or {}
         raw, checksum = schema.get(METADATA_KEY), schema.get(CHECKSUM_KEY)
         if raw is None:
-            raise ReleaseError(
-                f"{path.name} is not a release: it was not written by privglasso"
-                " (publish, or to_parquet in Python)"
-            )
+            raise ReleaseError(f"{path.name} {_FOREIGN}")
         metadata = _known_format(raw, path, checksum is not None)
         _check_footer(path, stored.metadata, stored.schema_arrow.names, metadata, size)
         table = _table(path, stored)

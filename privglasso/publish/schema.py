@@ -113,7 +113,7 @@ def _check_words(name, words):
         if not isinstance(words.get(key, kind()), kind):
             _refuse(name, key, words[key], f"give {meant[kind]}")
         if kind is str and not is_plain(words.get(key, "")):
-            _refuse(name, key, words[key], "leave out line breaks and control characters")
+            _refuse(name, key, words[key], "leave out control characters")
     if words.get("kind", "real") not in KINDS:
         _refuse(name, "kind", words["kind"], f"give one of {', '.join(KINDS)}")
     if words.get("unreadable", "refuse") not in ("refuse", "missing"):

@@ -480,7 +480,7 @@ def test_numbers_of_a_file_are_sums_of_signs_with_noise(kind, tmp_path):
     for counts in (lopsided, huge, negative, release.counts * 1.0, release.counts[:2]):
         release.to_parquet(path)
         rewrite(path, lambda m: None, counts)
-        with pytest.raises(ReleaseError, match="the matrix is"):
+        with pytest.raises(ReleaseError, match="the matrix is|the columns and rows"):
             read_release(path)
         path.unlink()
 
