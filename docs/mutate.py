@@ -361,6 +361,8 @@ class Finder(ast.NodeVisitor):
             self.offer(ast.BinOp(node.left, SWAPPED[type(node.op)](), node.right))
         elif isinstance(node.op, ast.Mult | ast.Div | ast.Pow | ast.MatMult):
             self.offer(node.left)
+            if isinstance(node.op, ast.Mult) and not self.asserted:
+                self.offer(ast.BinOp(node.left, ast.Div(), node.right))
         for side in ("left", "right"):
             value = getattr(node, side)
             if is_number(value) and TINY <= abs(value.value) < 1e6:
@@ -390,6 +392,8 @@ class Finder(ast.NodeVisitor):
                 self.offer(other)
             if isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE):
                 self.stronger(node, k, operands)
+            elif is_number(node.comparators[k]) and not self.asserted:
+                self.at(("comparators", k), times(node.comparators[k]))
         self.fields(node, "left", "comparators")
 
     def stronger(self, node, k, operands):
@@ -699,9 +703,18 @@ def quiet():
     warnings.simplefilter("ignore")
 
 
-def trial(sources, names, watch=None):
-    "Run cells one after another: what stops them, or an empty text; and the watch."
+def is_kernel(statement):
+    "Whether a function is to be compiled: a stand-in would run in its place for long."
+    decorators = getattr(statement, "decorator_list", ())
+    return any("kernel" in ast.unparse(each) for each in decorators)
+
+
+def trial(sources, names, watch=None, compiled=False):
+    """Run cells one after another: what stops them, or an empty text; and the watch.
+    `compiled`: machine code from the first call on."""
     quiet()
+    if compiled:
+        importlib.import_module("privglasso.base.kernels").buy()
     names["__watch__"] = watch
     for label, code in sources:
         try:
@@ -724,7 +737,8 @@ def try_mutant(cells, place, path, node, names):
         later = after_change(cells, place, cells[place].makes)
     sources = [(cells[place].id, watched(tree, path, node))]
     sources += [(cells[k].id, cells[k].code) for k in later]
-    return forked(lambda: trial(sources, names, Watch()))
+    compiled = is_kernel(statement_at(tree, path))
+    return forked(lambda: trial(sources, names, Watch(), compiled))
 
 
 # ---- assertions change nothing: all mutants of a cell's assertions in one run

@@ -97,6 +97,11 @@ def _claim(promise, name):
     return mu, float(getattr(promise, "failure", 0.0))
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #fadaadb0
+def _downward(bound):
+    "A lower bound as text, rounded downward: never more than is proved."
+    return f"{math.floor(bound * 1000) / 1000:.10g}"
+
+
 def _text(result):
     "What an audit says, its lower bound rounded downward and its upper limits upward."
     one, two = (
@@ -116,7 +121,7 @@ def _text(result):
         f"{result.trials} fresh runs of each table: {result.false_alarms} false alarms"
         f" (at most {one:.3f} %), {result.misses} misses (at most {two:.3f} %). With"
         f" {100 * result.confidence:.6g} % confidence μ ≥"
-        f" {math.floor(result.mu_lower * 1000) / 1000:g}; {verdict}."
+        f" {_downward(result.mu_lower)}; {verdict}."
     )
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #6bedbfeb
@@ -207,7 +212,7 @@ class AuditResult:
         return _text(self)
 
     def _repr_html_(self):
-        facts = {"μ at least": f"{self.mu_lower:.4g}", "claimed": self.claimed}
+        facts = {"μ at least": _downward(self.mu_lower), "claimed": self.claimed}
         return html_card("Audit", facts | {"in words": self})
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #0d5f9b51
@@ -717,9 +722,9 @@ class _Adversary:
 
 
 def _adversary(ratio):
-    "A likelihood ratio with the statistics beside it, where its form is known."
+    "A likelihood ratio, with statistics beside it where its form or parts are known."
     known = isinstance(ratio, CellStatistic | EntryStatistic)
-    return _Adversary(ratio) if known else ratio
+    return _Adversary(ratio) if known else getattr(ratio, "parts", ratio)
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #56323a88
 def reachable(y, x, sigma=1.0) -> np.ndarray:

@@ -18,6 +18,7 @@ from pathlib import Path
 from ..base.io import claimed, is_read_only, write_whole
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_probability, check_table, html_card
+from ..base.validation import is_plain
 from .gdp import compose_gdp
 from .guarantee import Guarantee, any_failure, failure_left
 
@@ -247,7 +248,8 @@ def _faults(state):
 def _is_spending(entry, limits):
     "Whether an entry of the file is whole."
     if not isinstance(entry, dict) or not all(
-        isinstance(entry.get(key), str) for key in ("label", "time", "mechanism")
+        isinstance(entry.get(key), str) and is_plain(entry[key])
+        for key in ("label", "time", "mechanism")
     ):
         return False
     charges = entry.get("mu")
@@ -361,6 +363,16 @@ def _locked(path):
         lock.release()
 
 
+def _check_one_name(path):
+    "`BudgetFileError` if the file has another name, under which it would live on."
+    if path.exists() and path.stat().st_nlink > 1:
+        raise BudgetFileError(
+            f"{path.name} has a second name (a hard link), under which nothing would be"
+            " seen of what is spent: remove that name, or keep a copy there instead;"
+            " nothing was spent from it"
+        )
+
+
 def _now():
     "Date and time in UTC, to the second."
     return datetime.now(UTC).isoformat(timespec="seconds")
@@ -381,14 +393,24 @@ def _check_limits(limits):
         )
     return entered
 
+
+def _check_words(label, mechanism):
+    "`InputError` unless an entry's words say something, and only print."
+    if not isinstance(label, str) or not label.strip():
+        raise InputError("label", label, "say in a few words what is published")
+    for argument, words in (("label", label), ("mechanism", mechanism)):
+        if not is_plain(words):
+            remedy = "leave out line breaks and control characters: it will be printed"
+            raise InputError(argument, words, remedy)
+
 # %% ../../nbs/1_privacy/08_budget.ipynb #f4e02d04
 def _enter(path, promises, columns, label, mechanism):
     "Add a spending to a budget file if it fits."
-    if not isinstance(label, str) or not label.strip():
-        raise InputError("label", label, "say in a few words what is published")
+    _check_words(label, str(mechanism))
     if is_read_only(path):
         raise BudgetFileError(f"{path.name} is read-only: nothing was spent from it")
     with _locked(path):
+        _check_one_name(path)
         state = _load(path)
         charges = _charges(state, promises, columns)
         entry = {"label": label, "time": _now(), "mechanism": str(mechanism)} | _costs(

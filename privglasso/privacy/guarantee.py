@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr, xlogy
 
 from ..base.roots import root_between
 from ..base.validation import InputError, check_number, check_positive
@@ -133,14 +133,14 @@ def _tradeoff_exclusive(alpha, mu, failure):
         return curve[()]
     alpha = np.asarray(alpha, dtype=float)
     steep = float(epsilon_gdp(failure, mu))
-    # the tangents touch here and at the mirrored point; far out they are not met
-    touch = float(ndtr(-steep / mu - mu / 2)) if mu else 0.5
-    slope = math.exp(min(steep, 700.0))
-    left = 1 - failure - slope * alpha
-    right = (1 - failure - alpha) / slope
+    # the tangents touch here, which may round to 0, and at the mirrored point
+    log_alpha = xlogy(1, alpha)
+    log_touch = float(log_ndtr(-steep / mu - mu / 2)) if mu else math.log(0.5)
+    left = 1 - failure - np.exp(np.minimum(steep + log_alpha, 0.0))
+    right = (1 - failure - alpha) * math.exp(-steep)
     mirrored = float(ndtr(steep / mu - mu / 2)) if mu else 0.5
-    curve = np.where(alpha < touch, np.minimum(left, curve), curve)
-    curve = np.where(alpha > mirrored, np.minimum(right, curve), curve)
+    curve = np.where(log_alpha <= log_touch, np.minimum(left, curve), curve)
+    curve = np.where(alpha >= mirrored, np.minimum(right, curve), curve)
     return np.clip(curve if steep else np.minimum(left, curve), 0, None)[()]
 
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #a97b269c

@@ -518,16 +518,22 @@ class CopulaStatistic:
 
     def __call__(self, release):
         "Larger where the second table is more likely."
+        return self.parts(release)[0]
+
+    def parts(self, release):
+        """The same, and what margins and ranks alone say: the sum would hide that one
+        of them has too little noise in the noise of the other."""
         names = release.all_columns
         kept = [j for j, name in enumerate(names) if name not in release.set_aside]
         tables = [np.ascontiguousarray(table[:, kept]) for table in self.tables]
         units = release.margins.center, release.margins.scale
         before, after = (bin_counts(table, *units) for table in tables)
         seen = release.margins.counts - (before + after) / 2
-        value = ((after - before) * seen).sum() / release.margins.sigma**2
+        margins = ((after - before) * seen).sum() / release.margins.sigma**2
         ranks = release.correlations.lattice
         before, after = (sign_sums(table, ranks) * ranks.scale for table in tables)
         weights = np.triu(after - before, 1) / ranks.sigma[0] ** 2
         weights += np.diag(np.diag(after - before)) / ranks.sigma[1] ** 2
         seen = release.correlations.counts - (before + after) / 2
-        return float(value + (weights * seen).sum())
+        of_ranks = (weights * seen).sum()
+        return [float(each) for each in (margins + of_ranks, margins, of_ranks)]

@@ -115,7 +115,8 @@ class LocalMechanism(CovarianceMechanism):
         if len(values) > 1:
             raise InputError("row", values.shape, "give the values of one user")
         lattice = self.lattice(n, values.shape[1])
-        return lattice.noisy_sums(values, bit_source(random_state))[0]
+        with np.errstate(all="ignore"):  # as in `publish`
+            return lattice.noisy_sums(values, bit_source(random_state))[0]
 
     def _release(self, values, columns, lattice, bits):
         reports = (lattice.noisy_sums(row[None], bits)[0] for row in values)

@@ -9,7 +9,9 @@ __all__ = ['METADATA_KEY', 'CHECKSUM_KEY', 'FORMAT', 'MECHANISMS', 'COMMON_FIELD
 # %% ../../nbs/2_publish/16_parquet.ipynb #58074732
 import hashlib
 import json
+import os
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -171,8 +173,16 @@ def _described(release):
     }
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f7
-def _parquet(path):
-    "Schema metadata and DataFrame of a Parquet file, its page checksums verified."
+_FOREIGN = (
+    "is not a release: it was not written by privglasso (publish, or to_parquet in"
+    " Python)"
+)
+_DAMAGED = "is not a whole Parquet file, or is damaged: ask for it again"
+
+
+@contextmanager
+def _opened(path):
+    "A Parquet file of which nothing but the footer is read yet."
     import pyarrow.parquet as pq
 
     try:
@@ -183,13 +193,58 @@ def _parquet(path):
         raise ReleaseError(f"{path.name} cannot be opened as a file") from error
     with file:
         try:
-            stored = pq.ParquetFile(file, page_checksum_verification=True).read()
-            return stored.schema.metadata or {}, stored.to_pandas(ignore_metadata=True)
+            stored = pq.ParquetFile(file, page_checksum_verification=True)
         except Exception as error:  # whatever a parser meets in damaged bytes
-            raise ReleaseError(
-                f"{path.name} is not a whole Parquet file, or is damaged: ask for it"
-                " again"
-            ) from error
+            raise ReleaseError(f"{path.name} {_DAMAGED}") from error
+        yield stored, os.fstat(file.fileno()).st_size
+
+
+def _table(path, stored):
+    "The DataFrame of a Parquet file, its page checksums verified."
+    try:
+        return stored.read().to_pandas(ignore_metadata=True)
+    except Exception as error:
+        raise ReleaseError(f"{path.name} {_DAMAGED}") from error
+
+# %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f9
+_SQUARE = ("covariance", "shape", "whitened", "local", "kendall", "quadrant")
+_ROOM, _DENSEST = 1 << 27, 256  # bytes of numbers: of any file, of each of its bytes
+
+
+def _has_shape(metadata, rows, names):
+    "Whether a table of this size is what the metadata state; some have any length."
+    kind = metadata["kind"]
+    lengths = {"table": (metadata["n"],), "tree": (0, len(names))}
+    lengths |= {"graph": lengths["tree"]} | dict.fromkeys(_SQUARE, (len(names),))
+    known = type(kind) is str and rows in lengths.get(kind, (rows,))
+    return known and names == metadata["columns"]
+
+
+def _is_numbers(footer):
+    "Whether each column is announced as one number a row, and no lists or texts."
+    columns = (footer.schema.column(j) for j in range(footer.num_columns))
+    return all(
+        column.physical_type in ("DOUBLE", "INT64") and column.max_repetition_level == 0
+        for column in columns
+    )
+
+
+def _check_footer(path, footer, names, metadata, size):
+    """`ReleaseError` unless the footer announces what the metadata state, and no more
+    than noisy numbers in so many bytes can be: a small file can unpack to any size."""
+    rows = footer.num_rows
+    groups = (footer.row_group(k) for k in range(footer.num_row_groups))
+    unpacked = max(8 * rows * len(names), sum(each.total_byte_size for each in groups))
+    if not _has_shape(metadata, rows, names) or not _is_numbers(footer):
+        raise ReleaseError(
+            f"{path.name} contradicts itself: the columns and rows of its table are"
+            " not those of its metadata: ask for it again"
+        )
+    if unpacked > _ROOM + _DENSEST * size:
+        raise ReleaseError(
+            f"{path.name} was not read: its {size} bytes announce {unpacked} bytes of"
+            " numbers, and no noisy release is packed so tightly"
+        )
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f8
 def stored_release(path):
@@ -208,8 +263,8 @@ def stored_release(path):
     Raises
     ------
     ReleaseError
-        If the file is not Parquet, is not what was written, or carries no metadata of a
-        format that is known here.
+        If the file is not Parquet or what was written, its metadata are of no known
+        format, or it announces another table than they state, or one of no such size.
     FileNotFoundError
         If there is no such file.
 
@@ -218,18 +273,19 @@ def stored_release(path):
     UserWarning
         If the file is of format 1 or 2, which had no checksum.
     """
-    schema, table = _parquet(path)
-    raw, checksum = schema.get(METADATA_KEY), schema.get(CHECKSUM_KEY)
-    if raw is None:
-        raise ReleaseError(
-            f"{path.name} is not a release: it was not written by privglasso (publish,"
-            " or to_parquet in Python)"
-        )
+    with _opened(path) as (stored, size):
+        schema = stored.schema_arrow.metadata or {}
+        raw, checksum = schema.get(METADATA_KEY), schema.get(CHECKSUM_KEY)
+        if raw is None:
+            raise ReleaseError(f"{path.name} {_FOREIGN}")
+        metadata = _known_format(raw, path, checksum is not None)
+        _check_footer(path, stored.metadata, stored.schema_arrow.names, metadata, size)
+        table = _table(path, stored)
     if checksum is not None and checksum != _digest(raw, table).encode():
         raise ReleaseError(
             f"{path.name} is not what was written, its checksum says: ask for it again"
         )
-    return _known_format(raw, path, checksum is not None), table
+    return metadata, table
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #66c24507
 def _no_number(name):

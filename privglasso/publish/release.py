@@ -546,9 +546,9 @@ class AnyMechanism(ABC):
 
             X = as_schema(schema).apply(X)
         values, columns = self.check(X)
-        return self._release(
-            values, columns, self._lattice(*values.shape), bit_source(random_state)
-        )
+        lattice, bits = self._lattice(*values.shape), bit_source(random_state)
+        with np.errstate(all="ignore"):  # a word of an overflow would tell of a cell
+            return self._release(values, columns, lattice, bits)
 
     def likelihood_statistic(self, X, X_neighbor):
         """The best statistic to tell releases of two tables apart: a function of a

@@ -112,6 +112,8 @@ def _check_words(name, words):
     for key, kind in (("use", bool), ("format", str), ("unit", str)):
         if not isinstance(words.get(key, kind()), kind):
             _refuse(name, key, words[key], f"give {meant[kind]}")
+        if kind is str and not is_plain(words.get(key, "")):
+            _refuse(name, key, words[key], "leave out control characters")
     if words.get("kind", "real") not in KINDS:
         _refuse(name, "kind", words["kind"], f"give one of {', '.join(KINDS)}")
     if words.get("unreadable", "refuse") not in ("refuse", "missing"):
@@ -176,10 +178,15 @@ def _numbers(name, column, cells, decimal="."):
     return np.rint(values) if column.kind == "integer" else values
 
 # %% ../../nbs/2_publish/18_schema.ipynb #343f9614
+_LARGEST = float(np.finfo(float).max)
+
+
 def _rounded(values, column, clip):
-    "Numbers within their bounds, if these clip; gaps as the fill value."
-    if clip and column.low is not None:
-        values = np.clip(values, column.low, column.high)
+    """Numbers within their bounds, if these clip; gaps as the fill value. Where there
+    are bounds an infinity is beyond them, as the largest number is."""
+    if column.low is not None:
+        bounds = (column.low, column.high) if clip else (-_LARGEST, _LARGEST)
+        values = np.clip(values, *bounds)
     if column.fill is not None:
         values = np.where(np.isnan(values), column.fill, values)
     return values
@@ -258,9 +265,7 @@ class _StatedColumns:
 # %% ../../nbs/2_publish/18_schema.ipynb #6b4f685b
 def _toml(name, column):
     "One column of a schema file, with a word on what may be added."
-    quoted = lambda text: json.dumps(text, ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )
+    quoted = lambda text: json.dumps(text, ensure_ascii=False)
     lines = [f"[columns.{quoted(name)}]"]
     if not column.use:
         lines.append("use = false")
@@ -335,6 +340,10 @@ class Schema(_StatedColumns, _SchemaFile):
             raise InputError(
                 "schema", type(columns).__name__, "give statements for columns by name"
             )
+        unsafe = [str(key) for key in columns if not is_plain(str(key))]
+        if unsafe:  # before a message says one as it is
+            remedy = "column names hold control characters: rename these"
+            raise InputError("schema", unsafe, remedy)
         self.columns = {str(key): _column(key, each) for key, each in columns.items()}
 
     @classmethod

@@ -42,6 +42,40 @@ def test_facts_are_altered_and_examples_are_not():
     assert not any("n=" in after for after in told)
 
 
+KERNEL = """
+@kernel(small=few)
+def fill(x, count):
+    if x == 0:
+        return count * x
+"""
+
+
+def test_constants_in_comparisons_and_products_of_kernels_are_altered():
+    pairs = found(KERNEL, exported=True)
+    assert ("0", "1") in pairs and ("count * x", "count / x") in pairs
+    (function,) = mutate.ast.parse(KERNEL).body
+    assert mutate.is_kernel(function)
+    assert not mutate.is_kernel(function.body[0])
+
+
+def test_a_mutant_of_a_kernel_runs_as_machine_code_not_by_its_stand_in():
+    "The stand-in gives 1; what is altered, or not, is what the cell compiles."
+    head = "from privglasso.base.kernels import kernel\nimport numpy as np\n"
+    kernel = "@kernel(small=lambda x: 1)\ndef one(x):\n    return x.size * 1\n"
+    check = "assert one(np.zeros(1)) == 1"
+    made = mutate.Cell("a", kernel, True, frozenset({"kernel"}), frozenset({"one"}))
+    used = mutate.Cell("b", check, False, frozenset({"one", "np"}), frozenset())
+    names = {}
+    exec(head, names)
+    for mutant, change in mutate.mutants_of("", "a", kernel).items():
+        if mutant.after == "2":  # x.size * 2
+            outcome = mutate.try_mutant([made, used], 0, *change, names)
+            assert mutate.outcome_of(*outcome) == ("killed", "AssertionError in b")
+            break
+    else:
+        raise AssertionError("no such mutant")
+
+
 def test_a_verdict_is_turned():
     assert ("'TRUE'", "'FALSE'") in found('f("TRUE")', exported=True)
 

@@ -3,6 +3,7 @@ attack on floating-point noise.
 """
 
 import math
+import re
 from functools import partial
 
 import numpy as np
@@ -139,6 +140,16 @@ def test_extreme_counts_give_finite_bounds():
         assert 0 <= result.mu_lower < 10 and 0 <= result.epsilon_lower(1e-6) < 20
         assert result.refuted == (alarms == misses == 0)
         assert ("REFUTED" in str(result)) == result.refuted
+
+
+def test_what_is_shown_of_a_bound_is_never_more_than_it():
+    "In words and as a card, for every count: rounded downward, by less than .001."
+    trials = 1000
+    for alarms in range(0, 400, 7):
+        result = AuditResult(alarms, 300, trials, 0.99, claimed=1.0)
+        card = re.search(r"μ at least.*?([0-9.]+)<", result._repr_html_(), re.DOTALL)[1]
+        for shown in (re.search(r"μ ≥ ([0-9.]+);", str(result))[1], card):
+            assert float(shown) <= result.mu_lower < float(shown) + 0.001
 
 
 # ----------------------------------------------------------------------- repeatability

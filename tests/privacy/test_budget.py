@@ -178,6 +178,15 @@ def test_a_promise_about_something_else_cannot_be_entered(tmp_path):
     assert both.table().empty
 
 
+@pytest.mark.parametrize("words", ["a\x1b[2Jb", "a\nb", "a\u202eb", "a\x00", "\ud800"])
+def test_words_that_would_steer_a_terminal_are_refused(budget, words):
+    for told in ({"label": words}, {"label": "x", "mechanism": words}):
+        with pytest.raises(InputError, match="control characters") as refusal:
+            budget.spend(record(0.1), **told)
+        assert words not in str(refusal.value)
+    assert budget.table().empty
+
+
 def test_a_spending_needs_a_label(budget):
     for label in ["", "  ", None, 3]:
         with pytest.raises(InputError, match="label"):
@@ -324,6 +333,18 @@ def test_what_cannot_be_written_or_published_costs_nothing(budget, tmp_path):
         Budget.create(tmp_path / ("b" * 252), record(1.0))
 
 
+def test_a_budget_with_two_names_is_not_spent_from(budget, tmp_path):
+    "Each name would keep a count of its own: the limit could be spent twice."
+    twin = tmp_path / "twin.json"
+    os.link(budget.path, twin)
+    for name in (budget.path, twin):
+        with pytest.raises(BudgetFileError, match="hard link.*nothing was spent"):
+            Budget(name).spend(record(0.8), label="x")
+    assert budget.left() == record(1.0) == Budget(twin).left()
+    twin.unlink()
+    budget.spend(record(0.8), label="x")
+
+
 def test_of_two_threads_that_want_one_path_one_wins(tmp_path):
     budgets_ = [Budget.create(tmp_path / f"{k}.json", record(1.0)) for k in range(6)]
     barrier, ends = threading.Barrier(6), []
@@ -414,6 +435,12 @@ DAMAGED = {
     "a spending without a label": with_changes(
         spent=[{k: v for k, v in ENTRY.items() if k != "label"}]
     ),
+    "a label that steers a terminal": with_changes(
+        spent=[ENTRY | {"label": "a\x1b[2J"}]
+    ),
+    "a mechanism that steers a terminal": with_changes(
+        spent=[ENTRY | {"mechanism": "a\x1b[2J"}]
+    ),
     "a spending without mu": with_changes(
         spent=[{k: v for k, v in ENTRY.items() if k != "mu"}]
     ),
@@ -441,8 +468,11 @@ def check_a_damaged_or_foreign_file_is_refused_and_left_alone(tmp_path, name):
         lambda: budget.publish(MECHANISM, TABLE, tmp_path / "r.parquet", label="x"),
         lambda: str(budget),
     ):
-        with pytest.raises(BudgetFileError, match="b.json.*(fetch it back|mend)"):
+        with pytest.raises(
+            BudgetFileError, match="b.json.*(fetch it back|mend)"
+        ) as told:
             use()
+        assert "\x1b" not in str(told.value)
     assert (
         path.read_text(encoding="utf-8") == DAMAGED[name]
         and not (tmp_path / "r.parquet").exists()

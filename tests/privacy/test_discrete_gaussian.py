@@ -349,3 +349,27 @@ def test_only_integers_have_a_probability():
         for x in ["1", [1, "a"], 1j, None, [0.5], [math.nan], math.inf, {}]:
             with pytest.raises(InputError, match="x="):
                 law(x, 1.0)
+
+
+def weight_of(k, sigma):
+    "exp(-k²/2σ²) in many digits."
+    return mp.exp(-(mp.mpf(k) ** 2) / (2 * mp.mpf(sigma) ** 2))
+
+
+def test_delta_is_the_plain_sum_on_every_branch():
+    """To eight digits: sums of positive parts in sixty, where the threshold lies left
+    of zero, on it, and right of it."""
+    with mp.workdps(60):
+        for sigma in (0.05, 0.3, 0.8, 1.0, 2.5, 9.0):
+            reach = range(-int(20 * sigma) - 30, int(20 * sigma) + 30)
+            total = mp.fsum(weight_of(k, sigma) for k in reach)
+            for shift in (1, 2, 3, 8):
+                for epsilon in (0.0, 1e-6, 0.1, 0.7, 2.0, 11.0):
+                    grown = mp.exp(mp.mpf(epsilon))
+                    parts = (
+                        weight_of(k, sigma) - grown * weight_of(k + shift, sigma)
+                        for k in reach
+                    )
+                    exact = mp.fsum(part for part in parts if part > 0) / total
+                    found = dg.delta_exact(epsilon, shift, sigma)
+                    assert found == pytest.approx(float(exact), rel=1e-8)

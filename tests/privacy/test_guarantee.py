@@ -2,7 +2,9 @@
 
 import math
 from fractions import Fraction
+from functools import cache
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -154,6 +156,43 @@ def test_trade_off_curves_are_convex_and_their_own_mirror_images(exclusive):
         inside = (curve > 0) & (alpha < 1 - failure)
         steep = np.abs(np.gradient(curve, alpha)) + 1
         assert (np.abs(back - alpha)[inside] < 1e-9 * steep[inside]).all() or mu > 10
+
+
+def touching(mu, failure):
+    "ε at which μ-GDP alone has δ = failure."
+    low, high = mp.mpf(0), mp.mpf(mu) * (mu + 10)
+    for _ in range(150):
+        e = (low + high) / 2
+        delta = mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
+        low, high = (e, high) if delta > failure else (low, e)
+    return low
+
+
+@cache
+def normal_quantile(alpha):
+    "Of a number that may be the smallest float."
+    with mp.workdps(400):
+        return mp.sqrt(2) * mp.erfinv(2 * mp.mpf(alpha) - 1)
+
+
+@pytest.mark.parametrize("mu", [0.5, 3.0, 30.0, 37.5, 38.4, 40.0, 1000.0])
+@pytest.mark.parametrize("failure", [1e-12, 0.1, 0.7])
+def test_of_two_dangers_the_curve_is_that_of_the_larger(mu, failure):
+    """The trade-off of the δ max(failure, Gaussian δ) in many digits: the Gaussian
+    curve between the points where the failure's two lines touch it, and these lines
+    beyond. Tiny α are there because the points themselves may round to 0."""
+    promise = Guarantee(mu, "record", failure=failure, exclusive=True)
+    with mp.workdps(60):
+        e, m, f = touching(mu, failure), mp.mpf(mu), mp.mpf(failure)
+        for alpha in (0.0, 5e-324, 1e-315, 1e-308, 1e-300, 1e-30, 0.01, 0.3, 0.95, 1.0):
+            if alpha <= mp.ncdf(-e / m - m / 2):
+                truth = 1 - f - mp.exp(e) * alpha
+            elif alpha >= mp.ncdf(e / m - m / 2):
+                truth = max((1 - f - alpha) * mp.exp(-e), mp.mpf(0))
+            else:
+                truth = mp.ncdf(-normal_quantile(alpha) - m)
+            assert promise.tradeoff(alpha) == pytest.approx(float(truth), abs=1e-9)
+            assert promise.power(alpha) == pytest.approx(float(1 - truth), abs=1e-9)
 
 
 def test_no_guarantee_stays_none():

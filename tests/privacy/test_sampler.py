@@ -3,6 +3,7 @@ its draws against their law.
 """
 
 import math
+from bisect import bisect_left
 from fractions import Fraction
 
 import mpmath as mp
@@ -32,6 +33,15 @@ def mp_weights(sigma, up_to):
 
 def mp_reach(sigma):
     return int(18 * sigma) + 3 if sigma > 0.5 else 40
+
+
+@pytest.fixture(params=["small", "interpreted", "compiled"])
+def way(request, monkeypatch):
+    """Words become values by NumPy, by plain Python, by machine code. Which of them a
+    draw takes depends on how much was drawn before, so each is asked for by name."""
+    for name in ("_fill", "_fill_blocks"):
+        version = getattr(getattr(exact, name), request.param)
+        monkeypatch.setattr(exact, name, version)
 
 
 # -------------------------------------------------- integer bounds and threshold words
@@ -119,6 +129,7 @@ def test_too_little_precision_is_noticed_and_repaired(monkeypatch):
     assert repaired.sums.bits > 40 and np.array_equal(repaired.thresholds, expected)
 
 
+@pytest.mark.usefixtures("way")
 def test_guide_leads_every_kind_of_word_to_its_magnitude():
     for sigma in [0.3, 1.0, 10.0, 1000.0]:
         table = exact.MagnitudeTable(sigma, HALF)
@@ -170,6 +181,7 @@ class Playback:
         return int((shifted - int(shifted)) * 2**k)
 
 
+@pytest.mark.usefixtures("way")
 def test_ties_fall_on_the_right_side_of_the_cumulative_sum():
     for sigma in [0.3, 1.0, 30.0]:
         table = exact.sampler(sigma).table
@@ -188,6 +200,7 @@ def test_ties_fall_on_the_right_side_of_the_cumulative_sum():
                     assert exact.sampler(sigma).draw(1, bits)[0] == -expected
 
 
+@pytest.mark.usefixtures("way")
 def test_a_tie_that_agrees_for_long_gets_more_precision():
     """Bits that follow C_2 of sigma = 1 for `agree` places and then leave it, downwards
     or upwards."""
@@ -218,6 +231,7 @@ def check_the_tail_is_never_cut(sigma, ones):
         assert beyond(value + 1) < mp.mpf(2) ** -(31 + ones) <= beyond(value)
 
 
+@pytest.mark.usefixtures("way")
 def test_the_tail_is_never_cut():
     for sigma, ones in [(1.0, 20), (1.0, 60), (1.0, 400), (0.3, 500), (100.0, 150)]:
         check_the_tail_is_never_cut(sigma, ones)
@@ -245,6 +259,7 @@ def test_the_exact_coin_turns_at_its_probability():
             )
 
 
+@pytest.mark.usefixtures("way")
 def test_block_rejections_are_redrawn_and_minus_zero_is_one():
     sampler = exact.BlockSampler(4096.0)  # blocks of 32: place 5 bits, 26 for the coin
     assert sampler.block_bits == 5 and sampler._words_per_draw == 2
@@ -261,6 +276,7 @@ def test_block_rejections_are_redrawn_and_minus_zero_is_one():
     assert not bits.queue
 
 
+@pytest.mark.usefixtures("way")
 def test_the_kernel_never_decides_against_the_exact_coin():
     """For words whose coin is next to exp(-t): what is decided agrees with the
     integers, the rest is left open."""
@@ -299,6 +315,57 @@ def test_the_kernel_never_decides_against_the_exact_coin():
             for fraction in (Fraction(0), 1 - Fraction(1, 2**400)):
                 truth = sampler._decide(rows[i], Playback([], fraction))
                 assert truth == (None if i in rejected[:n_rejected] else values[i])
+
+
+def block_value(sampler, words):
+    """What a row of two words stands for, in whole numbers: a value, or None if it is
+    refused; "open" where these bits do not settle it."""
+    word, rest = (int(each) >> 1 for each in words)
+    b, negative = sampler.block_bits, int(words[0]) & 1
+    j = bisect_left(sampler.table.thresholds.tolist(), word)
+    place, v, left = rest % 2**b, rest >> b, 31 - b
+    magnitude = j * 2**b + place
+    x = (2 * j * 2**b + place) * place / (2 * Fraction(sampler.sigma) ** 2)
+    lo, hi = exact.exp_bounds(x.numerator, x.denominator, left)
+    if word == sampler.table.thresholds[j] or lo - 1 < v < hi:
+        return "open"
+    if v >= hi or negative and magnitude == 0:
+        return None
+    return -magnitude if negative else magnitude
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("sigma", [256.0, 300.5, 1024.0])
+def test_every_short_beginning_of_a_draw_is_what_it_stands_for(sigma):
+    """All blocks up to the fourth, all places in them, both signs, coins that surely
+    fall and that surely do not. -1, 0 and 1 are among them: that -0 is refused, and
+    nothing else near it, no test of a few million draws would show."""
+    sampler = exact.BlockSampler(sigma)
+    b, table = sampler.block_bits, sampler.table
+    starts = [0, *(int(t) + 1 for t in table.thresholds[[0, 1, 2, 300]])]
+    coins = (0, 1, 2 ** (30 - b), 2 ** (31 - b) - 1)
+    words = np.array(
+        [
+            (2 * word + sign, 2 * (v << b | place))
+            for word in starts
+            for sign in (0, 1)
+            for place in range(2**b)
+            for v in coins
+        ],
+        dtype=np.uint32,
+    )
+    values, unknown, rejected = (np.empty(len(words) + 1, np.int64) for _ in range(3))
+    settings = b, sampler._scale, table.thresholds, table.guide, table.shift
+    counts = exact._fill_blocks(words, *settings, values, unknown, rejected)
+    settled = np.ones(len(words), bool)
+    settled[unknown[: counts[0]]] = False
+    refused = set(rejected[: counts[1]].tolist())
+    truth = [block_value(sampler, row) for row in words]
+    for i in np.flatnonzero(settled):
+        assert truth[i] == (None if i in refused else values[i]), words[i].tolist()
+    # open is but place 0 with a coin of ones: any coin is kept there
+    assert settled.mean() == 1 - 1 / (len(coins) * 2**b)
+    assert {-1, 0, 1, None} <= {truth[i] for i in np.flatnonzero(settled)}
 
 
 # ---------------------------------------------------------------- the law of the draws
@@ -365,6 +432,7 @@ def test_neighbouring_draws_are_uncorrelated():
 # ---------------------------------------------------------------------- the front door
 
 
+@pytest.mark.usefixtures("way")
 def test_same_seed_same_noise_and_shapes():
     for sigma in (0.3, 20.0, 1e7):
         first = exact.sample((70_000, 2), sigma, 5)

@@ -3,10 +3,13 @@
 import collections
 import json
 import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -257,3 +260,73 @@ def test_a_mechanism_that_readers_cannot_check_is_not_written(tmp_path):
     with pytest.raises(InputError, match="mechanism="):
         Mine((0, 20), mu=1.0).publish(TABLE).to_parquet(tmp_path / "r.parquet")
     assert not any(tmp_path.iterdir())
+
+
+# ------------------------------------- small files that would unpack to any size
+
+
+def bomb(path, rows, cells, changes):
+    "A file of a release's metadata, and a column that repeats one value `rows` times."
+    release = MECHANISMS["table"].publish(TABLE[["a"]])
+    release.to_parquet(path)
+    metadata = json.loads(pq.read_schema(path).metadata[METADATA_KEY])
+    said = {METADATA_KEY: json.dumps(metadata | changes), CHECKSUM_KEY: "0" * 64}
+    part = 1 << 20
+    value = {pa.float64(): 1.5, pa.string(): "x" * 99}.get(cells, [1.5] * 99)
+    block = pa.table({"a": pa.array([value], cells).take([0] * part)})
+    schema = block.schema.with_metadata(said)
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for done in range(0, rows, part):
+            rest = block.slice(0, min(part, rows - done))
+            writer.write_table(rest.replace_schema_metadata(said))
+
+
+READ = """
+import resource, sys
+from privglasso.publish import files
+import pandas, pyarrow.parquet
+used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+limit = 3 << 30
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+before = used()
+try:
+    files.read_release(sys.argv[1])
+except files.ReleaseError as error:
+    print(used() - before, error, sep=": ")
+"""
+ROWS = 40_000_000
+
+
+@pytest.mark.parametrize(
+    ("cells", "rows", "changes", "reason"),
+    [
+        (pa.float64(), ROWS, {}, "the columns and rows"),
+        (pa.float64(), ROWS, {"n": ROWS}, "was not read"),
+        (pa.float64(), ROWS, {"kind": "synthetic"}, "was not read"),
+        (pa.float64(), ROWS, {"kind": "covariance"}, "the columns and rows"),
+        (pa.float64(), ROWS, {"kind": ["table"]}, "the columns and rows"),
+        (pa.string(), 1 << 20, {"n": 1 << 20}, "the columns and rows"),
+        (pa.list_(pa.float64()), 1 << 17, {"n": 1 << 17}, "the columns and rows"),
+    ],
+)
+def test_a_bomb_is_refused_before_it_is_unpacked(
+    tmp_path, cells, rows, changes, reason
+):
+    "In a process of its own, whose memory is limited: it may need 60 MB at most."
+    path = tmp_path / "bomb.parquet"
+    bomb(path, rows, cells, changes)
+    assert path.stat().st_size < 1 << 20
+    command = [sys.executable, "-c", READ, str(path)]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    megabytes, _, message = told.partition(": ")
+    assert reason in message and int(megabytes) < 60, told
+
+
+def test_what_noise_made_is_packed_nowhere_near_as_tightly(tmp_path):
+    "Columns of one number, with hardly any noise on them, are read."
+    path = tmp_path / "r.parquet"
+    constant = pd.DataFrame(np.zeros((200_000, 3)), columns=list("abc"))
+    quiet = DiscreteGaussianMechanism((0, 1), sigma=0.5).publish(constant)
+    quiet.to_parquet(path)
+    assert 8 * constant.size < 128 * path.stat().st_size
+    assert len(read_release(path).table) == len(constant)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from privglasso.base.validation import InputError
+from privglasso.publish.bounds import BoundsCheck, CheckedMechanism, cells_outside
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.schema import Schema
 from privglasso.publish.tables import read_table
@@ -39,7 +40,7 @@ def test_every_cell_has_its_meaning_and_no_row_is_lost():
 
 
 def test_a_file_keeps_every_statement(tmp_path):
-    odd = {'a "b"\\\n': {"unit": "µg/l", "unreadable": "missing"}}
+    odd = {'a "b"\\': {"unit": "µg/l", "unreadable": "missing"}}
     schema = Schema(SCHEMA | odd)
     schema.write(tmp_path / "schema.toml")
     assert Schema.read(tmp_path / "schema.toml").columns == schema.columns
@@ -49,6 +50,38 @@ def test_a_file_keeps_every_statement(tmp_path):
     with pytest.raises(InputError) as stopped:
         Schema.read(tmp_path / "bad.toml")
     assert "71234" not in str(stopped.value)
+
+
+@pytest.mark.parametrize("words", ["a\x1b[2Jb", "a\nb", "a\u202eb", "a\x7f"])
+def test_words_that_would_steer_a_terminal_are_refused(words):
+    for stated in (
+        {words: (0, 1)},
+        {words: {"low": 2, "high": 1}},
+        {"a": {"unit": words}},
+        {"a": {"kind": "date", "format": words}},
+        {"a": {"kind": "category", "levels": ["b", words]}},
+        {"a": {"kind": words}},
+    ):
+        with pytest.raises(InputError) as refusal:
+            Schema(stated)
+        assert words not in str(refusal.value)
+
+
+def test_an_infinity_beyond_bounds_is_outside_whether_it_is_counted_or_not():
+    "As every other cell beyond its bounds is: clipped, and counted where that is paid."
+    schema = Schema({"a": (0, 1), "b": {"fill": 2}})
+    table = pd.DataFrame({"a": [-np.inf, np.inf, 0.5, 7], "b": [1.0, 2.0, np.nan, 3.0]})
+    clipped, kept = schema.apply(table), schema.apply(table, clip=False)
+    assert clipped.a.tolist() == [0, 1, 0.5, 1]
+    values, _ = BoundsCheck((0, 1), mu=0.5).check(kept[["a"]])
+    assert cells_outside(values, (0, 1)).tolist() == [3]
+    check = CheckedMechanism(
+        CovarianceMechanism((0, 3), mu=0.5), BoundsCheck((0, 1), mu=0.5), kept[["a"]]
+    )
+    assert len(check.check(clipped)[0]) == 4
+    without = Schema({"a": {}}).apply(table)  # nothing to clip to: refused either way
+    with pytest.raises(InputError, match="infinity"):
+        CovarianceMechanism((0, 3), mu=0.5).check(without)
 
 
 @pytest.mark.parametrize(

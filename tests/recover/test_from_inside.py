@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from privglasso.data_sets.synthetic import corrected_example
+from privglasso.recover import from_inside
 from privglasso.recover.feasibility import InfeasibleError, feasible_start, verdict
 from privglasso.recover.from_inside import (
     PrimalDual,
@@ -117,3 +118,30 @@ def test_an_infinite_weight_leaves_a_certificate_that_is_zero_there():
     finite = np.where(np.isinf(weights), 0, weights)
     assert np.vdot(S, V) + 0.1 * np.vdot(finite, np.abs(V)) <= 0
     assert graphical_lasso(S, caught.value.works, weights=weights).dual_gap < 3e-6
+
+
+@pytest.mark.parametrize("gained", [0.0, 0.5, 2.0])
+def test_a_step_that_gains_too_little_is_halved(gained, monkeypatch):
+    """What the first try of a step is said to gain, in units of what it must gain at
+    least: nothing and half of it are too little, twice as much is enough."""
+    S, weights = corrected_example(6, 30, 0), np.ones((6, 6))
+    T, limits, units = unit_box(S, 0.5, weights)
+    start = feasible_start(S, 0.5, weights) / units
+    full, tried = (from_inside._Centre(T, limits, start) for _ in range(2))
+    before, tries = full.u, []
+    real = from_inside._Centre.value
+    slope = 2 * full.theta[full.pairs] - full.mu / full.above + full.mu / full.below
+    assert full.advance()
+    least = 1e-4 * slope @ (full.u - before)
+    assert least > 0
+
+    def value(u):
+        tries.append(u)
+        if len(tries) == 2:
+            return real(tried, before) + gained * least
+        return real(tried, u)
+
+    monkeypatch.setattr(tried, "value", value)
+    assert tried.advance() and np.array_equal(tries[0], before)
+    share = 1.0 if gained > 1 else 0.5
+    assert np.allclose(tried.u - before, share * (full.u - before), rtol=1e-12)
