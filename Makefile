@@ -42,7 +42,7 @@ test: $(VENV)/.dev  ## run every chapter's proofs, compare what it prints with w
 	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 test-data: $(VENV)/.dev  ## of these what looks at downloaded data, in PRIVGLASSO_DATA or the user's cache
-	$(ONE_THREAD) $(BIN)/nbdev-test --n-workers $(WORKERS) --timing --path-re "$$($(BIN)/python docs/data_chapters.py)"
+	$(ONE_THREAD) $(BIN)/python docs/stale.py --workers $(WORKERS) $$($(BIN)/python docs/data_chapters.py)
 	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m data
 
 mutate: $(VENV)/.dev  ## alter one fact at a time in the proofs, list what no check notices; SHARE=.1 for a part

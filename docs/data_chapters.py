@@ -82,5 +82,5 @@ def data_chapters():
     return [path for path in chapters if asking & parts_of(path)]
 
 
-if __name__ == "__main__":  # as `nbdev-test --path-re` takes them
-    print("|".join(path.relative_to(ROOT).as_posix() for path in data_chapters()))
+if __name__ == "__main__":  # as `docs/stale.py` takes them
+    print(*(path.relative_to(ROOT).as_posix() for path in data_chapters()))
