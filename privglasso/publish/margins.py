@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['MOST_LEVELS', 'MARGIN_KINDS', 'bin_edges', 'histogram_sigma', 'histogram_mu', 'estimated_shares', 'score_table',
-           'hermite_coefficients', 'coefficients_on_sphere', 'undo_bins', 'Margins', 'noisy_margins', 'score_blocks',
-           'atom_sigma', 'atoms_mu', 'find_atoms', 'location_and_scale']
+           'hermite_coefficients', 'coefficients_on_sphere', 'undo_bins', 'ScoreMargins', 'noisy_margins',
+           'score_blocks', 'atom_sigma', 'atoms_mu', 'find_atoms', 'location_and_scale']
 
-# %% ../../nbs/2_publish/21_margins.ipynb #dd9b7726
+# %% ../../nbs/2_publish/21_margins.ipynb #b6d2a68c
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +20,7 @@ from ..base.validation import InputError
 from ..privacy.discrete_gaussian import LARGEST_SIGMA
 from ..privacy.sampler import sampler
 
-# %% ../../nbs/2_publish/21_margins.ipynb #80e3a887
+# %% ../../nbs/2_publish/21_margins.ipynb #1adfe10a
 _CORE = np.arange(-6, 7) / 2  # in units, with three wider bins on either side
 _IN_UNITS = np.r_[-27.0, -9.0, -4.5, _CORE, 4.5, 9.0, 27.0]
 _BESIDE = np.array([1.0, 2.0, 4.0])  # of a value that most cells have
@@ -61,7 +61,7 @@ def bin_edges(kind: str, center: float, scale: float) -> np.ndarray:
         low = np.minimum(center - beside[::-1], center)
         return np.r_[low, center, after, np.maximum(center + beside, after)]
 
-# %% ../../nbs/2_publish/21_margins.ipynb #c72f9937
+# %% ../../nbs/2_publish/21_margins.ipynb #626661ea
 def _padded(edges):
     "(p, most) edges of all columns, infinite behind the last."
     padded = np.full((len(edges), max(map(len, edges), default=0)), np.inf)
@@ -97,7 +97,7 @@ def _count(values, edges, counts):
                     place += edges[j, k] <= x
                 counts[j, place] += 1
 
-# %% ../../nbs/2_publish/21_margins.ipynb #8706ad74
+# %% ../../nbs/2_publish/21_margins.ipynb #ac70ea59
 def histogram_sigma(p: int, mu: float) -> float:
     """Noise parameter at which the histograms of `p` columns are `mu`-GDP.
 
@@ -127,7 +127,7 @@ def histogram_mu(p: int, sigma: float) -> float:
     "The μ that is proved for histograms of `p` columns with this noise."
     return math.sqrt(2 * p / (sigma**2 - 1 / 6))
 
-# %% ../../nbs/2_publish/21_margins.ipynb #c1ac37f1
+# %% ../../nbs/2_publish/21_margins.ipynb #1e5304de
 def _to_simplex(shares):
     "The nearest numbers that are at least 0 and sum to 1."
     ordered = np.sort(shares)[::-1]
@@ -169,7 +169,7 @@ def estimated_shares(counts, n, sigma, template=None) -> np.ndarray:
         shares = template + kept * away
     return _to_simplex(shares)
 
-# %% ../../nbs/2_publish/21_margins.ipynb #f7a8e2d6
+# %% ../../nbs/2_publish/21_margins.ipynb #738af3a7
 _CELLS = 256  # values of a byte
 _THIN = 1e-6  # shares below which a difference of densities has no digits left
 
@@ -216,7 +216,7 @@ def score_table(shares) -> np.ndarray:
     table[thin] = ndtri(begin)[:, None]
     return table
 
-# %% ../../nbs/2_publish/21_margins.ipynb #8c0e923b
+# %% ../../nbs/2_publish/21_margins.ipynb #85a0d586
 _ORDER = 24  # of Hermite polynomials
 
 
@@ -249,7 +249,7 @@ def hermite_coefficients(shares) -> np.ndarray:
         before, now = now, (z * now - math.sqrt(k - 1) * before) / math.sqrt(k)
     return np.array(found)
 
-# %% ../../nbs/2_publish/21_margins.ipynb #0c5daf68
+# %% ../../nbs/2_publish/21_margins.ipynb #68f805e4
 _COARSE = 2 / math.pi  # V of an indicator of one half; a column of three levels has more
 
 
@@ -313,12 +313,12 @@ def undo_bins(C, coefficients):
     slopes[i, j] = slopes[j, i] = slope
     return R, slopes
 
-# %% ../../nbs/2_publish/21_margins.ipynb #e6981d57
+# %% ../../nbs/2_publish/21_margins.ipynb #a6ca435d
 _CLEAR = 4.0  # deviations of noise by which a bin is seen
 
 
 @dataclass(frozen=True, eq=False)
-class Margins:
+class ScoreMargins:
     """Noisy histograms of the columns, and the scores that they lead to: all public.
 
     Parameters
@@ -390,8 +390,8 @@ class Margins:
 
 _NORMAL = np.diff(ndtr(np.r_[-np.inf, _IN_UNITS, np.inf]))
 
-# %% ../../nbs/2_publish/21_margins.ipynb #6f111c25
-def noisy_margins(values, kinds, center, scale, sigma, bits) -> Margins:
+# %% ../../nbs/2_publish/21_margins.ipynb #fdcc8641
+def noisy_margins(values, kinds, center, scale, sigma, bits) -> ScoreMargins:
     """Count the cells of every column in its bins, with noise on every count.
 
     Parameters
@@ -407,7 +407,7 @@ def noisy_margins(values, kinds, center, scale, sigma, bits) -> Margins:
 
     Returns
     -------
-    Margins
+    ScoreMargins
     """
     center, scale = np.asarray(center, float), np.asarray(scale, float)
     stated = zip(kinds, center, scale, strict=True)
@@ -416,9 +416,9 @@ def noisy_margins(values, kinds, center, scale, sigma, bits) -> Margins:
     _count(np.ascontiguousarray(values, dtype=float), _padded(edges), counts)
     for row, own in zip(counts, edges, strict=True):
         row[: len(own) + 1] += sampler(sigma).draw(len(own) + 1, bits)
-    return Margins(tuple(kinds), center, scale, counts, len(values), float(sigma))
+    return ScoreMargins(tuple(kinds), center, scale, counts, len(values), float(sigma))
 
-# %% ../../nbs/2_publish/21_margins.ipynb #20c33ef6
+# %% ../../nbs/2_publish/21_margins.ipynb #df731c09
 _BLOCK_ROWS = 1 << 14  # rows whose jitter is one piece of the stream
 
 
@@ -451,7 +451,7 @@ def score_blocks(values, margins, key):
     Parameters
     ----------
     values : ndarray of shape (n, p)
-    margins : Margins
+    margins : ScoreMargins
     key : int
         Of 128 secret bits: what the jitter is drawn with.
 
@@ -472,7 +472,7 @@ def score_blocks(values, margins, key):
         _score(rows, edges, tables, jitter.reshape(rows.shape), scores[: len(rows)])
         yield scores[: len(rows)]
 
-# %% ../../nbs/2_publish/21_margins.ipynb #a1ece7b1
+# %% ../../nbs/2_publish/21_margins.ipynb #89acaadb
 _PIECES, _PIECE = 6, 11  # pieces, and binary digits in one
 _ATOM_STRENGTH = 18.0  # n over the noise: half of the cells stand out
 _ATOM_SHARE = 0.4  # of the cells that must have the value that is found
@@ -529,7 +529,7 @@ def find_atoms(values, bits):
     seen = counts.max(axis=1) > _ATOM_SHARE * n
     return np.where(seen & np.isfinite(atoms), atoms, 0.0), seen & np.isfinite(atoms)
 
-# %% ../../nbs/2_publish/21_margins.ipynb #119b1b8a
+# %% ../../nbs/2_publish/21_margins.ipynb #2ce1d312
 _STANDS_FOR = np.r_[-6.0, -3.0, -1.5, -0.5, 0.0, 0.5, 1.5, 3.0, 6.0]  # beside a value
 
 
@@ -539,12 +539,12 @@ def _percentile(edges, shares, part):
     return float(np.interp(part, inner, edges))
 
 
-def location_and_scale(margins: Margins) -> tuple:
+def location_and_scale(margins: ScoreMargins) -> tuple:
     """About which cell each column lies, and how far its cells spread.
 
     Parameters
     ----------
-    margins : Margins
+    margins : ScoreMargins
 
     Returns
     -------
