@@ -3379,6 +3379,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                      'privglasso/publish/scores.py'),
                                            'privglasso.publish.scores._rows': ( '2_publish/scores.html#_rows',
                                                                                 'privglasso/publish/scores.py'),
+                                           'privglasso.publish.scores._rows_left': ( '2_publish/scores.html#_rows_left',
+                                                                                     'privglasso/publish/scores.py'),
                                            'privglasso.publish.scores._sums': ( '2_publish/scores.html#_sums',
                                                                                 'privglasso/publish/scores.py'),
                                            'privglasso.publish.scores._undone': ( '2_publish/scores.html#_undone',

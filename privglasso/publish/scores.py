@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NO_VALUE', 'ScoresLattice', 'scores_promise', 'scores_lattice', 'scores_rows', 'ScoresRelease', 'ScoresStatistic']
 
-# %% ../../nbs/2_publish/22_scores.ipynb #d58ba630
+# %% ../../nbs/2_publish/22_scores.ipynb #66dd2358
 import math
 from dataclasses import dataclass, replace
 
@@ -30,7 +30,7 @@ from .sphere import RowLattice, Sphere, has_fourth_powers
 from .sphere import integer_sums, row_lattice
 from .units import UnitsPlan, find_units, plan_units
 
-# %% ../../nbs/2_publish/22_scores.ipynb #d28995ee
+# %% ../../nbs/2_publish/22_scores.ipynb #b231bbc4
 _MARGIN_SHARE = 0.1  # of mu², less what the units take
 _ATOM_SHARE = 0.25  # of mu² that looking for values may take at most
 NO_VALUE = "neither a scale nor a value that most cells have stands out"
@@ -123,7 +123,7 @@ def scores_promise(rows, units, sigma, searched, neighbors) -> Guarantee:
     ]
     return Guarantee(float(compose_gdp(*parts)), neighbors)
 
-# %% ../../nbs/2_publish/22_scores.ipynb #d3387656
+# %% ../../nbs/2_publish/22_scores.ipynb #3643d7cc
 def scores_lattice(
     n, p, mu, levels=None, bounds=None, unit_failure=1e-4, latent=False
 ) -> ScoresLattice:
@@ -187,7 +187,7 @@ def scores_rows(n, p, steps, sigma) -> RowLattice:
     own = np.zeros(p), np.ones(p), math.sqrt(p), True
     return RowLattice(n, *own, steps, 0, np.asarray(sigma, float))
 
-# %% ../../nbs/2_publish/22_scores.ipynb #44823833
+# %% ../../nbs/2_publish/22_scores.ipynb #305d938c
 def _public_bins(lattice, columns):
     "(kind, center, scale) of the columns whose bins are public."
     bins = {}
@@ -238,7 +238,7 @@ def _bins_at_atoms(lattice, values, columns, lost, bits):
             aside[columns[j]] = TOO_EXTREME
     return bins, {k: why for k, why in aside.items() if k not in bins}, len(lost)
 
-# %% ../../nbs/2_publish/22_scores.ipynb #7f6de4d7
+# %% ../../nbs/2_publish/22_scores.ipynb #a1541486
 def _published(lattice, values, columns, neighbors, bits, mechanism):
     "Bins, margins, rows: each with exact noise."
     bins, aside, searched = _chosen_bins(lattice, values, columns, bits)
@@ -250,19 +250,28 @@ def _published(lattice, values, columns, neighbors, bits, mechanism):
         )
     stated = zip(*(bins[columns[j]] for j in kept), strict=True)
     values = values[:, kept] if aside else values
-    n, p = len(values), len(kept)
-    planned = histogram_mu(len(columns), lattice.sigma)
-    margins = noisy_margins(values, *stated, histogram_sigma(p, planned), bits)
-    spent = atoms_mu(searched, n) ** 2 if searched else 0.0
-    left = lattice.rows.guarantee("record").mu ** 2 - spent
-    rows = _rows(n, p, math.sqrt(left) * (1 - 1e-14))
+    rows, sigma = _rows_left(lattice, len(kept), searched)
+    margins = noisy_margins(values, *stated, sigma, bits)
     second = _sums(values, margins, rows, bits.bits(128))
-    second += symmetric_noise(p, rows.sigma, bits)
+    second += symmetric_noise(len(kept), rows.sigma, bits)
     promise = scores_promise(rows, lattice.units, margins.sigma, searched, neighbors)
     public = lattice.units, searched, lattice.latent, aside, promise
     return ScoresRelease(
         second, list(columns), rows, margins, *public, bits.secure, mechanism
     )
+
+
+def _rows_left(lattice, p, searched):
+    """The lattice of the columns that are released, and their histograms' noise, once
+    values were looked for."""
+    rows, planned = lattice.rows, len(lattice.rows.center)
+    if p == planned and not searched:
+        return rows, lattice.sigma
+    spent = atoms_mu(searched, rows.n) ** 2 if searched else 0.0
+    # rounding must not push mu above its target
+    left = math.sqrt(rows.guarantee("record").mu ** 2 - spent) * (1 - 1e-14)
+    sigma = histogram_sigma(p, histogram_mu(planned, lattice.sigma) * (1 - 1e-14))
+    return _rows(rows.n, p, left), sigma
 
 
 def _sums(values, margins, rows, key):
@@ -272,7 +281,7 @@ def _sums(values, margins, rows, key):
         total += integer_sums(scores, rows)[0]
     return total
 
-# %% ../../nbs/2_publish/22_scores.ipynb #51bb5067
+# %% ../../nbs/2_publish/22_scores.ipynb #cbac04b4
 def _undone(average, margins_coefficients, latent):
     "Correlations, scores' correlations' noise factor, and coefficients on the sphere."
     p = len(average)
@@ -312,7 +321,7 @@ def _expected_error(rows, covariance):
     average = (vectors * sphere_spectrum(np.maximum(values, 1e-9))) @ vectors.T
     return _error(rows, R, slopes, np.full(p, first), average, scale)
 
-# %% ../../nbs/2_publish/22_scores.ipynb #f020def0
+# %% ../../nbs/2_publish/22_scores.ipynb #0a99132b
 class _ScoresEstimate(Release):
     "Correlations behind rows of scores, and how far they may be off."
 
@@ -400,7 +409,7 @@ class _ScoresEstimate(Release):
         self._not_lost(shape[at], places, "lost in the noise")
         return self.matrix[at], self._error_of(places)
 
-# %% ../../nbs/2_publish/22_scores.ipynb #a139b8ba
+# %% ../../nbs/2_publish/22_scores.ipynb #38dfc984
 @dataclass(frozen=True, eq=False)
 class ScoresRelease(_ScoresEstimate):
     """A privately released covariance of normal scores, and the margins behind them.
@@ -492,7 +501,7 @@ class ScoresRelease(_ScoresEstimate):
             f"{f'; set aside, as they have no bins: {aside}' * bool(aside)})"
         )
 
-# %% ../../nbs/2_publish/22_scores.ipynb #c1373926
+# %% ../../nbs/2_publish/22_scores.ipynb #d4880298
 class ScoresStatistic:
     """Nearly the log-likelihood ratio of two neighbouring tables, given a release and
     the bins in it: the secret jitter is averaged over.

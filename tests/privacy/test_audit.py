@@ -411,7 +411,7 @@ def test_a_covariance_with_half_the_noise_is_found():
     X = np.zeros((4, 2))
     other = X.copy()
     other[0] = 1.0
-    half = CovarianceMechanism((-1, 1), mu=2.0, mean_share=0)
+    half = CovarianceMechanism((-1, 1), mu=2.0, mean_share=0, clipping="box")
     assert audit(half, X, other, claimed=1.0, trials=1000, random_state=0).refuted
 
 
@@ -471,10 +471,10 @@ def test_the_lowest_bits_are_looked_at(where):
 def test_an_audit_in_which_nothing_that_is_released_differs_is_refused():
     one, minus = np.ones((2, 1)), np.array([[1.0], [-1.0]])
     for refused in (
-        lambda: audit(CovarianceMechanism((-1, 1), mu=1.0, mean_share=0), one, minus),
+        lambda: audit(CovarianceMechanism((-1, 1), mu=1.0, mean_share=0, clipping="box"), one, minus),
         lambda: audit(LocalMechanism(1.0, mu=1.0), one, minus),
         lambda: audit(
-            SyntheticDataMechanism((-1, 1), mu=1.0, mean_share=0), one, minus
+            SyntheticDataMechanism((-1, 1), mu=1.0, mean_share=0, clipping="box"), one, minus
         ),
         lambda: audit(lambda X, rng: X, one, one.tolist(), first_cell, trials=10),
     ):
@@ -488,8 +488,8 @@ def test_synthetic_rows_are_attacked_by_the_covariance_they_carry():
     other = X.copy()
     other[0] = 1.0
     arguments = dict(mu=3.0, mean_share=0)
-    mechanisms = SyntheticDataMechanism((-1, 1), **arguments), CovarianceMechanism(
-        (-1, 1), **arguments
+    mechanisms = SyntheticDataMechanism((-1, 1), **arguments, clipping="box"), CovarianceMechanism(
+        (-1, 1), **arguments, clipping="box"
     )
     results = [
         audit(mechanism, X, other, trials=300, random_state=4)
@@ -564,13 +564,13 @@ def test_bad_input_is_named():
         ),
         (
             lambda: likelihood_statistic(
-                CovarianceMechanism((0, 1), mu=1.0), ZERO, np.zeros((3, 1))
+                CovarianceMechanism((0, 1), mu=1.0, clipping="box"), ZERO, np.zeros((3, 1))
             ),
             "must have the shape",
         ),
         (
             lambda: likelihood_statistic(
-                CovarianceMechanism((0, 1), mu=1.0), ZERO, ONE * np.nan
+                CovarianceMechanism((0, 1), mu=1.0, clipping="box"), ZERO, ONE * np.nan
             ),
             "NaN",
         ),

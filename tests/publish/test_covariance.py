@@ -70,9 +70,9 @@ def test_known_noise():
     upper = CovarianceMechanism(
         norm_bound=1, mu=0.5, mean_share=0, noise="upper"
     ).noise_std(1000, 4)
-    box = CovarianceMechanism((-1, 1), mu=0.5, mean_share=0).noise_std(1000, 4)
+    box = CovarianceMechanism((-1, 1), mu=0.5, mean_share=0, clipping="box").noise_std(1000, 4)
     cell = CovarianceMechanism(
-        (-1, 1), mu=0.5, mean_share=0, neighbors="cell"
+        (-1, 1), mu=0.5, mean_share=0, neighbors="cell", clipping="box"
     ).noise_std(1000, 4)
     assert ball[0, 1] == pytest.approx(0.002, rel=1e-4) and ball[0, 0] == pytest.approx(
         0.002 * math.sqrt(2), rel=1e-4
@@ -91,7 +91,7 @@ def test_one_column_is_the_same_in_a_ball_and_a_box():
             for clip in CLIPPING
         )
         assert ball == pytest.approx(box, rel=1e-4)
-    assert CovarianceMechanism((-1, 1), mu=1.0, mean_share=0).noise_std(50, 1)[
+    assert CovarianceMechanism((-1, 1), mu=1.0, mean_share=0, clipping="box").noise_std(50, 1)[
         0, 0
     ] == pytest.approx(1 / 50)
 
@@ -211,7 +211,7 @@ def test_rows_never_leave_their_set(seed, p, mu):
 
 def test_sums_are_exact_in_any_order_and_any_block(monkeypatch):
     rows = np.random.default_rng(0).uniform(-1.2, 1.2, (5000, 7))
-    mechanism = CovarianceMechanism((-1, 1), mu=3.0)
+    mechanism = CovarianceMechanism((-1, 1), mu=3.0, clipping="box")
     one = integers(mechanism, rows, monkeypatch)
     monkeypatch.setattr("privglasso.publish.covariance._BLOCK_CELLS", 1000)
     two = integers(
@@ -221,7 +221,7 @@ def test_sums_are_exact_in_any_order_and_any_block(monkeypatch):
 
 
 def test_the_noise_is_that_of_the_sampler():
-    mechanism = CovarianceMechanism((-1, 1), mu=1.0)
+    mechanism = CovarianceMechanism((-1, 1), mu=1.0, clipping="box")
     release = mechanism.publish(np.zeros((10, 1)), random_state=3)
     first = release.second_moment[0, 0]
     assert (
@@ -231,7 +231,7 @@ def test_the_noise_is_that_of_the_sampler():
 
 def test_very_wide_noise_is_exact_and_has_its_variance():
     # integers of about 2^39: a standardised sum of squares passes 6 once in 5e8
-    release = CovarianceMechanism((-1, 1), mu=1e-4, mean_share=0).publish(
+    release = CovarianceMechanism((-1, 1), mu=1e-4, mean_share=0, clipping="box").publish(
         np.zeros((2, 100)), random_state=0
     )
     noise = release.second_moment[np.triu_indices(100, 1)].astype(float)
@@ -247,10 +247,10 @@ def test_very_wide_noise_is_exact_and_has_its_variance():
 
 def test_bounds_and_units_are_the_publishers():
     rows = np.random.default_rng(4).normal(size=(300, 2)) * [1, 1000] + [0, 5000]
-    one = CovarianceMechanism(([-4, 1000], [4, 9000]), mu=1.0).publish(
+    one = CovarianceMechanism(([-4, 1000], [4, 9000]), mu=1.0, clipping="box").publish(
         rows, random_state=1
     )
-    two = CovarianceMechanism((-4, 4), mu=1.0).publish(
+    two = CovarianceMechanism((-4, 4), mu=1.0, clipping="box").publish(
         (rows - [0, 5000]) / [1, 1000], random_state=1
     )
     assert one.matrix == pytest.approx(two.matrix * np.outer([1, 1000], [1, 1000]))
@@ -260,7 +260,7 @@ def test_bounds_and_units_are_the_publishers():
 def test_cells_are_clipped_to_the_bounds_before_anything_else():
     table = np.array([[-1e9, 1e9], [1e300, -1e300], [0.5, 0.5]])
     one, two = (
-        CovarianceMechanism((0, 1), mu=1.0).publish(X, 7)
+        CovarianceMechanism((0, 1), mu=1.0, clipping="box").publish(X, 7)
         for X in (table, np.clip(table, 0, 1))
     )
     assert np.array_equal(one.matrix, two.matrix) and np.array_equal(
@@ -275,14 +275,14 @@ def test_without_a_mean_all_is_about_the_public_centre():
     frame = pd.DataFrame(
         np.random.default_rng(0).normal(size=(200, 2)), columns=["a", "b"]
     )
-    release = CovarianceMechanism((-4, 4), mu=5.0, mean_share=0).publish(frame)
+    release = CovarianceMechanism((-4, 4), mu=5.0, mean_share=0, clipping="box").publish(frame)
     assert isinstance(release, CovarianceRelease) and release.total is None
     assert (release.location == 0).all() and release.noise_variance.tolist() == [0, 0]
     assert np.array_equal(release.matrix, release.matrix.T)
 
 
 def test_a_variance_lost_in_the_noise_is_said():
-    release = CovarianceMechanism((-1, 1), mu=1e-3).publish(
+    release = CovarianceMechanism((-1, 1), mu=1e-3, clipping="box").publish(
         np.zeros((5, 20)), random_state=0
     )
     lost = [
@@ -366,7 +366,7 @@ def test_bad_shapes():
         (10, 3, "bounds="),
     ]:
         with pytest.raises(InputError, match=f"^{named}"):
-            CovarianceMechanism(([0, 0], [1, 2]), mu=1.0).guarantee(n, p)
+            CovarianceMechanism(([0, 0], [1, 2]), mu=1.0, clipping="box").guarantee(n, p)
         with pytest.raises(InputError, match="^center="):
             CovarianceMechanism(norm_bound=1, center=[0, 1], mu=1.0).publish(
                 np.ones((3, 3))
@@ -397,7 +397,7 @@ def test_bad_plans():
         (np.eye(2), 5, np.nan),
     ]:
         with pytest.raises(InputError):
-            CovarianceMechanism((0, 1), mu=1.0).sampling_error(covariance, n, location)
+            CovarianceMechanism((0, 1), mu=1.0, clipping="box").sampling_error(covariance, n, location)
 
 
 @pytest.mark.parametrize("kind", [{"clipping": Sphere()}, {"bounds": (-4, 4)}])

@@ -136,7 +136,7 @@ def test_missing_cells_are_refused_unless_a_rule_is_chosen():
     # correlations shrink by about the share of cells that are there
     assert np.abs(correlation(release) - (0.9 * CHAIN + 0.1 * np.eye(P))).max() < 0.06
     with pytest.raises(InputError, match="^missing="):
-        CovarianceMechanism((0, 1), mu=1.0, missing="center")
+        CovarianceMechanism((0, 1), mu=1.0, missing="center", clipping="box")
 
 
 def test_a_unit_far_too_small_does_not_pass_for_a_result():

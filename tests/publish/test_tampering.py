@@ -24,7 +24,7 @@ rng = np.random.default_rng(0)
 TABLE = pd.DataFrame(rng.normal(size=(3000, 4)).cumsum(axis=1) + 3, columns=[*"abcd"])
 SURE = dict(epsilon=1.0, delta=1e-6)
 MECHANISMS = {
-    "covariance": CovarianceMechanism((-20, 20), mu=1.0),
+    "covariance": CovarianceMechanism((-20, 20), mu=1.0, clipping="box"),
     "shape": CovarianceMechanism(mu=2.0),
     "synthetic": SyntheticDataMechanism(rows=9, mu=2.0),
     "kendall": KendallMechanism(mu=1.0),
