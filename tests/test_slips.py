@@ -290,7 +290,9 @@ def test_a_file_states_its_noise_and_promise_to_the_digit(tmp_path, factor):
             read_release(path)
 
 
-COVARIANCE = CovarianceMechanism(BOUNDS, mu=2.0, clipping="box").publish(TABLE, random_state=0)
+COVARIANCE = CovarianceMechanism(BOUNDS, clipping="box", mu=2.0).publish(
+    TABLE, random_state=0
+)
 BALL = CovarianceMechanism(norm_bound=9.0, mu=2.0, mean_share=0).publish(
     TABLE, random_state=0
 )

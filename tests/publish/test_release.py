@@ -24,9 +24,13 @@ TABLE = pd.DataFrame({"a": [5, 15, 20, 1], "b": [3.0, 4.0, 5.0, 6.0]})
 KINDS = {
     "table": lambda **budget: GaussianMechanism(([0, 0], [20, 10]), **budget),
     "integers": lambda **budget: DiscreteGaussianMechanism((0, 20), **budget),
-    "covariance": lambda **budget: CovarianceMechanism((0, 20), **budget, clipping="box"),
+    "covariance": lambda **budget: CovarianceMechanism(
+        (0, 20), **budget, clipping="box"
+    ),
     "local": lambda **budget: LocalMechanism(9.0, center=[10, 5], **budget),
-    "synthetic": lambda **budget: SyntheticDataMechanism((0, 20), **budget, clipping="box"),
+    "synthetic": lambda **budget: SyntheticDataMechanism(
+        (0, 20), **budget, clipping="box"
+    ),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
@@ -297,7 +301,9 @@ def test_a_hiding_column_is_left_out():
 
 
 def test_nothing_left_is_an_error():
-    release = CovarianceMechanism((-1e3, 1e3), mu=0.1, clipping="box").publish(chain_table(100), 1)
+    release = CovarianceMechanism((-1e3, 1e3), mu=0.1, clipping="box").publish(
+        chain_table(100), 1
+    )
     with pytest.raises(CovarianceError):
         release.without_lost()
 
