@@ -1124,7 +1124,7 @@ def test_recover_writes_what_the_ending_says(tmp_path):
     rows[:, 2] -= 0.6 * rows[:, 1]
     rows[:, 3] *= 1e-4
     release = tmp_path / "r.parquet"
-    mechanism = CovarianceMechanism((-6, 6), mu=1.0)
+    mechanism = CovarianceMechanism((-6, 6), mu=1.0, clipping="box")
     table = pd.DataFrame(rows, columns=["a", "ä & <b>", "c", "lost"])
     mechanism.publish(table, random_state=0).to_parquet(release)
     readers = {
@@ -1301,7 +1301,7 @@ def test_the_first_recover_says_that_it_compiles(tmp_path, monkeypatch):
     release = tmp_path / "r.parquet"
     monkeypatch.setattr(kernels, "_rented", 0)
     rows = np.random.default_rng(0).normal(size=(500, 3))
-    mechanism = CovarianceMechanism((-6, 6), mu=1.0)
+    mechanism = CovarianceMechanism((-6, 6), mu=1.0, clipping="box")
     mechanism.publish(pd.DataFrame(rows, columns=list("abc"))).to_parquet(release)
     for kept, price in ((False, kernels._PRICE), (True, 0), (False, 0)):
         monkeypatch.setattr(kernels, "_PRICE", price)
@@ -1316,7 +1316,7 @@ def test_the_first_recover_says_that_it_compiles(tmp_path, monkeypatch):
 
 def test_two_releases_are_compared_edge_by_edge(secret, tmp_path):
     table, paths = pd.read_csv(secret), [tmp_path / f"{k}.parquet" for k in "ab"]
-    mechanism = CovarianceMechanism((-6, 6), mu=1.0)
+    mechanism = CovarianceMechanism((-6, 6), mu=1.0, clipping="box")
     for seed, path in enumerate(paths):
         mechanism.publish(table, random_state=seed).to_parquet(path)
     code, output = call("compare", *paths)

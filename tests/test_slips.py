@@ -57,7 +57,7 @@ def test_the_covariance_about_a_private_mean_is_unbiased_and_as_noisy_as_stated(
         np.full((50, 2), [0.3, -0.2]) + np.repeat([[0.1], [-0.1]], 25, axis=0),
         1500,
     )
-    mechanism = CovarianceMechanism((-1, 1), mu=0.4, mean_share=0.02)
+    mechanism = CovarianceMechanism((-1, 1), mu=0.4, mean_share=0.02, clipping="box")
     stated = mechanism.sampling_error(np.eye(2), 50, X.mean(axis=0)).noise
     found = np.array([mechanism.publish(X, seed).matrix for seed in range(draws)])
     assert (
@@ -68,7 +68,7 @@ def test_the_covariance_about_a_private_mean_is_unbiased_and_as_noisy_as_stated(
 
 
 def test_the_stated_noise_counts_the_square_of_the_mean_without_the_means_own_noise():
-    mechanism = CovarianceMechanism((-1, 1), mu=2.0, mean_share=0.02)
+    mechanism = CovarianceMechanism((-1, 1), mu=2.0, mean_share=0.02, clipping="box")
     central, away = (np.full((50, 2), [x, -x]) for x in (0.0, 0.9))
     least = mechanism.lattice(50, 2).second_moment_noise()
     assert all(
@@ -90,7 +90,7 @@ def test_the_stated_noise_counts_the_square_of_the_mean_without_the_means_own_no
 
 
 def test_the_corrected_covariance_of_synthetic_rows_is_about_their_own_mean():
-    release = SyntheticDataMechanism(BOUNDS, mu=2.0, rows=40).publish(
+    release = SyntheticDataMechanism(BOUNDS, mu=2.0, rows=40, clipping="box").publish(
         TABLE, random_state=0
     )
     assert release.projection.any()
@@ -105,7 +105,7 @@ def test_the_corrected_covariance_of_synthetic_rows_is_about_their_own_mean():
 
 
 def test_synthetic_rows_of_two_releases_are_independent():
-    mechanism = SyntheticDataMechanism((-6, 6), mu=5.0)
+    mechanism = SyntheticDataMechanism((-6, 6), mu=5.0, clipping="box")
     X = np.random.default_rng(0).normal(size=(2000, 1))
     one, two = (mechanism.publish(X, seed).table["x0"] for seed in (1, 2))
     assert abs(np.corrcoef(one, two)[0, 1]) < 5.5 / math.sqrt(2000)
@@ -290,7 +290,9 @@ def test_a_file_states_its_noise_and_promise_to_the_digit(tmp_path, factor):
             read_release(path)
 
 
-COVARIANCE = CovarianceMechanism(BOUNDS, mu=2.0).publish(TABLE, random_state=0)
+COVARIANCE = CovarianceMechanism(BOUNDS, clipping="box", mu=2.0).publish(
+    TABLE, random_state=0
+)
 BALL = CovarianceMechanism(norm_bound=9.0, mu=2.0, mean_share=0).publish(
     TABLE, random_state=0
 )

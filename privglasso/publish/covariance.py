@@ -7,6 +7,7 @@ __all__ = ['MomentLattice', 'CovarianceRelease', 'check_norm_bound', 'Covariance
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #ed0540ae
 import math
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,8 @@ from ..privacy.sampler import sampler
 from .lattice import symmetric_noise
 from .noise_correction import SamplingError
 from .release import Mechanism, Release, check_bounds, in_order
+from .margins import MOST_LEVELS
+from .scores import scores_lattice
 from .shape import shape_lattice
 from .sphere import Ball, Sphere
 
@@ -426,17 +429,26 @@ class _PlannedMoments:
     "What a covariance mechanism says from n, p and its settings alone."
 
     @property
+    def _scores(self):
+        "Whether columns are put on the normal scale first: the default."
+        return self.clipping is None and self.norm_bound is None
+
+    @property
     def _clips_cells(self):
         "Whether clipping is one of the older kinds, with a mean of its own."
-        return self.bounds is not None or self.norm_bound is not None
+        return self.clipping == "box" or self.norm_bound is not None
 
     def lattice(self, n: int, p: int):
         """How `n` rows of `p` columns become integers, and with what noise: a
-        `MomentLattice`, or a `ShapeLattice` of rows on a sphere."""
+        `ScoresLattice`, a `ShapeLattice` of rows on a sphere, or a `MomentLattice`."""
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
         mu, share = self.budget["mu"], self.mean_share
+        if self._scores:
+            public = self.levels, self.bounds, self.unit_failure, self.latent
+            return scores_lattice(n, p, mu, *public)
         if not self._clips_cells:
-            return shape_lattice(n, p, mu, self.clipping, share, self.unit_failure)
+            clipping = None if self.clipping == "sphere" else self.clipping
+            return shape_lattice(n, p, mu, clipping, share, self.unit_failure)
         clipping = _clipping_set(self.bounds, self.norm_bound, self.center, p)
         share = _default_share(p) if share is None else share
         kind = self.bounds is None, self.noise, self.neighbors
@@ -466,19 +478,19 @@ class _PlannedMoments:
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #6318a9f7
 def _check_clipping(bounds, clipping, norm_bound, center):
-    "At most one kind of clipping, with a centre for the plain ball."
-    given = {"bounds": bounds, "clipping": clipping, "norm_bound": norm_bound}
-    named = [name for name, value in given.items() if value is not None]
-    if len(named) > 1:
-        raise InputError(
-            "bounds, clipping, norm_bound",
-            named,
-            "give at most one, chosen without looking at the data",
+    "A known kind of clipping with what belongs to it, and nothing else."
+    kinds = {"box": bounds is not None, None: True, "sphere": bounds is None}
+    units = isinstance(clipping, (Ball, Sphere)) and bounds is None
+    known = units or (clipping in kinds if isinstance(clipping, str | None) else False)
+    if not known or not (units or kinds[clipping]):
+        remedy = (
+            'give "box" with bounds, or without bounds "sphere", a Sphere or a Ball;'
+            " chosen without looking at the data"
         )
-    if clipping is not None and not isinstance(clipping, (Ball, Sphere)):
-        raise InputError(
-            "clipping", clipping, "give a Sphere or a Ball; a box is stated by bounds"
-        )
+        raise InputError("clipping", clipping, remedy)
+    if norm_bound is not None and (bounds is not None or clipping is not None):
+        remedy = "stands alone, without bounds and clipping"
+        raise InputError("norm_bound", norm_bound, remedy)
     if norm_bound is not None:
         norm_bound = _check_size(
             check_positive(norm_bound, "norm_bound"), "norm_bound", norm_bound
@@ -535,6 +547,19 @@ def _check_share(mean_share):
     return share
 
 
+def _check_levels(levels):
+    "Ranges of whole numbers by column, as bins."
+    made = {}
+    for name, pair in dict(levels or {}).items():
+        low, high = (check_number(end, f"levels of {name}") for end in pair)
+        whole = low == round(low) and high == round(high)
+        if not whole or not 1 <= high - low < MOST_LEVELS:
+            remedy = f"give whole numbers, from 1 to {MOST_LEVELS - 1} apart"
+            raise InputError(f"levels of {name}", tuple(pair), remedy)
+        made[str(name)] = int(low), int(high)
+    return made
+
+
 def check_norm_bound(norm_bound):
     "`norm_bound` as it is, or `InputError` if it is None."
     if norm_bound is None:
@@ -561,20 +586,22 @@ def _check_missing(missing, clips_cells):
 class CovarianceMechanism(_PlannedMoments, Mechanism):
     """Publish a covariance matrix and a mean with Gaussian noise, exactly: in integers.
 
-    Without `bounds`, `clipping` and `norm_bound` nothing need be known of the columns:
-    their centres and units are found privately, at a part of the budget, and rows are
-    put on a sphere in these units.
+    Nothing need be known of the columns, and they may be of any kind. Each is put on
+    the normal scale by a private histogram of its own, so that independent columns stay
+    independent; rows of these scores are put on a sphere, which has the least noise;
+    and what both did to the correlations is undone.
 
     Parameters
     ----------
     bounds : (low, high), dict or DataFrame, optional
         Each half a scalar or one value per column, in data units, *chosen without
         looking at the data*; or a pair for each column by name. Cells outside are
-        clipped. The midpoint is the centre, half-ranges the units. This is for
-        variances in data units: the graph alone needs no bounds.
-    clipping : Sphere or Ball, optional
-        Instead of bounds: rows on a sphere or in a ball, in public units per column.
-        About a sixteenth of the noise of bounds at four deviations.
+        clipped. Where a table is too small for private units, bounds give the bins.
+    clipping : {"box", "sphere"}, Sphere or Ball, optional
+        Another geometry, by name. "box": sums of cells in data units, clipped to
+        `bounds`, for variances; tight bounds are needed, and much more noise. "sphere",
+        or a `Sphere` or `Ball` with public units: rows as they are, for *elliptical*
+        tables only; columns of other kinds are then joined by edges that are not there.
     norm_bound : float, optional
         The neighbouring papers' clipping: rows farther than this from `center` are
         shortened to it (Euclidean norm, one unit for all columns), chosen without
@@ -589,9 +616,9 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
         calibrated exactly.
     mean_share : float, optional
         Part of μ² that is spent on the mean; at 0 none is released, and all is about
-        the public centre. When None, what suits the clipping: with bounds 1/(1 + √2p),
+        the public centre. When None, what suits the clipping: in a box 1/(1 + √2p),
         best if the means are a quarter of the half-range from the centre; on a sphere
-        what a constant of one unit costs, about 2/p.
+        what a constant of one unit costs, about 2/p. Scores have no mean.
     noise : {"symmetric", "upper"}
         Symmetric noise with the diagonal that suits the clipping, or the neighbouring
         papers' independent upper triangle of one variance (bounds and norm bound only),
@@ -601,15 +628,20 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
         Gaussian numbers.
     missing : {"refuse", "center"}
         Whether a table with missing cells is refused, or these cells count as their
-        column's centre (not with bounds or a norm bound): a rule fixed beforehand, so
+        column's centre (not in a box or with a norm bound): a rule fixed beforehand, so
         the promise is what it was. Correlations shrink by about the share of cells that
         are there.
+    levels : dict of str to (low, high), optional
+        Columns of whole numbers from a public range, such as answers from 1 to 5 or
+        indicators: their bins are public, and they need no unit.
+    latent : bool
+        Whether a column of two values is the threshold of a normal one; otherwise it is
+        one of the variables itself.
 
     Notes
     -----
-    Su et al., Algorithm 1, and Wang & Xu, section 4.1, with half their noise variance
-    off the diagonal; and without bounds the sphere, whose noise is near the least
-    possible.
+    Scores: Liu, Lafferty & Wasserman (2009). Box and norm bound: Su et al., Algorithm
+    1, and Wang & Xu, section 4.1, with half their noise variance off the diagonal.
 
     Examples
     --------
@@ -637,6 +669,8 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
         noise="symmetric",
         unit_failure=1e-4,
         missing="refuse",
+        levels=None,
+        latent=False,
     ):
         self.bounds, self.norm_bound, self.center = _check_clipping(
             bounds, clipping, norm_bound, center
@@ -648,25 +682,52 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
         self.missing = _check_missing(missing, self._clips_cells)
         if noise == "upper" and not self._clips_cells:
             raise InputError("noise", noise, "rows on a sphere have symmetric noise")
+        if mean_share is not None and self._scores:
+            remedy = "scores have no mean: the margins say where columns lie"
+            raise InputError("mean_share", mean_share, remedy)
+        self.levels, self.latent = _check_levels(levels), bool(latent)
 
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published, or
         `InputError`: what is refused is refused before anything is paid for."""
         read = check_table if self.missing == "refuse" else check_incomplete_table
         values, columns = in_order(*read(X, copy=False), self.bounds)
+        if unknown := [name for name in self.levels if name not in columns]:
+            raise InputError("levels", unknown, "the table has no such columns")
         self._lattice(*values.shape)
         return values, columns
+
+    def publish(self, X, random_state=None, schema=None) -> Release:
+        """Release `X` as its covariance: see `Mechanism.publish`; a schema also tells
+        of which columns the levels are known, and the bounds, if all have some."""
+        if schema is None:
+            return super().publish(X, random_state)
+        from privglasso.publish.schema import as_schema  # slow to load
+
+        schema = as_schema(schema)
+        return self.knowing(schema).publish(schema.apply(X), random_state)
+
+    def knowing(self, schema):
+        "The same mechanism, told what a schema states of the columns."
+        told, bounds = copy(self), schema.bounds()
+        if self._scores:
+            told.levels = schema.levels | self.levels
+            if self.bounds is None and bounds is not None:
+                told.bounds = check_bounds(dict(zip(schema.names, zip(*bounds))))
+        return told
 
     def _likelihood(self, lattice, X, X_neighbor):
         return lattice.statistic(X, X_neighbor)
 
     def _release(self, values, columns, lattice, bits):
         name = type(self).__name__
+        if self._scores and self.bounds is not None:
+            values = np.clip(values, *self.bounds)
         return lattice.release(values, columns, self.neighbors, bits, name)
 
     def _stated(self):
-        kinds = ("bounds", "clipping", "norm_bound")
-        given = [name for name in kinds if getattr(self, name) is not None]
+        kinds = ("bounds", "clipping", "norm_bound", "levels", "latent")
+        given = [name for name in kinds if np.any(getattr(self, name))]
         return *given, "neighbors", "noise"
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #2ba2b719

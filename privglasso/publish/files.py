@@ -23,9 +23,11 @@ from .copula import drawn_correlation
 from .covariance import CovarianceRelease, MomentLattice
 from .lattice import LATTICE_FIELDS, Lattice
 from .local import LocalRelease
+from .margins import MARGIN_KINDS, MOST_LEVELS, ScoreMargins
 from .parquet import FORMAT, MECHANISMS, ReleaseError
 from .parquet import stored_release
 from .ranks import KendallRelease, QuadrantRelease, RankLattice
+from .scores import NO_VALUE, ScoresRelease, scores_promise, scores_rows
 from .shape import TOO_EXTREME, ShapeRelease, with_units
 from .sphere import RowLattice
 from .synthetic import SyntheticRelease
@@ -251,11 +253,27 @@ _MARGINS = {
     "whole": _Field("truth value", shape=("p",)),
     "sigma": _noise(least=1),
 }
+_SCORES = {
+    "all_columns": _names("all"),
+    "set_aside": _Each(_word(words=(NO_VALUE, TOO_EXTREME))),
+    "lattice": {"steps": _whole(1, 2**26), "sigma": _noise(2)},
+    "margins": {
+        "kinds": _word(words=MARGIN_KINDS, shape=("p",)),
+        "center": _real(-1e100, 1e100, ("p",)),
+        "scale": _unit("p"),
+        "counts": _whole(-(2**62), 2**62, ("p", "most")),
+        "sigma": _noise(least=1),
+    },
+    "units": _Optional(_UNITS | {"p": _whole(1, "all")}),
+    "searched": _whole(0, "all"),
+    "latent": _flag,
+}
 # what a kind of file states beside `_COMMON` and its mechanism
 _FIELDS = {
     "table": {"lattice": _TABLE_LATTICE},
     "covariance": _MOMENTS,
     "shape": _SHAPE,
+    "scores": _SCORES,
     "whitened": {
         "lattice": _ROW_LATTICE,
         "total": _TOTAL,
@@ -283,13 +301,17 @@ def _wanted(metadata):
     _check_fields(kind, _COMMON["kind"], {}, "kind")
     if kind == "synthetic":
         moments = metadata.get("moments")
-        behind = (
-            "shape" if type(moments) is dict and "units" in moments else "covariance"
-        )
-        own = {"moments": _MOMENTS_BEHIND | _FIELDS[behind]}
+        own = {"moments": _MOMENTS_BEHIND | _FIELDS[_behind(moments)]}
     else:
         own = _FIELDS[kind]
     return _COMMON | {"mechanism": _word(words=MECHANISMS[kind])} | own
+
+
+def _behind(moments):
+    "The kind of the covariance behind synthetic rows."
+    stated = moments if type(moments) is dict else {}
+    kinds = {"margins": "scores", "units": "shape"}
+    return next((kind for name, kind in kinds.items() if name in stated), "covariance")
 
 
 def _sizes(metadata, table):
@@ -310,6 +332,10 @@ def _own_sizes(stated):
     if "all_columns" in stated:
         names = stated["all_columns"]
         found["all"] = len(names) if type(names) is list else 0
+    if "kinds" in stated and "counts" in stated:
+        rows = stated["counts"]
+        first = rows[0] if type(rows) is list and rows else []
+        found["most"] = len(first) if type(first) is list else 0
     if "steps" in stated:
         found["steps"] = stated["steps"] if type(stated["steps"]) is int else 0
     return found
@@ -545,6 +571,62 @@ def _check_row_sums(second, total, lattice):
     )
 
 # %% ../../nbs/2_publish/20_files.ipynb #7b1c0e95
+def _scores_release(metadata, table):
+    "The `ScoresRelease` that a file holds."
+    stated, units = metadata["lattice"], metadata["units"]
+    rows = scores_rows(metadata["n"], table.shape[1], **stated)
+    units = None if units is None else UnitsPlan.from_settings(units)
+    second, margins = table.to_numpy(), _column_margins(metadata)
+    _check_set_aside(metadata, units)
+    _check_row_lattice(rows, None)
+    _check_row_sums(second, None, rows)
+    _check_searched(metadata, units)
+    searched, latent = metadata["searched"], metadata["latent"]
+    public = units, margins.sigma, searched, metadata["neighbors"]
+    promise = scores_promise(rows, *public)
+    aside, secure = metadata["set_aside"], metadata["secure"]
+    told = units, searched, latent, aside, promise, secure, metadata["mechanism"]
+    return ScoresRelease(second, metadata["all_columns"], rows, margins, *told)
+
+
+def _column_margins(metadata):
+    "The histograms behind scores, if noisy counts of n records can be so."
+    stated, n = metadata["margins"], metadata["n"]
+    center, scale = (np.array(stated[name], float) for name in ("center", "scale"))
+    kinds, counts = tuple(stated["kinds"]), np.array(stated["counts"], np.int64)
+    levels = np.array(kinds) == "levels"
+    whole = (np.rint(center) == center) & (np.rint(scale) == scale)
+    _require(
+        (whole & (1 <= scale) & (scale < MOST_LEVELS))[levels].all(),
+        "its levels are not whole numbers from a short range",
+    )
+    made = ScoreMargins(kinds, center, scale, counts, n, stated["sigma"])
+    bins = [len(edges) + 1 for edges in made.edges]
+    behind = np.arange(counts.shape[1]) >= np.array(bins)[:, None]
+    reach = _NOISE_REACH * made.sigma
+    _require(
+        counts.shape[1] == max(bins)
+        and not counts[behind].any()
+        and counts.min() >= -reach
+        and counts.sum(axis=1).max() <= n + reach * math.sqrt(max(bins)),
+        f"the margins are not those of {n} records",
+    )
+    return made
+
+
+def _check_searched(metadata, units):
+    "`_Contradiction` if units and the search for values do not fit the bins."
+    kinds, searched = metadata["margins"]["kinds"], metadata["searched"]
+    _require(
+        (units is not None) >= any(kind in ("units", "atom") for kind in kinds),
+        "its columns have private units, and no budget was spent on these",
+    )
+    _require(
+        kinds.count("atom") <= searched <= (0 if units is None else units.p),
+        "values were found in other columns than were looked at",
+    )
+
+
 def _whitened_release(metadata, table):
     "The `WhitenedRelease` that a file holds."
     stated = metadata["first"]
@@ -586,7 +668,7 @@ def _synthetic_release(metadata, table):
     "The `SyntheticRelease` that a file holds."
     moments = metadata["moments"]
     second = np.array(moments["second_moment"], np.int64)
-    kind = _shape_release if "units" in moments else _covariance_release
+    kind = _KINDS[_behind(moments)]
     private = kind(metadata | moments, pd.DataFrame(second, columns=table.columns))
     release = SyntheticRelease(table, private, metadata["mechanism"])
     _require(
@@ -796,6 +878,7 @@ _KINDS = {
     "table": _table_release,
     "covariance": _covariance_release,
     "shape": _shape_release,
+    "scores": _scores_release,
     "whitened": _whitened_release,
     "local": _local_release,
     "synthetic": _synthetic_release,

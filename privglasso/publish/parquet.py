@@ -48,6 +48,7 @@ FORMAT = 3  # 1: tables only, and no word about the kind; 2: no checksum
 MECHANISMS = {
     "table": ("GaussianMechanism", "DiscreteGaussianMechanism"),
     "covariance": ("CovarianceMechanism",),
+    "scores": ("CovarianceMechanism",),
     "shape": ("CovarianceMechanism", "WhitenedCovarianceMechanism"),
     "whitened": ("WhitenedCovarianceMechanism",),
     "local": ("LocalMechanism",),

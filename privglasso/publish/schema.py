@@ -19,6 +19,7 @@ import pandas as pd
 
 from ..base.io import is_stream, write_whole
 from ..base.validation import InputError, check_number, is_plain
+from .margins import MOST_LEVELS
 from .tables import read_table
 
 # %% ../../nbs/2_publish/18_schema.ipynb #91212d29
@@ -232,6 +233,21 @@ class _StatedColumns:
         "Names of those that hold whole numbers: integers, days, zeros and ones."
         kept = {n: self.columns[n] for n in self.used if self.columns[n].kind != "real"}
         return [new for name, column in kept.items() for new in _made(name, column)]
+
+    @property
+    def levels(self):
+        """(low, high) of the columns of whole numbers from a short public range, by
+        name: answers, indicators, small counts with a bound."""
+        known = {name: self.columns[name] for name in self.used}
+        return {
+            new: (low, high)
+            for name, column in known.items()
+            if column.kind in ("integer", "category")
+            for new, (low, high) in zip(
+                _made(name, column), _halves(column), strict=True
+            )
+            if low is not None and 1 <= high - low < MOST_LEVELS
+        }
 
     @property
     def used(self):

@@ -483,7 +483,7 @@ class WhitenedCovarianceMechanism(CovarianceMechanism):
         missing="refuse",
     ):
         super().__init__(
-            clipping=clipping,
+            clipping="sphere" if clipping is None else clipping,
             neighbors=neighbors,
             mu=mu,
             epsilon=epsilon,
@@ -492,7 +492,7 @@ class WhitenedCovarianceMechanism(CovarianceMechanism):
             unit_failure=unit_failure,
             missing=missing,
         )
-        if clipping is not None and not clipping.normalised:
+        if not isinstance(clipping, Sphere | None):
             raise InputError("clipping", clipping, "give a Sphere, or nothing")
 
     def lattice(self, n: int, p: int):
@@ -506,7 +506,7 @@ class WhitenedCovarianceMechanism(CovarianceMechanism):
         first, second = (
             replace(single, rows=row_lattice(n, p, share * left, clipping, single.mean))
             for share, clipping in (
-                (math.sqrt(_FIRST_SHARE), self.clipping or Sphere()),
+                (math.sqrt(_FIRST_SHARE), Sphere(single.rows.scale, single.rows.center)),
                 (math.sqrt(1 - _FIRST_SHARE), Sphere()),
             )
         )

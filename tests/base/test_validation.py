@@ -142,7 +142,9 @@ def test_names_of_columns_hold_no_control_characters(name):
 def test_cards_for_notebooks_escape_everything(tmp_path):
     evil = "<script>alert(1)</script>"
     table = pd.DataFrame({evil: [0.5, 0.2, 0.1], "b": [0.1, 0.3, 0.2]})
-    release = CovarianceMechanism((0, 1), mu=1.0).publish(table, random_state=0)
+    release = CovarianceMechanism((0, 1), mu=1.0, clipping="box").publish(
+        table, random_state=0
+    )
     budget = Budget.create(tmp_path / "b.json", Guarantee(1.0, "record"))
     budget.spend(Guarantee(0.5, "record"), label=evil)
     report = BoundsCheck((0, 1), mu=0.5).publish(table, random_state=0)

@@ -27,6 +27,7 @@ from privglasso.base.validation import InputError
 
 ZERO, ONE = np.zeros((2, 1)), np.array([[1.0], [0.0]])
 CELL = GaussianMechanism((0, 1), neighbors="cell", mu=1.0)
+BOX = CovarianceMechanism((0, 1), clipping="box", mu=1.0)
 
 
 def gaussian(mean, k, rng):
@@ -291,8 +292,8 @@ def test_the_likelihood_statistic_is_the_log_ratio_up_to_a_constant():
     [
         dict(norm_bound=2.0, mean_share=0),
         dict(norm_bound=2.0, noise="upper"),
-        dict(bounds=(-1, 1)),
-        dict(bounds=(-1, 1), mean_share=0, neighbors="cell"),
+        dict(bounds=(-1, 1), clipping="box"),
+        dict(bounds=(-1, 1), clipping="box", mean_share=0, neighbors="cell"),
     ],
 )
 def test_the_likelihood_of_moments_is_the_log_ratio_up_to_a_constant(arguments):
@@ -422,7 +423,7 @@ def test_a_covariance_with_half_the_noise_is_found():
     X = np.zeros((4, 2))
     other = X.copy()
     other[0] = 1.0
-    half = CovarianceMechanism((-1, 1), mu=2.0, mean_share=0)
+    half = CovarianceMechanism((-1, 1), mu=2.0, mean_share=0, clipping="box")
     assert audit(half, X, other, claimed=1.0, trials=1000, random_state=0).refuted
 
 
@@ -455,7 +456,8 @@ def test_the_other_triangle_is_looked_at():
     X, other = np.zeros((4, 2)), np.zeros((4, 2))
     X[0], other[0] = (1.0, 1.0), (1.0, -1.0)
     for kind, trials in ((QuietBelow, 400), (OwnNoiseBelow, 2000)):
-        mechanism = kind((-1, 1), neighbors="cell", mu=3.0, mean_share=0)
+        options = dict(clipping="box", neighbors="cell", mean_share=0)
+        mechanism = kind((-1, 1), mu=3.0, **options)
         result = audit(mechanism, X, other, trials=trials, random_state=0)
         assert result.refuted and result.looked_at in (1, 2, 3)
 
@@ -481,12 +483,11 @@ def test_the_lowest_bits_are_looked_at(where):
 
 def test_an_audit_in_which_nothing_that_is_released_differs_is_refused():
     one, minus = np.ones((2, 1)), np.array([[1.0], [-1.0]])
+    box = dict(bounds=(-1, 1), clipping="box", mu=1.0, mean_share=0)
     for refused in (
-        lambda: audit(CovarianceMechanism((-1, 1), mu=1.0, mean_share=0), one, minus),
+        lambda: audit(CovarianceMechanism(**box), one, minus),
         lambda: audit(LocalMechanism(1.0, mu=1.0), one, minus),
-        lambda: audit(
-            SyntheticDataMechanism((-1, 1), mu=1.0, mean_share=0), one, minus
-        ),
+        lambda: audit(SyntheticDataMechanism(**box), one, minus),
         lambda: audit(lambda X, rng: X, one, one.tolist(), first_cell, trials=10),
     ):
         with pytest.raises(InputError) as caught:
@@ -498,13 +499,10 @@ def test_synthetic_rows_are_attacked_by_the_covariance_they_carry():
     X = np.zeros((4, 2))
     other = X.copy()
     other[0] = 1.0
-    arguments = dict(mu=3.0, mean_share=0)
-    mechanisms = SyntheticDataMechanism((-1, 1), **arguments), CovarianceMechanism(
-        (-1, 1), **arguments
-    )
+    kinds = SyntheticDataMechanism, CovarianceMechanism
+    box = dict(bounds=(-1, 1), clipping="box", mu=3.0, mean_share=0)
     results = [
-        audit(mechanism, X, other, trials=300, random_state=4)
-        for mechanism in mechanisms
+        audit(kind(**box), X, other, trials=300, random_state=4) for kind in kinds
     ]
     assert (
         results[0] == results[1] and not results[0].refuted and results[0].mu_lower > 1
@@ -574,15 +572,11 @@ def test_bad_input_is_named():
             "must have the shape",
         ),
         (
-            lambda: likelihood_statistic(
-                CovarianceMechanism((0, 1), mu=1.0), ZERO, np.zeros((3, 1))
-            ),
+            lambda: likelihood_statistic(BOX, ZERO, np.zeros((3, 1))),
             "must have the shape",
         ),
         (
-            lambda: likelihood_statistic(
-                CovarianceMechanism((0, 1), mu=1.0), ZERO, ONE * np.nan
-            ),
+            lambda: likelihood_statistic(BOX, ZERO, ONE * np.nan),
             "NaN",
         ),
         (lambda: float_statistic(ZERO, np.zeros((3, 1))), "must have the shape"),

@@ -15,7 +15,9 @@ from privglasso.privacy.discrete_gaussian import LARGEST_SIGMA
 from privglasso.privacy.sampler import sample
 from privglasso.base.validation import InputError
 
-CLIPPING = [{"bounds": (-1, 1)}, {"norm_bound": 1.0}]
+BOX = {"bounds": (-1, 1), "clipping": "box"}
+WIDE = {"bounds": (-4, 4), "clipping": "box"}
+CLIPPING = [BOX, {"norm_bound": 1.0}]
 
 
 def integers(mechanism, rows, monkeypatch):
@@ -70,9 +72,11 @@ def test_known_noise():
     upper = CovarianceMechanism(
         norm_bound=1, mu=0.5, mean_share=0, noise="upper"
     ).noise_std(1000, 4)
-    box = CovarianceMechanism((-1, 1), mu=0.5, mean_share=0).noise_std(1000, 4)
+    box = CovarianceMechanism((-1, 1), mu=0.5, mean_share=0, clipping="box").noise_std(
+        1000, 4
+    )
     cell = CovarianceMechanism(
-        (-1, 1), mu=0.5, mean_share=0, neighbors="cell"
+        (-1, 1), mu=0.5, mean_share=0, neighbors="cell", clipping="box"
     ).noise_std(1000, 4)
     assert ball[0, 1] == pytest.approx(0.002, rel=1e-4) and ball[0, 0] == pytest.approx(
         0.002 * math.sqrt(2), rel=1e-4
@@ -91,9 +95,9 @@ def test_one_column_is_the_same_in_a_ball_and_a_box():
             for clip in CLIPPING
         )
         assert ball == pytest.approx(box, rel=1e-4)
-    assert CovarianceMechanism((-1, 1), mu=1.0, mean_share=0).noise_std(50, 1)[
-        0, 0
-    ] == pytest.approx(1 / 50)
+    assert CovarianceMechanism((-1, 1), mu=1.0, mean_share=0, clipping="box").noise_std(
+        50, 1
+    )[0, 0] == pytest.approx(1 / 50)
 
 
 def test_a_cell_under_a_norm_bound_costs_what_a_record_does():
@@ -125,7 +129,10 @@ def mu_of_pair(mechanism, X, Y, monkeypatch):
 
 @pytest.mark.parametrize(
     "clipping",
-    [{"bounds": ([-1, 0, 5], [1, 4, 5.5])}, {"norm_bound": 2.0, "center": [0, 1, -1]}],
+    [
+        {"bounds": ([-1, 0, 5], [1, 4, 5.5]), "clipping": "box"},
+        {"norm_bound": 2.0, "center": [0, 1, -1]},
+    ],
 )
 @pytest.mark.parametrize("neighbors", ["record", "cell"])
 @pytest.mark.parametrize("noise", ["symmetric", "upper"])
@@ -153,7 +160,7 @@ def worst_pairs():
     corner = np.vstack([np.ones(4), zero[1:]])
     turned = np.vstack([[1, 1, -1, -1.0], zero[1:]])
     flipped = corner * np.where(np.arange(4) == 0, -1, 1)
-    box, ball = {"bounds": (-1, 1)}, {"norm_bound": 1.0}
+    box, ball = CLIPPING
     first, second = (np.vstack([unit[k], zero[1:]]) for k in (0, 1))
     yield box | {"noise": "symmetric"}, corner, zero
     yield box | {"noise": "symmetric"}, corner, turned
@@ -191,7 +198,7 @@ def test_rows_never_leave_their_set(seed, p, mu):
         -320, 308, (50, 1)
     )
     for clipping in (
-        {"bounds": (-1e-3, 2.5)},
+        {"bounds": (-1e-3, 2.5), "clipping": "box"},
         {"norm_bound": 1e-40, "center": 3.0},
         {"norm_bound": 7.3},
     ):
@@ -211,7 +218,7 @@ def test_rows_never_leave_their_set(seed, p, mu):
 
 def test_sums_are_exact_in_any_order_and_any_block(monkeypatch):
     rows = np.random.default_rng(0).uniform(-1.2, 1.2, (5000, 7))
-    mechanism = CovarianceMechanism((-1, 1), mu=3.0)
+    mechanism = CovarianceMechanism((-1, 1), mu=3.0, clipping="box")
     one = integers(mechanism, rows, monkeypatch)
     monkeypatch.setattr("privglasso.publish.covariance._BLOCK_CELLS", 1000)
     two = integers(
@@ -221,7 +228,7 @@ def test_sums_are_exact_in_any_order_and_any_block(monkeypatch):
 
 
 def test_the_noise_is_that_of_the_sampler():
-    mechanism = CovarianceMechanism((-1, 1), mu=1.0)
+    mechanism = CovarianceMechanism((-1, 1), mu=1.0, clipping="box")
     release = mechanism.publish(np.zeros((10, 1)), random_state=3)
     first = release.second_moment[0, 0]
     assert (
@@ -231,9 +238,9 @@ def test_the_noise_is_that_of_the_sampler():
 
 def test_very_wide_noise_is_exact_and_has_its_variance():
     # integers of about 2^39: a standardised sum of squares passes 6 once in 5e8
-    release = CovarianceMechanism((-1, 1), mu=1e-4, mean_share=0).publish(
-        np.zeros((2, 100)), random_state=0
-    )
+    release = CovarianceMechanism(
+        (-1, 1), mu=1e-4, mean_share=0, clipping="box"
+    ).publish(np.zeros((2, 100)), random_state=0)
     noise = release.second_moment[np.triu_indices(100, 1)].astype(float)
     assert release.lattice.sigma[0] > 2**37
     assert abs(np.mean(noise**2) / release.lattice.sigma[0] ** 2 - 1) < 6 * math.sqrt(
@@ -247,10 +254,10 @@ def test_very_wide_noise_is_exact_and_has_its_variance():
 
 def test_bounds_and_units_are_the_publishers():
     rows = np.random.default_rng(4).normal(size=(300, 2)) * [1, 1000] + [0, 5000]
-    one = CovarianceMechanism(([-4, 1000], [4, 9000]), mu=1.0).publish(
+    one = CovarianceMechanism(([-4, 1000], [4, 9000]), mu=1.0, clipping="box").publish(
         rows, random_state=1
     )
-    two = CovarianceMechanism((-4, 4), mu=1.0).publish(
+    two = CovarianceMechanism((-4, 4), mu=1.0, clipping="box").publish(
         (rows - [0, 5000]) / [1, 1000], random_state=1
     )
     assert one.matrix == pytest.approx(two.matrix * np.outer([1, 1000], [1, 1000]))
@@ -260,7 +267,7 @@ def test_bounds_and_units_are_the_publishers():
 def test_cells_are_clipped_to_the_bounds_before_anything_else():
     table = np.array([[-1e9, 1e9], [1e300, -1e300], [0.5, 0.5]])
     one, two = (
-        CovarianceMechanism((0, 1), mu=1.0).publish(X, 7)
+        CovarianceMechanism((0, 1), mu=1.0, clipping="box").publish(X, 7)
         for X in (table, np.clip(table, 0, 1))
     )
     assert np.array_equal(one.matrix, two.matrix) and np.array_equal(
@@ -275,14 +282,16 @@ def test_without_a_mean_all_is_about_the_public_centre():
     frame = pd.DataFrame(
         np.random.default_rng(0).normal(size=(200, 2)), columns=["a", "b"]
     )
-    release = CovarianceMechanism((-4, 4), mu=5.0, mean_share=0).publish(frame)
+    release = CovarianceMechanism(
+        (-4, 4), mu=5.0, mean_share=0, clipping="box"
+    ).publish(frame)
     assert isinstance(release, CovarianceRelease) and release.total is None
     assert (release.location == 0).all() and release.noise_variance.tolist() == [0, 0]
     assert np.array_equal(release.matrix, release.matrix.T)
 
 
 def test_a_variance_lost_in_the_noise_is_said():
-    release = CovarianceMechanism((-1, 1), mu=1e-3).publish(
+    release = CovarianceMechanism((-1, 1), mu=1e-3, clipping="box").publish(
         np.zeros((5, 20)), random_state=0
     )
     lost = [
@@ -300,8 +309,8 @@ def test_a_variance_lost_in_the_noise_is_said():
     "arguments",
     [
         {"norm_bound": 5.0},
-        {"bounds": (-4, 4), "mean_share": 0},
-        {"bounds": (-4, 4), "neighbors": "cell", "noise": "upper"},
+        WIDE | {"mean_share": 0},
+        WIDE | {"neighbors": "cell", "noise": "upper"},
     ],
 )
 def test_planned_stated_and_true_errors_agree(arguments):
@@ -340,9 +349,13 @@ def test_planned_stated_and_true_errors_agree(arguments):
 # ---------------------------------------------------------------------- bad input
 
 
+_NOT_SCORES = [("mean_share", 0), ("mean_share", 0.3), ("noise", "upper")]
+_NOT_LEVELS = [(1, 1), (5, 1), (0, 32), (0.5, 3), (0, math.inf)]
+
+
 def test_bad_mechanisms():
     for arguments, named in [
-        ({"bounds": (0, 1), "norm_bound": 1}, "bounds, clipping, norm_bound="),
+        ({"bounds": (0, 1), "norm_bound": 1}, "norm_bound="),
         *(({"norm_bound": r}, "norm_bound=") for r in (0, math.inf, "1", 1e80, 1e-80)),
         *(({"norm_bound": 1, "center": c}, "center=") for c in (math.nan, "a")),
         ({"bounds": (0, 1), "center": 1.0}, "center="),
@@ -352,6 +365,8 @@ def test_bad_mechanisms():
             for share in (1, -0.1, math.nan, "all")
         ),
         ({"bounds": (0, 1), "noise": "goe"}, "noise="),
+        *(({"bounds": (0, 1), name: value}, f"{name}=") for name, value in _NOT_SCORES),
+        *(({"levels": {"x": pair}}, "levels of x=") for pair in _NOT_LEVELS),
     ]:
         with pytest.raises(InputError, match=f"^{named}"):
             CovarianceMechanism(**({"mu": 1.0} | arguments))
@@ -366,7 +381,9 @@ def test_bad_shapes():
         (10, 3, "bounds="),
     ]:
         with pytest.raises(InputError, match=f"^{named}"):
-            CovarianceMechanism(([0, 0], [1, 2]), mu=1.0).guarantee(n, p)
+            CovarianceMechanism(([0, 0], [1, 2]), mu=1.0, clipping="box").guarantee(
+                n, p
+            )
         with pytest.raises(InputError, match="^center="):
             CovarianceMechanism(norm_bound=1, center=[0, 1], mu=1.0).publish(
                 np.ones((3, 3))
@@ -397,10 +414,12 @@ def test_bad_plans():
         (np.eye(2), 5, np.nan),
     ]:
         with pytest.raises(InputError):
-            CovarianceMechanism((0, 1), mu=1.0).sampling_error(covariance, n, location)
+            CovarianceMechanism((0, 1), mu=1.0, clipping="box").sampling_error(
+                covariance, n, location
+            )
 
 
-@pytest.mark.parametrize("kind", [{"clipping": Sphere()}, {"bounds": (-4, 4)}])
+@pytest.mark.parametrize("kind", [{}, {"clipping": Sphere()}, WIDE])
 def test_a_table_that_cannot_be_written_to_is_published_as_it_is(kind):
     table = np.random.default_rng(0).normal(size=(3000, 3))
     before, mechanism = table.copy(), CovarianceMechanism(**kind, mu=1.0)

@@ -130,11 +130,13 @@ def test_cells_beyond_the_reach_of_noise_are_refused(release, tmp_path):
 
 BUDGET = dict(mu=2.0, neighbors="record")
 OTHERS = {
-    "covariance": CovarianceMechanism(BOUNDS, **BUDGET),
-    "no mean": CovarianceMechanism(BOUNDS, mean_share=0, noise="upper", **BUDGET),
+    "covariance": CovarianceMechanism(BOUNDS, **BUDGET, clipping="box"),
+    "no mean": CovarianceMechanism(
+        BOUNDS, mean_share=0, noise="upper", **BUDGET, clipping="box"
+    ),
     "ball": CovarianceMechanism(norm_bound=9, center=[1, 4], **BUDGET),
     "local": LocalMechanism(9, center=[1, 4], mu=2.0),
-    "synthetic": SyntheticDataMechanism(BOUNDS, rows=7, **BUDGET),
+    "synthetic": SyntheticDataMechanism(BOUNDS, rows=7, **BUDGET, clipping="box"),
 }
 
 
@@ -281,7 +283,7 @@ def test_no_setting_can_be_changed_alone(kind, tmp_path):
 
 
 def test_a_covariance_is_a_symmetric_matrix_of_integers(tmp_path):
-    release = CovarianceMechanism(BOUNDS, mu=2.0).publish(TABLE)
+    release = CovarianceMechanism(BOUNDS, mu=2.0, clipping="box").publish(TABLE)
     path = tmp_path / "r.parquet"
     second = release.second_moment
     lopsided, huge = second.copy(), second * 2**20
@@ -318,7 +320,7 @@ def test_local_reports_keep_the_noise_of_every_user(tmp_path):
 
 def test_what_no_user_reports_is_no_local_release(tmp_path):
     for options in [
-        dict(bounds=BOUNDS, mean_share=0),
+        dict(bounds=BOUNDS, clipping="box", mean_share=0),
         dict(norm_bound=9.0),
         dict(norm_bound=9.0, mean_share=0, noise="upper"),
         dict(norm_bound=9.0, mean_share=0, neighbors="cell"),
@@ -343,7 +345,9 @@ def test_no_honest_file_of_local_reports_is_refused(tmp_path):
 
 
 def test_rows_that_were_not_drawn_are_refused(tmp_path):
-    release = SyntheticDataMechanism(BOUNDS, rows=5000, mu=2.0).publish(TABLE)
+    release = SyntheticDataMechanism(BOUNDS, rows=5000, mu=2.0, clipping="box").publish(
+        TABLE
+    )
     path = tmp_path / "r.parquet"
     missing = release.table.copy()
     missing.iloc[3, 1] = np.nan
@@ -362,7 +366,7 @@ def test_rows_that_were_not_drawn_are_refused(tmp_path):
 def test_no_honest_file_of_synthetic_rows_is_refused(tmp_path):
     generator = np.random.default_rng(0)
     for rows, p, n in ((2, 1, 2), (2, 6, 5), (3000, 30, 40), (100, 2, 10**4)):
-        mechanism = SyntheticDataMechanism((-3, 3), rows=rows, mu=0.1)
+        mechanism = SyntheticDataMechanism((-3, 3), rows=rows, mu=0.1, clipping="box")
         for seed in range(5):
             mechanism.publish(
                 generator.normal(size=(n, p)), random_state=seed
@@ -372,7 +376,9 @@ def test_no_honest_file_of_synthetic_rows_is_refused(tmp_path):
 
 def test_sums_as_large_as_rows_can_make_them_are_read_and_larger_ones_not(tmp_path):
     path, table = tmp_path / "r.parquet", np.ones((400, 2))
-    release = CovarianceMechanism((-1, 1), mu=50.0).publish(table, random_state=1)
+    release = CovarianceMechanism((-1, 1), mu=50.0, clipping="box").publish(
+        table, random_state=1
+    )
     release.to_parquet(path)
     back, largest = read_release(path), 400 * release.lattice.radius
     assert back.total.max() > 0.9 * largest

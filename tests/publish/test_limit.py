@@ -49,7 +49,7 @@ def test_synthetic_rows_have_the_noise_of_their_moments():
     "mechanism",
     [
         GaussianMechanism((-4, 4), mu=1.0, neighbors="record"),
-        CovarianceMechanism((-4, 4), mu=1.0, neighbors="cell"),
+        CovarianceMechanism((-4, 4), mu=1.0, neighbors="cell", clipping="box"),
         None,
     ],
 )

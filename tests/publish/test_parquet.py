@@ -26,9 +26,9 @@ TABLE = pd.DataFrame({"a": [5, 15, 20, 1], "b": [3, 4, 5, 6]}, index=list("wxyz"
 MECHANISMS = {
     "table": GaussianMechanism((0, 20), mu=1.0),
     "integers": DiscreteGaussianMechanism((0, 20), neighbors="cell", sigma=1.5),
-    "covariance": CovarianceMechanism((0, 20), mu=1.0),
+    "covariance": CovarianceMechanism((0, 20), mu=1.0, clipping="box"),
     "local": LocalMechanism(9.0, mu=1.0),
-    "synthetic": SyntheticDataMechanism((0, 20), mu=1.0),
+    "synthetic": SyntheticDataMechanism((0, 20), mu=1.0, clipping="box"),
 }
 every_kind = pytest.mark.parametrize("kind", MECHANISMS)
 

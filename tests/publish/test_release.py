@@ -24,9 +24,13 @@ TABLE = pd.DataFrame({"a": [5, 15, 20, 1], "b": [3.0, 4.0, 5.0, 6.0]})
 KINDS = {
     "table": lambda **budget: GaussianMechanism(([0, 0], [20, 10]), **budget),
     "integers": lambda **budget: DiscreteGaussianMechanism((0, 20), **budget),
-    "covariance": lambda **budget: CovarianceMechanism((0, 20), **budget),
+    "covariance": lambda **budget: CovarianceMechanism(
+        (0, 20), **budget, clipping="box"
+    ),
     "local": lambda **budget: LocalMechanism(9.0, center=[10, 5], **budget),
-    "synthetic": lambda **budget: SyntheticDataMechanism((0, 20), **budget),
+    "synthetic": lambda **budget: SyntheticDataMechanism(
+        (0, 20), **budget, clipping="box"
+    ),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
@@ -222,9 +226,9 @@ def test_a_target_that_no_lattice_holds_is_named(kind):
 
 SELECTED = {
     "table": GaussianMechanism((-6, 6), mu=100.0),
-    "covariance": CovarianceMechanism((-6, 6), mu=2.0),
+    "covariance": CovarianceMechanism((-6, 6), mu=2.0, clipping="box"),
     "sphere": CovarianceMechanism(clipping=Sphere(center=0.0, scale=1.0), mu=2.0),
-    "synthetic": SyntheticDataMechanism((-6, 6), mu=2.0),
+    "synthetic": SyntheticDataMechanism((-6, 6), mu=2.0, clipping="box"),
     "kendall": KendallMechanism(mu=2.0),
     "quadrants": QuadrantMechanism(center=0.0, mu=2.0),
 }
@@ -297,7 +301,9 @@ def test_a_hiding_column_is_left_out():
 
 
 def test_nothing_left_is_an_error():
-    release = CovarianceMechanism((-1e3, 1e3), mu=0.1).publish(chain_table(100), 1)
+    release = CovarianceMechanism((-1e3, 1e3), mu=0.1, clipping="box").publish(
+        chain_table(100), 1
+    )
     with pytest.raises(CovarianceError):
         release.without_lost()
 

@@ -1,4 +1,4 @@
-"""Releases of rows on a sphere, in public and in private units."""
+"""Releases of rows on a sphere, in public and in private units, and of scores."""
 
 import math
 
@@ -36,8 +36,9 @@ def correlation(release):
     return S / np.sqrt(np.outer(np.diag(S), np.diag(S)))
 
 
-def test_without_bounds_the_correlations_and_the_promise_are_right():
-    mechanism = CovarianceMechanism(epsilon=1.0, delta=1e-8)
+@pytest.mark.parametrize("clipping", [None, "sphere"])
+def test_without_bounds_the_correlations_and_the_promise_are_right(clipping):
+    mechanism = CovarianceMechanism(clipping=clipping, epsilon=1.0, delta=1e-8)
     release = mechanism.publish(rows(10**4), random_state=1)
     assert (
         release.guarantee.mu
@@ -53,9 +54,10 @@ def test_without_bounds_the_correlations_and_the_promise_are_right():
     assert len(PrivateGraphicalLasso(0.1).fit(release).edges_) >= P - 1
 
 
+@pytest.mark.parametrize("clipping", [None, "sphere"])
 @pytest.mark.parametrize("n, epsilon", [(3000, 1.0), (10**4, 0.5)])
-def test_a_plan_is_within_a_fifth_of_what_happens(n, epsilon):
-    mechanism = CovarianceMechanism(epsilon=epsilon, delta=n**-2.0)
+def test_a_plan_is_within_a_fifth_of_what_happens(n, epsilon, clipping):
+    mechanism = CovarianceMechanism(clipping=clipping, epsilon=epsilon, delta=n**-2.0)
     planned = mechanism.sampling_error(CHAIN * np.outer(UNITS, UNITS), n)
     above = np.triu_indices(P, 1)
     stated = np.sqrt(planned.correlation_variance(CHAIN * np.outer(UNITS, UNITS)))
@@ -68,17 +70,17 @@ def test_a_plan_is_within_a_fifth_of_what_happens(n, epsilon):
     assert 0.8 < ratio < 1.2
 
 
+@pytest.mark.parametrize("clipping", [None, "sphere"])
 @pytest.mark.parametrize(
     "margin",
     [np.exp, np.tan, np.rint, lambda z: z + 1e4 * (np.abs(z) > 2.3), np.sort],
     ids=["lognormal", "wild", "integers", "outliers", "sorted"],
 )
-def test_one_odd_column_does_not_lose_the_others(margin):
+def test_one_odd_column_does_not_lose_the_others(margin, clipping):
     table = rows(10**4)
     odd = margin(table["c"].to_numpy() / UNITS[2] - 1e4)
-    release = CovarianceMechanism(epsilon=1.0, delta=1e-8).publish(
-        table.assign(c=odd), random_state=2
-    )
+    mechanism = CovarianceMechanism(clipping=clipping, epsilon=1.0, delta=1e-8)
+    release = mechanism.publish(table.assign(c=odd), random_state=2)
     others = [j for j, name in enumerate(release.columns) if name != "c"]
     kept = [NAMES.index(release.columns[j]) for j in others]
     found = correlation(release)[np.ix_(others, others)]
@@ -87,24 +89,26 @@ def test_one_odd_column_does_not_lose_the_others(margin):
 
 def test_columns_without_a_unit_are_set_aside_and_said():
     table = rows(10**4).assign(c=7.0, e=0.0)
-    release = CovarianceMechanism(epsilon=1.0, delta=1e-8).publish(table, 3)
+    mechanism = CovarianceMechanism(clipping="sphere", epsilon=1.0, delta=1e-8)
+    release = mechanism.publish(table, 3)
     assert set(release.set_aside) == {"c", "e"} and release.columns == list("abdf")
     assert "set aside" in str(release) and correlation(release).shape == (4, 4)
-    assert release.guarantee.mu == pytest.approx(
-        CovarianceMechanism(epsilon=1.0, delta=1e-8).guarantee(10**4, P).mu
-    )
+    promised = mechanism.guarantee(10**4, P).mu
+    assert release.guarantee.mu == pytest.approx(promised)
 
 
 def test_units_beyond_fourth_powers_are_set_aside():
     table = rows(10**4).assign(c=rows(10**4)["c"] * 1e150)
-    release = CovarianceMechanism(epsilon=1.0, delta=1e-8).publish(table, 3)
+    mechanism = CovarianceMechanism(clipping="sphere", epsilon=1.0, delta=1e-8)
+    release = mechanism.publish(table, 3)
     assert release.set_aside == {"c": TOO_EXTREME}
     assert np.isfinite(release.matrix_noise_variance).all()
 
 
 def test_nothing_but_constants_is_said_in_one_sentence():
+    mechanism = CovarianceMechanism(clipping="sphere", mu=1.0)
     with pytest.raises(UnitsError, match="The budget is spent"):
-        CovarianceMechanism(mu=1.0).publish(np.full((5000, 2), 3.0), random_state=0)
+        mechanism.publish(np.full((5000, 2), 3.0), random_state=0)
 
 
 def test_in_a_ball_the_noise_is_that_of_the_sums_and_on_a_sphere_that_of_a_shape():
@@ -120,23 +124,26 @@ def test_in_a_ball_the_noise_is_that_of_the_sums_and_on_a_sphere_that_of_a_shape
 def test_a_budget_says_why_nothing_was_published(tmp_path):
     budget = Budget.create(tmp_path / "b.json", Guarantee(2.0, "record"))
     constant, path = pd.DataFrame({"one": np.ones(5000)}), tmp_path / "r.parquet"
+    mechanism = CovarianceMechanism(clipping="sphere", mu=1.0)
     with pytest.raises(ChargedError, match="WAS CHARGED .*no column's unit was found"):
-        budget.publish(CovarianceMechanism(mu=1.0), constant, path, label="one")
+        budget.publish(mechanism, constant, path, label="one")
     assert budget.spent().mu == pytest.approx(1.0) and not path.exists()
 
 
-def test_missing_cells_are_refused_unless_a_rule_is_chosen():
+@pytest.mark.parametrize("clipping", [None, "sphere"])
+def test_missing_cells_are_refused_unless_a_rule_is_chosen(clipping):
     table = rows(10**4)
     gaps = np.random.default_rng(5).random(table.shape) < 0.1
     table = table.mask(gaps)
     with pytest.raises(InputError, match="NaN"):
-        CovarianceMechanism(epsilon=1.0, delta=1e-8).publish(table)
-    mechanism = CovarianceMechanism(epsilon=1.0, delta=1e-8, missing="center")
+        CovarianceMechanism(clipping=clipping, mu=1.0).publish(table)
+    options = dict(epsilon=1.0, delta=1e-8, missing="center")
+    mechanism = CovarianceMechanism(clipping=clipping, **options)
     release = mechanism.publish(table, random_state=1)
     # correlations shrink by about the share of cells that are there
     assert np.abs(correlation(release) - (0.9 * CHAIN + 0.1 * np.eye(P))).max() < 0.06
     with pytest.raises(InputError, match="^missing="):
-        CovarianceMechanism((0, 1), mu=1.0, missing="center")
+        CovarianceMechanism((0, 1), mu=1.0, missing="center", clipping="box")
 
 
 def test_a_unit_far_too_small_does_not_pass_for_a_result():
@@ -150,6 +157,7 @@ def test_a_unit_far_too_small_does_not_pass_for_a_result():
     "mechanism",
     [
         CovarianceMechanism(mu=1.0),
+        CovarianceMechanism(clipping="sphere", mu=1.0),
         CovarianceMechanism(clipping=Sphere(UNITS, 1e4 * UNITS), mu=1.0),
         CovarianceMechanism(clipping=Ball(3.0, UNITS, 1e4 * UNITS), mu=1.0),
         CovarianceMechanism(clipping=Sphere(UNITS), mu=1.0, mean_share=0),
@@ -204,7 +212,7 @@ def tampered(release, path, change):
     ],
 )
 def test_a_file_that_contradicts_itself_is_refused(change, tmp_path):
-    release = CovarianceMechanism(mu=1.0).publish(rows(3000), random_state=4)
+    release = CovarianceMechanism(clipping="sphere", mu=1.0).publish(rows(3000), 4)
     tampered(release, tmp_path / "r.parquet", change)
     with pytest.raises(ReleaseError):
         read_release(tmp_path / "r.parquet")
@@ -244,9 +252,10 @@ def test_a_changed_table_that_looks_the_same_is_not_audited():
         mechanism.likelihood_statistic(X, Y)
 
 
-def test_shapes_of_hardly_any_information():
+@pytest.mark.parametrize("clipping", [None, "sphere"])
+def test_shapes_of_hardly_any_information(clipping):
     assert shape_behind([[3.0]]).matrix.tolist() == [[1.0]]
-    one = CovarianceMechanism(mu=1.0).publish(
+    one = CovarianceMechanism(clipping=clipping, mu=1.0).publish(
         np.random.default_rng(0).normal(size=(3000, 1)), 1
     )
     assert one.corrected_covariance().shape == (1, 1)

@@ -22,9 +22,9 @@ TABLE = pd.DataFrame(sample_gaussian(THETA, 4000, random_state=0), columns=list(
 
 def published(table=TABLE, seed=1, **options):
     "A release with a seed."
-    return SyntheticDataMechanism((-6, 6), **({"mu": 1.0} | options)).publish(
-        table, random_state=seed
-    )
+    return SyntheticDataMechanism(
+        (-6, 6), **({"mu": 1.0} | options), clipping="box"
+    ).publish(table, random_state=seed)
 
 
 def noise_table(n, p, seed=0):
@@ -42,7 +42,9 @@ def test_shape_names_and_promise():
         list("abcd"),
         4000,
     )
-    assert release.guarantee == CovarianceMechanism((-6, 6), mu=1.0).guarantee(4000, 4)
+    assert release.guarantee == CovarianceMechanism(
+        (-6, 6), mu=1.0, clipping="box"
+    ).guarantee(4000, 4)
     assert release.guarantee == release.covariance_release.guarantee
     assert release.mechanism == "SyntheticDataMechanism" and not release.secure
     assert release.noise_variance.tolist() == [0.0] * 4 and release.table.index.equals(
@@ -60,7 +62,9 @@ def test_more_rows_promise_the_same():
 
 def test_the_noise_is_that_of_the_covariance_mechanism():
     "Same seed, same source of bits, same noise: the rows come after it."
-    alone = CovarianceMechanism((-6, 6), mu=1.0).publish(TABLE, random_state=1)
+    alone = CovarianceMechanism((-6, 6), mu=1.0, clipping="box").publish(
+        TABLE, random_state=1
+    )
     assert np.array_equal(
         published().covariance_release.second_moment, alone.second_moment
     )
@@ -90,16 +94,16 @@ def test_rows_have_the_private_moments():
 
 
 def test_rows_are_not_clipped():
-    narrow = SyntheticDataMechanism((-1, 1), mu=1.0, rows=50_000).publish(
-        TABLE, random_state=0
-    )
+    narrow = SyntheticDataMechanism(
+        (-1, 1), mu=1.0, rows=50_000, clipping="box"
+    ).publish(TABLE, random_state=0)
     assert np.abs(narrow.table.to_numpy()).max() > 2 and "real" in str(narrow)
 
 
 def test_without_a_mean_rows_lie_about_the_public_centre():
-    release = SyntheticDataMechanism((0, 10), mu=1.0, mean_share=0).publish(
-        noise_table(3000, 2) + 5, random_state=0
-    )
+    release = SyntheticDataMechanism(
+        (0, 10), mu=1.0, mean_share=0, clipping="box"
+    ).publish(noise_table(3000, 2) + 5, random_state=0)
     assert release.covariance_release.location.tolist() == [5.0, 5.0]
     assert (np.abs(release.table.mean() - 5) < 0.2).all()
 
@@ -108,8 +112,8 @@ def test_without_a_mean_rows_lie_about_the_public_centre():
     "options",
     [
         {"norm_bound": 8.0},
-        {"bounds": (-6, 6), "neighbors": "cell"},
-        {"bounds": (-6, 6), "noise": "upper"},
+        {"bounds": (-6, 6), "clipping": "box", "neighbors": "cell"},
+        {"bounds": (-6, 6), "clipping": "box", "noise": "upper"},
         {"norm_bound": 8.0, "noise": "upper"},
     ],
 )
@@ -132,7 +136,8 @@ def test_every_way_of_clipping(options):
 def test_what_is_drawn_is_positive_definite_and_not_less_than_the_private(
     p, n, mu, seed, ball
 ):
-    clipping = {"norm_bound": 4.0} if ball else {"bounds": (-4, 4)}
+    box = {"bounds": (-4, 4), "clipping": "box"}
+    clipping = {"norm_bound": 4.0} if ball else box
     release = SyntheticDataMechanism(**clipping, mu=mu, rows=5).publish(
         noise_table(n, p, seed), random_state=seed
     )
@@ -151,12 +156,12 @@ def test_what_is_drawn_is_positive_definite_and_not_less_than_the_private(
 def test_units_do_not_matter():
     units = np.array([1.0, 2.0**10, 2.0**-10])
     table, limit = noise_table(10, 3), np.full(3, 4.0)
-    plain = SyntheticDataMechanism((-limit, limit), mu=1.0).publish(
+    plain = SyntheticDataMechanism((-limit, limit), mu=1.0, clipping="box").publish(
         table, random_state=5
     )
-    scaled = SyntheticDataMechanism((-limit * units, limit * units), mu=1.0).publish(
-        table * units, random_state=5
-    )
+    scaled = SyntheticDataMechanism(
+        (-limit * units, limit * units), mu=1.0, clipping="box"
+    ).publish(table * units, random_state=5)
     assert plain.projection.any()
     assert scaled.projection == pytest.approx(
         plain.projection * np.outer(units, units), rel=1e-6, abs=1e-12
@@ -186,7 +191,7 @@ def test_the_error_has_people_rows_and_noise():
 def test_the_error_is_known_beforehand():
     Sigma = np.linalg.inv(THETA)
     for rows in (None, 500):
-        mechanism = SyntheticDataMechanism((-6, 6), mu=1.0, rows=rows)
+        mechanism = SyntheticDataMechanism((-6, 6), mu=1.0, rows=rows, clipping="box")
         planned = mechanism.sampling_error(Sigma, 4000)
         assert [n for _, n in planned.parts] == [4000, rows or 4000]
         found = mechanism.publish(TABLE, random_state=0).sampling_error()
@@ -213,7 +218,7 @@ def test_a_lost_column_is_named():
 
 def test_budget_and_accounts_take_it(tmp_path):
     budget = Budget.create(tmp_path / "b.json", Guarantee(1.0, "record"))
-    mechanism = SyntheticDataMechanism((-6, 6), mu=0.8)
+    mechanism = SyntheticDataMechanism((-6, 6), mu=0.8, clipping="box")
     release = budget.publish(mechanism, TABLE, tmp_path / "rows.parquet", label="rows")
     assert release.secure and budget.spent().mu == pytest.approx(release.guarantee.mu)
     assert not budget.allows(mechanism.guarantee(4000, 4))
@@ -227,7 +232,9 @@ def test_a_cell_of_a_covariance_is_charged_to_its_record_by_the_lattice(tmp_path
     both = Budget.create(
         tmp_path / "b.json", Guarantee(5.0, "record"), Guarantee(1.0, "cell")
     )
-    mechanism = SyntheticDataMechanism((-6, 6), neighbors="cell", mu=0.5)
+    mechanism = SyntheticDataMechanism(
+        (-6, 6), neighbors="cell", mu=0.5, clipping="box"
+    )
     both.publish(mechanism, TABLE, tmp_path / "rows.parquet", label="rows")
     assert both.spent("record").mu == pytest.approx(
         mechanism.lattice(4000, 4).guarantee("record").mu
@@ -261,4 +268,4 @@ def test_the_statement_follows_from_the_private_matrix_alone():
 def test_impossible_rows_are_refused():
     for rows in [1, 2.5, True, "10"]:
         with pytest.raises(InputError, match="rows="):
-            SyntheticDataMechanism((-6, 6), mu=1.0, rows=rows)
+            SyntheticDataMechanism((-6, 6), mu=1.0, rows=rows, clipping="box")

@@ -70,7 +70,7 @@ class Foreign:
 def test_objects_come_through_one_door():
     rows = np.random.default_rng(0).normal(size=(200, 2))
     frame = pd.DataFrame(rows, columns=["a", "b"])
-    mechanism = CovarianceMechanism((-4, 4), mu=1.0)
+    mechanism = CovarianceMechanism((-4, 4), mu=1.0, clipping="box")
     expected = mechanism.publish(frame, 0)
     for given in (pa.Table.from_pandas(frame), Foreign(pa.Table.from_pandas(frame))):
         found = mechanism.publish(given, 0)

@@ -24,15 +24,18 @@ rng = np.random.default_rng(0)
 TABLE = pd.DataFrame(rng.normal(size=(3000, 4)).cumsum(axis=1) + 3, columns=[*"abcd"])
 SURE = dict(epsilon=1.0, delta=1e-6)
 MECHANISMS = {
-    "covariance": CovarianceMechanism((-20, 20), mu=1.0),
-    "shape": CovarianceMechanism(mu=2.0),
-    "synthetic": SyntheticDataMechanism(rows=9, mu=2.0),
+    "covariance": CovarianceMechanism((-20, 20), mu=1.0, clipping="box"),
+    "shape": CovarianceMechanism(clipping="sphere", mu=2.0),
+    "scores": CovarianceMechanism(mu=2.0, levels={"f": (1, 5)}),
+    "synthetic": SyntheticDataMechanism(clipping="sphere", rows=9, mu=2.0),
+    "synthetic scores": SyntheticDataMechanism(rows=9, mu=2.0),
     "kendall": KendallMechanism(mu=1.0),
     "tree": TreeMechanism(**SURE),
     "graph": ThresholdedGraphMechanism(threshold=0.2, **SURE),
     "copula": CopulaMechanism(mu=2.0),
 }
 DROP = object()
+_LOST = np.linspace(1e-90, 2e-90, 3000)  # has a unit that is too small
 
 
 def places(stated, path=()):
@@ -75,7 +78,9 @@ class Forger:
     "Writes the file of a release anew, with other metadata and a checksum that fits."
 
     def __init__(self, kind, folder):
-        table = TABLE.assign(e=1.0) if kind == "shape" else TABLE
+        table = TABLE.assign(e=1.0) if kind in ("shape", "scores") else TABLE
+        if kind == "scores":
+            table = table.assign(f=np.arange(len(table)) % 5 + 1, g=_LOST)
         self.path = folder / "r.parquet"
         MECHANISMS[kind].publish(table, random_state=1).to_parquet(self.path)
         self.stored = pq.read_table(self.path)
@@ -139,10 +144,28 @@ RANGES = {  # the place, and what must not stand there
 }
 
 
-@pytest.mark.parametrize("place", RANGES)
-def test_the_place_is_named(place, tmp_path):
-    forger = Forger("shape", tmp_path)
-    for value in RANGES[place]:
+SCORE_RANGES = {
+    **{place: RANGES[place] for place in ("units.rows", "units.failure", "mechanism")},
+    "units.p": (0, 8),
+    "lattice.steps": (0, -64, 2**40, 2.0**10),
+    "lattice.sigma": ([1e9], [-1.0, 1.0], [1e300] * 2),
+    "margins.kinds": (["bins"] * 6, ["units"] * 5, "units"),
+    "margins.center": ([1e300] * 6, [0.0] * 5, [True] * 6),
+    "margins.scale": ([0.0] * 6, [-1.0] * 6, [1e300] * 6),
+    "margins.counts": ([[1]] * 5, [[0.5] * 20] * 6, "many"),
+    "margins.sigma": (0.5, -30.0, 1e300),
+    "searched": (-1, 8, 1.5),
+    "latent": (1, "no"),
+    "set_aside": ({"g": "trust me"}, {"g": 3}, ["g"]),
+}
+NAMED = [("shape", place, values) for place, values in RANGES.items()]
+NAMED += [("scores", place, values) for place, values in SCORE_RANGES.items()]
+
+
+@pytest.mark.parametrize("kind, place, values", NAMED)
+def test_the_place_is_named(kind, place, values, tmp_path):
+    forger = Forger(kind, tmp_path)
+    for value in values:
         with pytest.raises(ReleaseError, match=f"damaged: {place}[ .]"):
             forger.read(changed(forger.metadata, tuple(place.split(".")), value))
 
@@ -164,7 +187,39 @@ def test_what_is_out_of_proportion_is_contradicted(tmp_path):
             forger.read(changed(forger.metadata, path, value))
 
 
-@pytest.mark.parametrize("kind", ["shape", "copula"])
+def with_entry(values, place, new):
+    "A list with another entry at one place."
+    return [*values[:place], new, *values[place + 1 :]]
+
+
+def test_what_is_out_of_proportion_in_scores_is_contradicted(tmp_path):
+    forger = Forger("scores", tmp_path)
+    stated = forger.metadata
+    margins, lattice = stated["margins"], stated["lattice"]
+    counts, levels = margins["counts"], margins["kinds"].index("levels")
+    for path, value in [
+        (("lattice", "steps"), 2 * lattice["steps"]),
+        (("lattice", "sigma"), [0.9 * sigma for sigma in lattice["sigma"]]),
+        (("margins", "sigma"), 0.9 * margins["sigma"]),
+        (("margins", "kinds"), with_entry(margins["kinds"], 0, "levels")),
+        (("margins", "scale"), with_entry(margins["scale"], levels, 31.5)),
+        (("margins", "scale"), with_entry(margins["scale"], levels, 40.0)),
+        (("margins", "center"), with_entry(margins["center"], levels, 0.5)),
+        (("margins", "counts"), [[10**6] * len(counts[0])] * len(counts)),
+        (("margins", "counts"), [[*row, 0] for row in counts]),
+        (("margins", "counts"), [[-(10**5)] * len(counts[0])] * len(counts)),
+        (("units", "sigma", "near"), 0.9 * stated["units"]["sigma"]["near"]),
+        (("units",), None),
+        (("searched",), 0),
+        (("searched",), stated["searched"] + 1),
+        (("all_columns",), stated["all_columns"][::-1]),
+        (("mu",), 0.99 * stated["mu"]),
+    ]:
+        with pytest.raises(ReleaseError, match="contradicts itself"):
+            forger.read(changed(stated, path, value))
+
+
+@pytest.mark.parametrize("kind", ["shape", "scores", "copula"])
 def test_no_promise_rests_on_how_sure_the_units_are_said_to_be(kind, tmp_path):
     forger = Forger(kind, tmp_path)
     units = forger.metadata["units"] | {"rows": 2048, "failure": 0.01}

@@ -37,7 +37,8 @@ def test_the_promise_is_what_was_asked_for(n, p, mu, neighbors):
             continue  # too little for private units
         promised = made.guarantee(n, p)
         assert mu * (1 - 1e-9) < promised.mu <= mu and promised.neighbors == neighbors
-        single = CovarianceMechanism(clipping=clipping, mu=mu, neighbors=neighbors)
+        sphere = clipping or "sphere"
+        single = CovarianceMechanism(clipping=sphere, mu=mu, neighbors=neighbors)
         ratio = made.noise_std(n, p) / single.noise_std(n, p)
         assert np.abs(ratio - 1).max() < 1e-3
 

@@ -175,8 +175,8 @@ def test_every_kind_of_release(model):
     table = pd.DataFrame(ROWS, columns=list("abcdefgh"))
     for mechanism in (
         GaussianMechanism((-8, 8), sigma=1.0),
-        CovarianceMechanism((-5, 5), mu=2.0),
-        SyntheticDataMechanism((-5, 5), mu=2.0),
+        CovarianceMechanism((-5, 5), mu=2.0, clipping="box"),
+        SyntheticDataMechanism((-5, 5), mu=2.0, clipping="box"),
     ):
         release = mechanism.publish(table, random_state=0)
         fitted = model().fit(release)
@@ -234,7 +234,9 @@ def test_a_score_of_no_model_is_minus_infinity():
     model.precision_ = model.precision_.copy()
     model.precision_[0, 1] = model.precision_[1, 0] = 100.0
     assert model.score(ROWS) == -np.inf
-    release = CovarianceMechanism((-5, 5), mu=2.0).publish(ROWS, random_state=0)
+    release = CovarianceMechanism((-5, 5), mu=2.0, clipping="box").publish(
+        ROWS, random_state=0
+    )
     with pytest.raises(InputError, match="no rows to score"):
         model.score(release)
     with pytest.raises(NotFittedError):

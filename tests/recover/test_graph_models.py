@@ -385,9 +385,9 @@ def test_false_edges_stay_at_the_level(kind):
     absent = ~support(np.round(np.linalg.inv(S), 9)) & ~np.eye(p, dtype=bool)
     mechanism = {
         "sphere": CovarianceMechanism(clipping=Sphere(center=0.0, scale=1.0), mu=1.0),
-        "synthetic": SyntheticDataMechanism((-4, 4), mu=1.0),
+        "synthetic": SyntheticDataMechanism((-4, 4), mu=1.0, clipping="box"),
         "kendall": KendallMechanism(mu=1.0, shifts=5),
-        "random": CovarianceMechanism((-4, 4), mu=1.0),
+        "random": CovarianceMechanism((-4, 4), mu=1.0, clipping="box"),
     }[kind]
     runs = 40 if kind != "kendall" else 20
     false, joined, found = 0, 0, 0
@@ -407,7 +407,9 @@ def test_false_edges_stay_at_the_level(kind):
 
 def test_a_level_that_noise_does_not_allow_is_said():
     rows = np.random.default_rng(0).standard_normal((300, 4))
-    release = CovarianceMechanism((-4, 4), mu=1.0).publish(rows, random_state=0)
+    release = CovarianceMechanism((-4, 4), mu=1.0, clipping="box").publish(
+        rows, random_state=0
+    )
     release = release.without_lost(0.1)
     model = PrivateGraphicalLasso(1.0).fit(release)
     with pytest.warns(UserWarning, match="false edges"):

@@ -258,7 +258,7 @@ def test_two_releases_are_compared():
         rows = np.random.default_rng(seed).standard_normal((6000, 3))
         rows[:, 1] += 0.5 * rows[:, 0]
         table = pd.DataFrame(rows, columns=list("abc"))
-        mechanism = CovarianceMechanism((-6, 6), mu=1.0)
+        mechanism = CovarianceMechanism((-6, 6), mu=1.0, clipping="box")
         half = table[:3000], table[3000:][["c", "a", "b"]]
         first, second = half
         releases = mechanism.publish(first, seed), mechanism.publish(second, seed + 99)

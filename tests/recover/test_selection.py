@@ -88,7 +88,9 @@ def test_the_chain_comes_back_from_a_noisy_table(rule):
 
 @pytest.mark.parametrize("rule", WITHOUT_ROWS)
 def test_the_chain_comes_back_from_a_released_covariance(rule):
-    release = CovarianceMechanism((-5, 5), mu=2.0).publish(ROWS, random_state=0)
+    release = CovarianceMechanism((-5, 5), mu=2.0, clipping="box").publish(
+        ROWS, random_state=0
+    )
     model = rule().fit(release)
     assert confusion(model.precision_, TRUTH).missed == 0
     assert list(model.graph_.nodes) == release.columns
@@ -150,7 +152,9 @@ def test_without_noise_it_is_the_textbook_criterion():
 
 
 def test_a_larger_gamma_never_adds_edges():
-    release = CovarianceMechanism((-5, 5), mu=1.0).publish(ROWS, random_state=3)
+    release = CovarianceMechanism((-5, 5), mu=1.0, clipping="box").publish(
+        ROWS, random_state=3
+    )
     edges = [
         len(PrivateGraphicalLassoEBIC(gamma).fit(release).edges_)
         for gamma in (0, 0.5, 1, 5, 1000)
