@@ -286,6 +286,9 @@ def _plan_table(n, p, epsilon, delta, spread, neighbors):
         f"{name}, bounds": partial(kind, (0, 1), neighbors=neighbors)
         for name, kind in MECHANISMS.items()
     }
+    for name in ("covariance", "synthetic"):
+        boxed = partial(bounded.pop(f"{name}, bounds"), clipping="box")
+        bounded[f"{name}, box of bounds"] = boxed
     free = {name: MECHANISMS[name] for name in ("covariance", "synthetic")}
     free |= {"copula": CopulaMechanism}
     kinds = {name: partial(kind, neighbors=neighbors) for name, kind in free.items()}
@@ -470,6 +473,11 @@ _Missing = Annotated[
     typer.Option(help="refuse missing cells, or count them as their column's centre"),
 ]
 
+_Box = Annotated[
+    bool,
+    typer.Option("--box", help="variances in data units, from bounds; much more noise"),
+]
+
 # %% ../nbs/9_workshop/07_cli.ipynb #f7a5147d
 def _check_words(kind, integers, bounds, budget):
     "One sentence unless the words of a budget suit each other and the mechanism."
@@ -493,7 +501,7 @@ def _check_words(kind, integers, bounds, budget):
         )
 
 
-def _make(kind, integers, bounds, budget, missing="refuse"):
+def _make(kind, integers, bounds, budget, **geometry):
     "The mechanism that the words of the command line describe."
     _check_words(kind, integers, bounds, budget)
     import privglasso as pg
@@ -503,9 +511,8 @@ def _make(kind, integers, bounds, budget, missing="refuse"):
         return _make_tree(bounds, budget)
     if kind in _WITHOUT_BOUNDS:
         return getattr(pg, _WITHOUT_BOUNDS[kind])(**budget)
-    budget = budget | ({} if missing == "refuse" else {"missing": missing})
     make = pg.DiscreteGaussianMechanism if integers else MECHANISMS[kind.value]
-    return make(bounds, **budget)
+    return make(bounds, **budget, **geometry)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #3ff1c983
 def _check_options(words):
@@ -523,6 +530,14 @@ def _check_options(words):
         raise CommandError(
             f"--mechanism {kind.value}: needs no bounds, units are found privately:"
             " leave them out"
+        )
+    if words.box and (
+        kind not in (Mechanism.covariance, Mechanism.synthetic)
+        or not (stated or words.schema)
+    ):
+        raise CommandError(
+            "--box: is for a covariance, or rows drawn from one, with bounds: --low with"
+            " --high, --bounds, or --schema"
         )
     if center and (kind is not Mechanism.covariance or stated):
         raise CommandError(
@@ -723,12 +738,13 @@ def _bounds_of(words, names):
     "Bounds for the mechanism; those of a schema only where cells need them."
     if words.schema is None:
         return _stated_bounds(words.low, words.high, words.bounds, names)
-    if words.mechanism is not Mechanism.table:
-        return None  # its bounds clip, and units are found privately
+    if words.mechanism is not Mechanism.table and not words.box:
+        return None  # its bounds have clipped, and the mechanism is told of the schema
     bounds = _schema(words).bounds()
     if bounds is None:
+        what = "a box" if words.box else "noise on cells"
         raise CommandError(
-            f"{words.schema.name}: noise on cells needs low and high of every column"
+            f"{words.schema.name}: {what} needs low and high of every column"
         )
     return bounds
 
@@ -759,9 +775,13 @@ def _mechanism(words, n, names):
             said.append(f"δ = {delta:g}: {named}")
     budget = _without_check(words, budget) | _whole(words, names)
     try:
-        made = _make(
-            words.mechanism, words.integers, bounds, budget, words.missing.value
+        geometry = _given(
+            missing="center" if words.missing is Missing.center else None,
+            clipping="box" if words.box else None,
         )
+        made = _make(words.mechanism, words.integers, bounds, budget, **geometry)
+        if words.schema is not None and hasattr(made, "knowing"):
+            made = made.knowing(_schema(words))
         advice = [] if words.schema else like_identifiers(names)
         return made, said, advice + warnings_before(made, n, len(names), delta)
     except InputError as error:
@@ -970,6 +990,7 @@ def publish(
     schema: _Schema = None,
     drop: _Drop = None,
     missing: _Missing = Missing.refuse,
+    box: _Box = False,
     neighbors: _Neighbors = Neighbors.record,
     mu: _Mu = None,
     epsilon: _Epsilon = None,
@@ -993,8 +1014,8 @@ def publish(
     """Release a table's covariance, rows drawn from it, a tree, or noise on every cell.
 
     Without --mechanism: the covariance, or noisy cells with --sigma or --integers.
-    Units are found privately; bounds, where stated, are chosen without looking at the
-    data: --low and --high, --bounds for each column, or --schema. Give exactly one of
+    Columns of any kind are put on the normal scale privately; bounds, where stated,
+    clip, and are chosen without looking at the data: --low and --high, --bounds for each column, or --schema. Give exactly one of
     --mu, --epsilon (with --delta, or 1/n² is taken), --sigma."""
     _published(_Words(**locals()))
 

@@ -393,7 +393,7 @@ def _covariance_upper():
 @_case
 def _covariance_box():
     return _ours(
-        CovarianceMechanism((-1, 1), mu=3.0, mean_share=0),
+        CovarianceMechanism((-1, 1), mu=3.0, mean_share=0, clipping="box"),
         "Covariance, box",
         *_corner()
     )
@@ -402,7 +402,7 @@ def _covariance_box():
 @_case
 def _covariance_and_mean():
     return _ours(
-        CovarianceMechanism((-1, 1), mu=1.2, mean_share=0.1),
+        CovarianceMechanism((-1, 1), mu=1.2, mean_share=0.1, clipping="box"),
         "Covariance and mean, box",
         *_corner()
     )
@@ -414,7 +414,7 @@ def _covariance_cell():
     other = X.copy()
     other[0, 0] = -1.0
     return _ours(
-        CovarianceMechanism((-1, 1), neighbors="cell", mu=1.0, mean_share=0),
+        CovarianceMechanism((-1, 1), neighbors="cell", mu=1.0, mean_share=0, clipping="box"),
         "Covariance, box",
         X,
         other,
@@ -428,7 +428,7 @@ def _corner_spread(release):
 
 @_case
 def _synthetic_rows():
-    mechanism = SyntheticDataMechanism((-1, 1), rows=300, mu=2.0, mean_share=0)
+    mechanism = SyntheticDataMechanism((-1, 1), rows=300, mu=2.0, mean_share=0, clipping="box")
     X, other = _corner()
     return AuditCase(
         "ours",

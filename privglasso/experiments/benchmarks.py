@@ -227,7 +227,7 @@ def mechanism_methods(n, p, echo=print):
     integers = np.rint(10 * table).astype(np.int64)
     real = GaussianMechanism((-8.0, 8.0), neighbors="cell", sigma=1.0)
     whole = DiscreteGaussianMechanism((-80, 80), neighbors="cell", sigma=10.0)
-    moments = CovarianceMechanism((-8.0, 8.0), mu=1.0)
+    moments = CovarianceMechanism((-8.0, 8.0), mu=1.0, clipping="box")
     tasks = {
         "GaussianMechanism": lambda: real.publish(table),
         "DiscreteGaussianMechanism": lambda: whole.publish(integers),

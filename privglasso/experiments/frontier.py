@@ -98,7 +98,7 @@ def frontier_table(model, p, n, seed):
 def _box(width):
     "The mechanism with bounds of so many deviations."
     return lambda center, deviation, **budget: CovarianceMechanism(
-        (center - width * deviation, center + width * deviation), **budget
+        (center - width * deviation, center + width * deviation), **budget, clipping="box"
     )
 
 
@@ -147,9 +147,9 @@ def _released(mechanism, values, seed, truth, center, deviation):
         return 0.5, 0, 0
     if getattr(release, "units", None) is None:
         return recovery_auc(release.corrected_covariance, truth), 0, 0
-    kept, lattice = release.kept, release.lattice
-    far = np.abs(np.log(lattice.scale / deviation[kept])) > math.log(3)
-    far |= np.abs(lattice.center - center[kept]) > deviation[kept]
+    kept, found = release.kept, release.margins
+    far = np.abs(np.log(found.scale / deviation[kept])) > math.log(3)
+    far |= np.abs(found.center - center[kept]) > deviation[kept]
 
     def whole():
         S = np.eye(len(truth))
@@ -253,7 +253,7 @@ def _settings(epsilons):
     ]
 
 
-FRONTIER = Study("frontier", frontier_jobs, frontier_run, version=2)
+FRONTIER = Study("frontier", frontier_jobs, frontier_run, version=3)
 
 
 def peers_run(**job):

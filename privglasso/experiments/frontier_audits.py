@@ -107,12 +107,21 @@ def _people(n=1000, p=2):
 
 @_case
 def _private_units():
-    return _ours("Sphere, private units", CovarianceMechanism(mu=3.0), _people())
+    mechanism = CovarianceMechanism(clipping="sphere", mu=3.0)
+    return _ours("Sphere, private units", mechanism, _people())
+
+
+@_case
+def _scores():
+    mechanism = CovarianceMechanism(levels={"x0": (0, 1), "x1": (0, 1)}, mu=3.0)
+    X, other = np.zeros((2, 1000, 2))
+    X[1::2], other[1::2], other[0] = 1.0, 1.0, 1.0
+    return _ours("Scores, public levels", mechanism, (X, other))
 
 
 @_case
 def _private_rows():
-    mechanism = SyntheticDataMechanism(mu=3.0, rows=50)
+    mechanism = SyntheticDataMechanism(clipping="sphere", mu=3.0, rows=50)
     return _ours("Synthetic rows, private units", mechanism, _people())
 
 

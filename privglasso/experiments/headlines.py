@@ -84,7 +84,7 @@ HEADLINES = {
     "story": (_example(50_000), CovarianceMechanism(epsilon=1, delta=50_000**-2)),
     "story, with bounds": (
         _example(50_000),
-        CovarianceMechanism(_EXAMPLE, epsilon=1, delta=50_000**-2),
+        CovarianceMechanism(_EXAMPLE, epsilon=1, delta=50_000**-2, clipping="box"),
     ),
     "first hour": (_example(50_000), CovarianceMechanism(epsilon=1, delta=1e-9)),
     "own CSV": (_patients, CovarianceMechanism(_PATIENTS, epsilon=1, delta=1e-9)),

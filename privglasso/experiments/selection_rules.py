@@ -87,7 +87,7 @@ def selection_release(kind, rows, seed):
     bounds, delta = (-_RANGE, _RANGE), len(rows) ** -2.0
     mechanisms = {
         "noisy table": GaussianMechanism(bounds, sigma=1.0),
-        "covariance": CovarianceMechanism(bounds, epsilon=8.0, delta=delta),
+        "covariance": CovarianceMechanism(bounds, epsilon=8.0, delta=delta, clipping="box"),
     }
     return mechanisms[kind].publish(rows, seed)
 

@@ -205,7 +205,7 @@ class CheckedMechanism:
     --------
     >>> from privglasso.publish.covariance import CovarianceMechanism
     >>> X = pd.DataFrame({"a": [0.5, 2.0, 1.0], "b": [1.0, 0.0, 3.0]})
-    >>> covariance = CovarianceMechanism((-1, 1), mu=0.9)
+    >>> covariance = CovarianceMechanism((-1, 1), mu=0.9, clipping="box")
     >>> both = CheckedMechanism(covariance, BoundsCheck((-1, 1), mu=0.1), X)
     >>> round(both.guarantee(500, 2).mu ** 2, 3)  # 0.9² + 0.1²
     0.82

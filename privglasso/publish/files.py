@@ -937,7 +937,7 @@ def read_release(path):
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from privglasso.publish.covariance import CovarianceMechanism
-    >>> release = CovarianceMechanism((0, 1), mu=1.0).publish([[0.5], [0.2]])
+    >>> release = CovarianceMechanism((0, 1), mu=1.0, clipping="box").publish([[0.5], [0.2]])
     >>> with TemporaryDirectory() as folder:
     ...     release.to_parquet(f"{folder}/open.parquet")
     ...     back = read_release(f"{folder}/open.parquet")

@@ -16,7 +16,6 @@ from ..base.validation import InputError, check_integer
 from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import Guarantee
 from ..publish.covariance import CovarianceMechanism
-from ..publish.sphere import Sphere
 from ..publish.whitening import WhitenedCovarianceMechanism, WhitenedLattice
 from ..recover.planning import plan_rows
 
@@ -246,11 +245,12 @@ def warnings_before(mechanism, n, p, delta=None) -> list:
 
 # %% ../../nbs/0_start/06_advice.ipynb #bcfa0b48
 def _of_the_graph(mechanism, n, p, delta):
-    "What will be found, and what private units would find, if that is much better."
+    "What will be found, and what the default would find, if that is much better."
     if p < 2 or not hasattr(mechanism, "sampling_error"):
         return []
     mu = mechanism.guarantee(n, p).mu
-    other = CovarianceMechanism(mu=mu, neighbors=mechanism.neighbors)
+    bounds = getattr(mechanism, "bounds", None)  # these help in small tables
+    other = CovarianceMechanism(bounds, mu=mu, neighbors=mechanism.neighbors)
     planned = plan_rows({"this": mechanism, "other": other}, n, p, delta=delta)
     this, best = (row["smallest_partial_correlation"] for row in planned.values())
     cells = type(mechanism).__name__ in (
@@ -264,10 +264,13 @@ def _of_the_graph(mechanism, n, p, delta):
             f" {found_sentence(best)} (the noisy cells are worth"
             f" {planned['this']['effective_n']:.3g} raw records)"
         ]
-    if getattr(mechanism, "bounds", None) is not None:
-        told = _of_bounds(mechanism, n, p, delta, (this, best))
-        if told:
-            return told
+    boxed = getattr(mechanism, "clipping", None) == "box"
+    if boxed and best < 1 and not this <= 1.5 * best:
+        return [
+            f"with a box of these bounds {found}; on the normal scale, the default,"
+            f" {found_sentence(best)}: a box is for variances in data units, and the"
+            " graph alone needs none"
+        ]
     if not this < 1:
         return [f"{found}: take more records, fewer columns or a larger ε"]
     return []
@@ -297,28 +300,6 @@ def like_identifiers(names) -> list:
     shown = (name if name.isprintable() else ascii(name) for name in found)
     told = f"by their names these may be identifiers: {', '.join(shown)}"
     return [f"{told}; no graph needs any, and --drop leaves them out"] if found else []
-
-# %% ../../nbs/0_start/06_advice.ipynb #c41f7a20
-def _of_bounds(mechanism, n, p, delta, smallest):
-    "What bounds cost as a box, and what is to be had instead of it."
-    this, private = smallest
-    found = f"with these bounds {found_sentence(this)}"
-    if private < 1 and not this <= 1.5 * private:
-        return [
-            f"{found}; with private units {found_sentence(private)}: bounds are for"
-            " variances in data units, and the graph alone needs no bounds"
-        ]
-    made = {"clipping": Sphere.within(mechanism.bounds), "mu": mechanism.budget["mu"]}
-    sphere = CovarianceMechanism(**made, neighbors=mechanism.neighbors)
-    (row,) = plan_rows(sphere, n, p, delta=delta).values()
-    best = row["smallest_partial_correlation"]
-    if best < 1 and not this <= 1.5 * best:
-        return [
-            f"{found}, and private units cannot be had for so little: on a sphere in"
-            f" the units of the bounds, Sphere.within(bounds), {found_sentence(best)}"
-            " if the means are near the middle of bounds that are equally wide"
-        ]
-    return []
 
 # %% ../../nbs/0_start/06_advice.ipynb #e6a0417d
 def precision_sentence(n, p, epsilon, delta, neighbors="record") -> str:
