@@ -234,9 +234,9 @@ def _example_rows(n, seed, epsilons):
     raw = recovery_auc(lambda: sample_covariance(data.table), data.truth)
     rows = [("raw", "none", np.inf, raw, 0, 0)]
     for neighbors, epsilon, (name, make) in _settings(epsilons):
-        mechanism = make(
-            data.bounds, neighbors=neighbors, epsilon=epsilon, delta=n**-2.0
-        )
+        box = {} if name == "table" else {"clipping": "box"}
+        budget = {"neighbors": neighbors, "epsilon": epsilon, "delta": n**-2.0}
+        mechanism = make(data.bounds, **budget, **box)
         release = mechanism.publish(data.table, random_state=seed)
         auc = recovery_auc(release.corrected_covariance, data.truth)
         rows.append((name, neighbors, epsilon, auc, 0, 0))
