@@ -152,4 +152,4 @@ def certified_tree_run(
     return rows
 
 
-CERTIFIED_TREE = Study("certified_tree", certified_tree_jobs, certified_tree_run)
+CERTIFIED_TREE = Study("certified_tree", certified_tree_jobs, certified_tree_run, version=2)
