@@ -525,6 +525,18 @@ def _check_size(half_range, name, given):
         )
     return half_range
 
+
+def check_norm_bound(norm_bound):
+    "`norm_bound` as it is, or `InputError` if it is None."
+    if norm_bound is None:
+        raise InputError(
+            "norm_bound",
+            None,
+            "give the norm that every row is clipped to, chosen without looking at "
+            "the data: the largest norm in the table is itself a secret",
+        )
+    return norm_bound
+
 # %% ../../nbs/2_publish/03_covariance.ipynb #16f6dcef
 def _check_noise(noise):
     "A known kind of noise."
@@ -558,18 +570,6 @@ def _check_levels(levels):
             raise InputError(f"levels of {name}", tuple(pair), remedy)
         made[str(name)] = int(low), int(high)
     return made
-
-
-def check_norm_bound(norm_bound):
-    "`norm_bound` as it is, or `InputError` if it is None."
-    if norm_bound is None:
-        raise InputError(
-            "norm_bound",
-            None,
-            "give the norm that every row is clipped to, chosen without looking at "
-            "the data: the largest norm in the table is itself a secret",
-        )
-    return norm_bound
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #2dea62d3
 def _check_missing(missing, clips_cells):
