@@ -357,7 +357,7 @@ class CovarianceRelease(_NoisyMoments, Release):
 
     Examples
     --------
-    >>> mechanism = CovarianceMechanism((-1, 1), mu=1.0, mean_share=0)
+    >>> mechanism = CovarianceMechanism((-1, 1), mu=1.0, mean_share=0, clipping="box")
     >>> release = mechanism.publish([[0.5, -1.0], [1.0, 0.0]])
     >>> release.matrix.shape, release.n
     ((2, 2), 2)
