@@ -713,7 +713,8 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
         if self._scores:
             told.levels = schema.levels | self.levels
             if self.bounds is None and bounds is not None:
-                told.bounds = check_bounds(dict(zip(schema.names, zip(*bounds))))
+                pairs = zip(*bounds, strict=True)
+                told.bounds = check_bounds(dict(zip(schema.names, pairs, strict=True)))
         return told
 
     def _likelihood(self, lattice, X, X_neighbor):

@@ -516,7 +516,7 @@ def find_atoms(values, bits):
     n, p = values.shape
     patterns = (np.asarray(values, dtype=float) + 0.0).T.copy().view(np.uint64)
     inside, atoms = ~np.isnan(values.T), np.zeros(p, dtype=np.uint64)
-    noise, sigma = sampler(atom_sigma(n)), atom_sigma(n)
+    noise = sampler(atom_sigma(n))
     for piece in range(_PIECES):
         shift = max(64 - _PIECE * (piece + 1), 0)
         digits = (patterns >> np.uint64(shift)) & np.uint64(2**_PIECE - 1)
