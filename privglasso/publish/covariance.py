@@ -357,7 +357,7 @@ class CovarianceRelease(_NoisyMoments, Release):
 
     Examples
     --------
-    >>> mechanism = CovarianceMechanism((-1, 1), mu=1.0, mean_share=0)
+    >>> mechanism = CovarianceMechanism((-1, 1), mu=1.0, mean_share=0, clipping="box")
     >>> release = mechanism.publish([[0.5, -1.0], [1.0, 0.0]])
     >>> release.matrix.shape, release.n
     ((2, 2), 2)
@@ -525,6 +525,18 @@ def _check_size(half_range, name, given):
         )
     return half_range
 
+
+def check_norm_bound(norm_bound):
+    "`norm_bound` as it is, or `InputError` if it is None."
+    if norm_bound is None:
+        raise InputError(
+            "norm_bound",
+            None,
+            "give the norm that every row is clipped to, chosen without looking at "
+            "the data: the largest norm in the table is itself a secret",
+        )
+    return norm_bound
+
 # %% ../../nbs/2_publish/03_covariance.ipynb #16f6dcef
 def _check_noise(noise):
     "A known kind of noise."
@@ -558,18 +570,6 @@ def _check_levels(levels):
             raise InputError(f"levels of {name}", tuple(pair), remedy)
         made[str(name)] = int(low), int(high)
     return made
-
-
-def check_norm_bound(norm_bound):
-    "`norm_bound` as it is, or `InputError` if it is None."
-    if norm_bound is None:
-        raise InputError(
-            "norm_bound",
-            None,
-            "give the norm that every row is clipped to, chosen without looking at "
-            "the data: the largest norm in the table is itself a secret",
-        )
-    return norm_bound
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #2dea62d3
 def _check_missing(missing, clips_cells):
@@ -713,7 +713,8 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
         if self._scores:
             told.levels = schema.levels | self.levels
             if self.bounds is None and bounds is not None:
-                told.bounds = check_bounds(dict(zip(schema.names, zip(*bounds))))
+                pairs = zip(*bounds, strict=True)
+                told.bounds = check_bounds(dict(zip(schema.names, pairs, strict=True)))
         return told
 
     def _likelihood(self, lattice, X, X_neighbor):

@@ -55,7 +55,7 @@ def noise_over_limit(mechanism, n: int, p: int, deviation=1.0) -> float:
     Examples
     --------
     >>> from privglasso.publish.covariance import CovarianceMechanism
-    >>> box = CovarianceMechanism((-4, 4), mu=1.0, mean_share=0)
+    >>> box = CovarianceMechanism((-4, 4), mu=1.0, mean_share=0, clipping="box")
     >>> round(noise_over_limit(box, n=10_000, p=20), 2)
     16.42
     """

@@ -184,7 +184,7 @@ def _cuts(shares):
     total = np.r_[0.0, np.cumsum(shares)]
     return ndtri(np.minimum(total / total[-1], 1.0))
 
-
+# %% ../../nbs/2_publish/21_margins.ipynb #9eeb0489
 def score_table(shares) -> np.ndarray:
     """Scores of a cell in each bin, for each of the 256 values of its jitter.
 
@@ -250,7 +250,9 @@ def hermite_coefficients(shares) -> np.ndarray:
     return np.array(found)
 
 # %% ../../nbs/2_publish/21_margins.ipynb #68f805e4
-_COARSE = 2 / math.pi  # V of an indicator of one half; a column of three levels has more
+_COARSE = (
+    2 / math.pi
+)  # V of an indicator of one half; a column of three levels has more
 
 
 def coefficients_on_sphere(h, p, latent=False) -> np.ndarray:
@@ -275,7 +277,7 @@ def coefficients_on_sphere(h, p, latent=False) -> np.ndarray:
         return np.r_[first, h[1:]]
     return np.r_[first / math.sqrt(h[0]), np.zeros(len(h) - 1)]
 
-
+# %% ../../nbs/2_publish/21_margins.ipynb #8795a679
 def undo_bins(C, coefficients):
     """Correlations of columns from the covariances of their scores.
 
@@ -316,7 +318,7 @@ def undo_bins(C, coefficients):
 # %% ../../nbs/2_publish/21_margins.ipynb #a6ca435d
 _CLEAR = 4.0  # deviations of noise by which a bin is seen
 
-
+# %% ../../nbs/2_publish/21_margins.ipynb #e35eae2c
 @dataclass(frozen=True, eq=False)
 class ScoreMargins:
     """Noisy histograms of the columns, and the scores that they lead to: all public.
@@ -387,7 +389,7 @@ class ScoreMargins:
         found[self.faint] = hermite_coefficients([1 - rare, rare])
         return found
 
-
+# %% ../../nbs/2_publish/21_margins.ipynb #5c51f772
 _NORMAL = np.diff(ndtr(np.r_[-np.inf, _IN_UNITS, np.inf]))
 
 # %% ../../nbs/2_publish/21_margins.ipynb #fdcc8641
@@ -444,7 +446,7 @@ def _score(values, edges, tables, jitter, scores):
             else:
                 scores[i, j] = 0.0
 
-
+# %% ../../nbs/2_publish/21_margins.ipynb #d56c8485
 def score_blocks(values, margins, key):
     """The scores of a table, block by block of its rows.
 
@@ -487,7 +489,7 @@ def atoms_mu(p: int, n: int) -> float:
     "The μ that is proved for looking for a value that most cells have, in `p` columns."
     return math.sqrt(_PIECES) * histogram_mu(p, atom_sigma(n))
 
-
+# %% ../../nbs/2_publish/21_margins.ipynb #a65e7130
 def find_atoms(values, bits):
     """The value that most cells of a column have, for each column that has one.
 
@@ -514,7 +516,7 @@ def find_atoms(values, bits):
     n, p = values.shape
     patterns = (np.asarray(values, dtype=float) + 0.0).T.copy().view(np.uint64)
     inside, atoms = ~np.isnan(values.T), np.zeros(p, dtype=np.uint64)
-    noise, sigma = sampler(atom_sigma(n)), atom_sigma(n)
+    noise = sampler(atom_sigma(n))
     for piece in range(_PIECES):
         shift = max(64 - _PIECE * (piece + 1), 0)
         digits = (patterns >> np.uint64(shift)) & np.uint64(2**_PIECE - 1)
@@ -555,7 +557,9 @@ def location_and_scale(margins: ScoreMargins) -> tuple:
     for j, kind in enumerate(margins.kinds):
         edges, shares, unit = margins.edges[j], margins.shares[j], margins.scale[j]
         if kind in ("units", "range"):
-            low, middle, high = (_percentile(edges, shares, q) for q in ndtr([-1, 0, 1]))
+            low, middle, high = (
+                _percentile(edges, shares, q) for q in ndtr([-1, 0, 1])
+            )
             scale = (high - low) / 2
         else:
             steps = np.arange(len(shares)) if kind == "levels" else unit * _STANDS_FOR

@@ -19,7 +19,11 @@ from ..privacy.guarantee import Guarantee
 from .lattice import symmetric_noise
 from .margins import ScoreMargins, atoms_mu, bin_edges
 from .margins import coefficients_on_sphere, find_atoms
-from .margins import hermite_coefficients, histogram_mu, histogram_sigma
+from privglasso.publish.margins import (
+    hermite_coefficients,
+    histogram_mu,
+    histogram_sigma,
+)
 from .margins import location_and_scale, noisy_margins, score_blocks
 from .margins import undo_bins
 from .noise_correction import SamplingError
@@ -35,7 +39,7 @@ _MARGIN_SHARE = 0.1  # of mu², less what the units take
 _ATOM_SHARE = 0.25  # of mu² that looking for values may take at most
 NO_VALUE = "neither a scale nor a value that most cells have stands out"
 
-
+# %% ../../nbs/2_publish/22_scores.ipynb #5edbc3e4
 @dataclass(frozen=True, eq=False)
 class ScoresLattice:
     """The stages of a covariance of scores, before there are any data: all public.
@@ -92,7 +96,7 @@ class ScoresLattice:
         "The `ScoresRelease` of an (n, p) array, `nan` where a cell is missing."
         return _published(self, values, columns, neighbors, bits, mechanism)
 
-
+# %% ../../nbs/2_publish/22_scores.ipynb #7c5a41e5
 def scores_promise(rows, units, sigma, searched, neighbors) -> Guarantee:
     """What all stages promise together.
 
@@ -148,8 +152,7 @@ def scores_lattice(
 
     Examples
     --------
-    >>> lattice = scores_lattice(5000, 8, 0.3)
-    >>> round(lattice.guarantee("record").mu, 9)
+    >>> round(scores_lattice(5000, 8, 0.3).guarantee("record").mu, 9)
     0.3
     """
     n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
@@ -166,7 +169,7 @@ def scores_lattice(
     rows = _rows(n, p, math.sqrt((1 - _MARGIN_SHARE) * left))
     return ScoresLattice(rows, units, sigma, levels, bounds, latent)
 
-
+# %% ../../nbs/2_publish/22_scores.ipynb #318ca1dc
 def _rows(n, p, mu):
     "Rows of scores on a sphere about 0, without a mean."
     return row_lattice(n, p, mu, Sphere(), 0.0)
@@ -194,7 +197,10 @@ def _public_bins(lattice, columns):
     if lattice.units is None and lattice.bounds is not None:
         low, high = (np.broadcast_to(half, len(columns)) for half in lattice.bounds)
         widths = high - low
-        bins = {c: ("range", *map(float, at)) for c, *at in zip(columns, low, widths, strict=True)}
+        bins = {
+            c: ("range", *map(float, at))
+            for c, *at in zip(columns, low, widths, strict=True)
+        }
     for name, (low, high) in lattice.levels.items():
         if name in columns:
             bins[name] = "levels", float(low), float(high - low)
@@ -221,7 +227,7 @@ def _chosen_bins(lattice, values, columns, bits):
     atoms, aside, searched = _bins_at_atoms(lattice, values, columns, lost, bits)
     return bins | atoms, aside, searched
 
-
+# %% ../../nbs/2_publish/22_scores.ipynb #e24f203e
 def _bins_at_atoms(lattice, values, columns, lost, bits):
     "The same for columns without a unit, if looking for their values is cheap enough."
     rows, aside = lattice.rows, {columns[j]: NO_VALUE for j, _ in lost}
@@ -273,7 +279,7 @@ def _rows_left(lattice, p, searched):
     sigma = histogram_sigma(p, histogram_mu(planned, lattice.sigma) * (1 - 1e-14))
     return _rows(rows.n, p, left), sigma
 
-
+# %% ../../nbs/2_publish/22_scores.ipynb #671ec09c
 def _sums(values, margins, rows, key):
     "(p, p) exact sum of outer products of integer rows of scores."
     total = np.zeros((len(margins.kinds),) * 2, dtype=np.int64)
@@ -385,7 +391,7 @@ class _ScoresEstimate(Release):
         return self.sampling_error().noise
 
     def corrected_covariance(self) -> np.ndarray:
-        """(p, p) the matrix, if every column is to be seen in the noise: jitter is taken
+        """(p, p) the matrix, if every column can be seen in the noise; jitter is taken
         off.
 
         Raises
@@ -492,13 +498,13 @@ class ScoresRelease(_ScoresEstimate):
     def _summary(self):
         p, names = len(self.columns), np.array(self.columns)
         faint = ", ".join(names[self.margins.faint])
+        faint = f"; no second value is seen in the noise: {faint}" if faint else ""
         aside = ", ".join(self.set_aside)
+        aside = f"; set aside, as they have no bins: {aside}" if aside else ""
         return (
             f"a covariance of {p} column{'s' * (p > 1)} from {self.n} rows by"
             f" {self.mechanism} (each column on the normal scale by its private"
-            " histogram, for columns of any kind"
-            f"{f'; hardly ever another value, so known from below only: {faint}' * bool(faint)}"
-            f"{f'; set aside, as they have no bins: {aside}' * bool(aside)})"
+            f" histogram, for columns of any kind{faint}{aside})"
         )
 
 # %% ../../nbs/2_publish/22_scores.ipynb #d4880298
@@ -520,7 +526,9 @@ class ScoresStatistic:
         release = getattr(release, "covariance_release", release)
         margins, kept = release.margins, release.kept
         one, two = (np.ascontiguousarray(table[:, kept]) for table in self.tables)
-        moved = np.flatnonzero(~((one == two) | (np.isnan(one) & np.isnan(two))).all(axis=1))
+        moved = np.flatnonzero(
+            ~((one == two) | (np.isnan(one) & np.isnan(two))).all(axis=1)
+        )
         before, after = (self._expected(release, t[moved]) for t in (one, two))
         seen = margins.counts - self._counts(margins, one) - (after[0] - before[0]) / 2
         value = float(((after[0] - before[0]) * seen).sum() / margins.sigma**2)
@@ -536,7 +544,9 @@ class ScoresStatistic:
         "Counts of a table in the release's bins, without noise."
         stated = margins.kinds, margins.center, margins.scale
         counts = np.zeros_like(margins.counts)
-        for row, x, each in zip(counts, table.T, zip(*stated, strict=True), strict=True):
+        for row, x, each in zip(
+            counts, table.T, zip(*stated, strict=True), strict=True
+        ):
             place = np.searchsorted(bin_edges(*each), x[~np.isnan(x)], side="right")
             row += np.bincount(place, minlength=len(row))
         return counts

@@ -395,7 +395,8 @@ class ShapeRelease(_ShapeEstimate):
     --------
     >>> from privglasso.publish.covariance import CovarianceMechanism
     >>> table = np.random.default_rng(0).normal(170, 8, (5000, 2))
-    >>> release = CovarianceMechanism(mu=1.0).publish(table, random_state=0)
+    >>> mechanism = CovarianceMechanism(clipping="sphere", mu=1.0)
+    >>> release = mechanism.publish(table, random_state=0)
     >>> type(release).__name__, release.columns, release.set_aside
     ('ShapeRelease', ['x0', 'x1'], {})
     """

@@ -102,7 +102,7 @@ class SyntheticRelease(_DrawnRows, Release):
     ----------
     table : DataFrame of shape (rows, p)
         The synthetic rows. They are not clipped to the bounds, and not rounded.
-    covariance_release : CovarianceRelease or ShapeRelease
+    covariance_release : CovarianceRelease, ShapeRelease or ScoresRelease
         The private moments that they were drawn from: as public as the rows are.
     mechanism : str
         Name of the mechanism that ran.
@@ -114,7 +114,9 @@ class SyntheticRelease(_DrawnRows, Release):
 
     Examples
     --------
-    >>> mechanism = SyntheticDataMechanism((-1, 1), rows=50, mu=1.0)
+    >>> mechanism = SyntheticDataMechanism(
+    ...     (-1, 1), clipping="box", rows=50, mu=1.0
+    ... )
     >>> mechanism.publish(np.zeros((1000, 2))).table.shape
     (50, 2)
     """
@@ -190,13 +192,14 @@ class SyntheticDataMechanism(CovarianceMechanism):
     bounds : (low, high), optional
         Each a scalar or one value per column, in data units, *chosen without looking at
         the data*. Cells outside are clipped before the moments are taken. The synthetic
-        rows are not clipped. Without bounds, units are found privately.
+        rows are not clipped. Without `clipping="box"`, they have the correlations of the
+        columns' scores.
     rows : int, optional
         How many rows to draw; as many as the table has when None. More of them cost
         nothing and tell nothing new.
     clipping, norm_bound, center, neighbors, mu, epsilon, delta
         As for `CovarianceMechanism`.
-    mean_share, noise, unit_failure, missing
+    mean_share, noise, unit_failure, missing, levels, latent
         As for `CovarianceMechanism`.
 
     Notes
@@ -206,7 +209,7 @@ class SyntheticDataMechanism(CovarianceMechanism):
 
     Examples
     --------
-    >>> mechanism = SyntheticDataMechanism((0, 10), mu=1.0, rows=500)
+    >>> mechanism = SyntheticDataMechanism((0, 10), clipping="box", mu=1.0, rows=500)
     >>> release = mechanism.publish(np.full((1000, 2), [[3.0, 7.0]]), random_state=0)
     >>> release.table.shape, release.covariance_release.n
     ((500, 2), 1000)
@@ -227,7 +230,9 @@ class SyntheticDataMechanism(CovarianceMechanism):
         mean_share=None,
         noise="symmetric",
         unit_failure=1e-4,
-        missing="refuse"
+        missing="refuse",
+        levels=None,
+        latent=False,
     ):
         super().__init__(
             bounds,
@@ -242,6 +247,8 @@ class SyntheticDataMechanism(CovarianceMechanism):
             noise=noise,
             unit_failure=unit_failure,
             missing=missing,
+            levels=levels,
+            latent=latent,
         )
         self.rows = None if rows is None else check_integer(rows, "rows", 2)
 

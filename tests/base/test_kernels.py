@@ -12,7 +12,7 @@ import pytest
 import privglasso
 from privglasso.base import kernels
 from privglasso.privacy import sampler
-from privglasso.publish import copula, sphere, table, units, whitening
+from privglasso.publish import copula, margins, sphere, table, units, whitening
 
 # in a process of its own, so that nothing of this one's settings is seen
 PROGRAM = """
@@ -204,6 +204,28 @@ def cells(rng):
     return wild(rng, 300, 4), *of_columns(rng, 4), copula._EDGES, counts
 
 
+def binned(rng):
+    "Cells, some of them missing and some on edges, and edges of columns of any kind."
+    kinds = rng.choice(margins.MARGIN_KINDS, 4)
+    edges = margins._padded([margins.bin_edges(k, 2.0, 5.0) for k in kinds])
+    values = wild(rng, 300, 4)
+    values[:9] = rng.choice(edges[np.isfinite(edges)], (9, 4))
+    values[rng.random(values.shape) < 0.1] = np.nan
+    return values, edges
+
+
+def counted(rng):
+    values, edges = binned(rng)
+    return values, edges, np.zeros((4, edges.shape[1] + 1), int)
+
+
+def scored(rng):
+    values, edges = binned(rng)
+    tables = rng.normal(size=(4, edges.shape[1] + 1, 256))
+    jitter = rng.integers(0, 256, values.shape).astype(np.uint8)
+    return values, edges, tables, jitter, np.empty(values.shape)
+
+
 STAND_INS = {
     "fill": (sampler._fill, fill),
     "fill_blocks": (sampler._fill_blocks, fill_blocks),
@@ -214,6 +236,8 @@ STAND_INS = {
     "noisy": (table._noisy_column, noisy),
     "turned": (whitening._turned, turned),
     "cells": (copula._count_cells, cells),
+    "counted": (margins._count, counted),
+    "scored": (margins._score, scored),
 }
 
 
@@ -235,7 +259,7 @@ def test_a_stand_in_gives_the_same_bits(name):
 
 
 def test_every_stand_in_is_held_to_its_kernel():
-    modules = (sampler, copula, sphere, table, units, whitening)
+    modules = (sampler, copula, margins, sphere, table, units, whitening)
     found = [value for module in modules for value in vars(module).values()]
     found = [v for v in found if isinstance(v, kernels.Kernel) and v.small]
     source = Path(privglasso.__file__).parent
