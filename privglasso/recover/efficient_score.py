@@ -6,7 +6,7 @@
 __all__ = ['Observation', 'direction_moments', 'EfficientScore', 'observe', 'parameters_of', 'symmetric', 'is_definite',
            'GraphFit', 'fit_graph']
 
-# %% ../../nbs/3_recover/22_efficient_score.ipynb #6dcdcda0
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #b947c8a6
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -19,7 +19,7 @@ from ..publish.noise_correction import SamplingError, correlation_scale
 from ..publish.release import Selection
 from ..publish.shape import ShapeRelease
 
-# %% ../../nbs/3_recover/22_efficient_score.ipynb #62c03ebe
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #bc144ea3
 @dataclass(frozen=True, eq=False)
 class Observation:
     """A symmetric matrix with errors, what it estimates, and how large the errors are.
@@ -76,7 +76,7 @@ class Observation:
         mean, chords, spread = direction_moments(spectrum / size)
         return size * mean, chords, size**2 * spread / self.n + self.noise
 
-# %% ../../nbs/3_recover/22_efficient_score.ipynb #28c78292
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #d6380ee3
 @cache
 def _nodes_and_weights():
     "Of Gauss's rule from -1 to 1."
@@ -123,7 +123,7 @@ def direction_moments(spectrum):
     np.fill_diagonal(spread, (3 * np.diag(spread) - mean**2) / 2)
     return mean, chords, spread
 
-# %% ../../nbs/3_recover/22_efficient_score.ipynb #c1d50a27
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #84f50320
 _NEGLIGIBLE = 1e-9  # of the largest term of the weights
 
 
@@ -195,7 +195,7 @@ class EfficientScore:
         "(m,) information of m pairs with themselves, none of them on the diagonal."
         return sum(w * (P[i, i] * P[j, j] + P[i, j] ** 2) for w, P in self._terms)
 
-# %% ../../nbs/3_recover/22_efficient_score.ipynb #e9d73d02
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #1d472ba9
 def _product_bound(H):
     "h with H_ij ≤ h_i h_j off the diagonal and H_ii ≤ 2 h_i², tight for products."
     p, off = len(H), ~np.eye(len(H), dtype=bool)
@@ -220,7 +220,7 @@ def _rows_told(error):
     gaussian = SamplingError(((A, n),)).precision_variance(rough)
     return n * gaussian.sum() / own.sum()
 
-# %% ../../nbs/3_recover/22_efficient_score.ipynb #74452e13
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #1b7276ba
 def _of_entries(data):
     "The observation behind a corrected covariance and its sampling error."
     correlation, units = correlation_scale(data.corrected)
@@ -257,7 +257,7 @@ def _of_directions(release):
         directions=True,
     )
 
-# %% ../../nbs/3_recover/22_efficient_score.ipynb #2b49fdaa
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #314db5a1
 def observe(X, data) -> Observation:
     """What a release or a table says of its covariance, and how the errors lie.
 
@@ -280,7 +280,7 @@ def observe(X, data) -> Observation:
         return _of_directions(X)
     return _of_entries(data)
 
-# %% ../../nbs/3_recover/22_efficient_score.ipynb #af5165e8
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #7707883b
 def parameters_of(graph):
     "Places (i, j) of the diagonal, then of the edges of a (p, p) bool graph."
     i, j = np.nonzero(np.triu(graph, 1))
@@ -303,7 +303,7 @@ def is_definite(matrix) -> bool:
         return False
     return True
 
-# %% ../../nbs/3_recover/22_efficient_score.ipynb #69733546
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #cd5749ac
 _AT_ONCE = 4096  # pairs scored together
 
 
@@ -322,7 +322,7 @@ class GraphFit:
     factor : tuple
         Cholesky factor of their information.
     rounds : int
-        Steps that were taken.
+        Models that were looked at.
     """
 
     graph: np.ndarray
@@ -371,7 +371,7 @@ class GraphFit:
             variance[part] = np.maximum(own - (half**2).sum(axis=0), 1e-12 * own)
         return u, variance
 
-# %% ../../nbs/3_recover/22_efficient_score.ipynb #ff6fa52d
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #fb92b4e3
 _CLOSE, _FAR = 1e-2, 1e-2  # misfit left to gain: as such, and over what the model misses
 _MOST_ROUNDS, _SHORTEST, _PROMISED = 60, 1e-6, 0.2
 
@@ -426,7 +426,7 @@ def fit_graph(observation, graph, precision):
         step = cho_solve(factor, slope)
         gain = float(slope @ step)
         if gain < max(_CLOSE, _FAR * (score.misfit - free)):
-            return GraphFit(graph, score, places, factor, rounds)
+            return GraphFit(graph, score, places, factor, rounds + 1)
         score = _shorter(score, symmetric(step, places, p), gain)
         if score is None:
             return None
