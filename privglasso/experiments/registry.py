@@ -16,6 +16,7 @@ from .frontier_audits import FRONTIER_AUDITS
 from .grid_baselines import GRID_BASELINES
 from .private_units import PLANNED, PRIVATE_UNITS
 from .sampler_chi2 import SAMPLER_CHI2
+from .search_rules import SEARCH_RULES
 from .selection_rules import SELECTION
 from .solver_stress import SOLVER_FAMILIES, SOLVER_STRESS
 from .stopped_curves import STOPPED_CURVES
@@ -40,6 +41,7 @@ STUDIES = (
     PLANNED,
     PRIVATE_UNITS,
     SAMPLER_CHI2,
+    SEARCH_RULES,
     SELECTION,
     SOLVER_FAMILIES,
     SOLVER_STRESS,

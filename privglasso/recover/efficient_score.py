@@ -82,7 +82,7 @@ def _nodes_and_weights():
     "Of Gauss's rule from -1 to 1."
     return roots_legendre(200)
 
-
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #2001c576
 def direction_moments(spectrum):
     """Moments of the direction u, of length √p, of a centred Gaussian row whose
     covariance has these eigenvalues.
@@ -126,7 +126,7 @@ def direction_moments(spectrum):
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #84f50320
 _NEGLIGIBLE = 1e-9  # of the largest term of the weights
 
-
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #5de0e3a3
 class EfficientScore:
     """What an observation says of a precision matrix, pair by pair, near a model.
 
@@ -238,7 +238,7 @@ def _of_entries(data):
     turn = (vectors / np.sqrt(np.maximum(values, 1e-6 * values.max()))).T
     return Observation(turn @ correlation @ turn.T, n, units, 1.0, turn)
 
-
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #00b967c2
 def _of_directions(release):
     "The observation behind a release of rows on a sphere."
     lattice, p = release.lattice, len(release.columns)
@@ -306,7 +306,7 @@ def is_definite(matrix) -> bool:
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #cd5749ac
 _AT_ONCE = 4096  # pairs scored together
 
-
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #fb92b4e3
 @dataclass(frozen=True, eq=False)
 class GraphFit:
     """The efficient estimate of a precision matrix with a given graph.
@@ -371,8 +371,8 @@ class GraphFit:
             variance[part] = np.maximum(own - (half**2).sum(axis=0), 1e-12 * own)
         return u, variance
 
-# %% ../../nbs/3_recover/22_efficient_score.ipynb #fb92b4e3
-_CLOSE, _FAR = 1e-2, 1e-2  # misfit left to gain: as such, and over what the model misses
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #6331e839
+_CLOSE, _FAR = 1e-2, 1e-2  # misfit left to gain: as such, over what the model misses
 _MOST_ROUNDS, _SHORTEST, _PROMISED = 60, 1e-6, 0.2
 
 
@@ -389,7 +389,7 @@ def _shorter(score, step, gain):
         t /= 2
     return None
 
-
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #7ddaca2b
 def _start(graph, precision):
     "A positive definite matrix with that graph, near another."
     joined, diagonal = np.where(graph, precision, 0.0), np.diag(np.diag(precision))
@@ -397,7 +397,7 @@ def _start(graph, precision):
         joined = 0.8 * joined
     return diagonal + joined
 
-
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #1f60fa5d
 def fit_graph(observation, graph, precision):
     """The efficient estimate with a given graph, or None if none is found.
 

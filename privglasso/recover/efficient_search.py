@@ -70,7 +70,7 @@ def _with_strongest(graph, pairs, z, least, most):
 
 
 def _forward(fit, threshold, share=_SHARE, rounds=np.inf):
-    "Add pairs whose |z| exceeds the threshold, for so many rounds or until none is left."
+    "Add pairs whose |z| exceeds the threshold, for so many rounds at most."
     most, done = len(fit.graph), 0
     while done < rounds:
         pairs = fit.absent()
@@ -107,7 +107,7 @@ def _without_weak(fit, threshold, kept):
     graph[i[stays], j[stays]] = graph[j[stays], i[stays]] = True
     return graph, symmetric(values, fit.places, p)
 
-
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #b4950ca7
 def _backward(fit, threshold):
     "Drop edges whose |z| is below the threshold, unless the graph misses them."
     kept = np.zeros_like(fit.graph)
@@ -167,7 +167,7 @@ def relative_error(fit) -> float:
     factor = np.tril(fit.factor[0])
     return float(np.sqrt(2 * eigh(clean, factor @ factor.T, eigvals_only=True)[-1]))
 
-
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #f9afc843
 class HiddenGraphError(ValueError):
     """The noise hides so much of the covariance that no graph can be told.
 
@@ -187,7 +187,7 @@ class HiddenGraphError(ValueError):
             " WhitenedCovarianceMechanism; or give an alpha for a penalised estimate"
         )
 
-
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #ca8b96e2
 class FoundGraph(NamedTuple):
     """What the efficient search ends with.
 
@@ -208,7 +208,7 @@ class FoundGraph(NamedTuple):
     effective_rows: float
     relative_error: float
 
-# %% ../../nbs/3_recover/23_efficient_search.ipynb #f9afc843
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #871eaa02
 MOST_COLUMNS = 300
 _MOST_RUNS, _RUN_ROUNDS = 5, 4
 
@@ -231,7 +231,7 @@ def _sure(fit, wider, threshold, error):
     in_wider = symmetric(np.abs(wider.wald()), wider.edges, len(fit.graph))
     return fit.graph & (np.minimum(z, in_wider) >= threshold)
 
-
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #17d3eab0
 def efficient_search(observation, gamma=0.5) -> FoundGraph:
     """The graph whose edges a release is sure of, and the best estimate with it.
 
@@ -255,19 +255,14 @@ def efficient_search(observation, gamma=0.5) -> FoundGraph:
 
     Examples
     --------
-    >>> seen = Observation(np.array([[1, 0.3, 0], [0.3, 1, 0], [0, 0, 1]]), 500, np.ones(3))
+    >>> S = np.array([[1, 0.3, 0], [0.3, 1, 0], [0, 0, 1]])
+    >>> seen = Observation(S, 500, np.ones(3))
     >>> efficient_search(seen).fit.graph.astype(int).tolist()
     [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
     """
     if check_number(gamma, "gamma") < 0:
         raise InputError("gamma", gamma, "give a number of at least 0")
-    p = len(observation.statistic)
-    if p > MOST_COLUMNS:
-        remedy = "use PrivateGraphicalLassoEBIC, or give an alpha"
-        raise InputError("X", f"{p} columns (of {MOST_COLUMNS} at most)", remedy)
-    fit = fit_graph(observation, np.zeros((p, p), dtype=bool), np.eye(p))
-    if fit is None:
-        raise HiddenGraphError(np.inf)
+    fit, p = _empty_fit(observation), len(observation.statistic)
     rows = _effective_rows(fit)
     threshold = edge_threshold(rows, p, gamma)
     end, wider = _best_end(fit, threshold)
@@ -304,6 +299,18 @@ def pair_estimates(fit):
     return -estimate / np.outer(scale, scale), deviation / np.outer(scale, scale)
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #816ece36
+def _empty_fit(observation):
+    "The fit without edges; refuses what is too wide, or has none."
+    p = len(observation.statistic)
+    if p > MOST_COLUMNS:
+        remedy = "use PrivateGraphicalLassoEBIC, or give an alpha"
+        raise InputError("X", f"{p} columns (of {MOST_COLUMNS} at most)", remedy)
+    fit = fit_graph(observation, np.zeros((p, p), dtype=bool), np.eye(p))
+    if fit is None:
+        raise HiddenGraphError(np.inf)
+    return fit
+
+
 def _effective_rows(fit):
     "Clean rows that tell as much about the pairs of a model without edges."
     pairs, p = fit.absent(), len(fit.graph)

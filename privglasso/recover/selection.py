@@ -310,6 +310,8 @@ class GivenPenalty(PenalizedModel):
     def _estimate(self, data, matrix, units):
         source = self.__dict__.pop("_source")
         if self.alpha is None:
+            # what is not used is checked all the same
+            graphical_lasso(np.eye(1), 1.0, **self._solver_options())
             self._search(observe(source, data))
             return
         check_positive(self.alpha, "alpha")

@@ -99,7 +99,8 @@ def test_a_table_with_noise_is_read_with_it():
     "Row noise is part of the rows' covariance, and is not in the model."
     release = pg.GaussianMechanism((-6, 6), sigma=1.0).publish(ROWS, 1)
     seen = observe(release, evidence(release))
-    assert np.allclose(seen.row_noise * seen.units**2, release.noise_variance, rtol=0.01)
+    noise = seen.row_noise * seen.units**2
+    assert np.allclose(noise, release.noise_variance, rtol=0.01)
     score = EfficientScore(seen, TRUTH * np.outer(seen.units, seen.units))
     assert score.misfit < 21 + 5 * np.sqrt(2 * 21)
 
