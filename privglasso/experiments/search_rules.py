@@ -12,6 +12,7 @@ import networkx as nx
 import numpy as np
 
 from ..base.settings import setting
+from ..base.validation import InputError
 from ..data_sets.synthetic import sample_gaussian
 from .study import Study, choices
 from ..publish.covariance import CovarianceMechanism
@@ -131,6 +132,19 @@ def _precisions(release):
             yield name, None
 
 
+def _mechanism(n, epsilon):
+    "What the releases of the study are made by."
+    return CovarianceMechanism(epsilon=epsilon, delta=n**-2.0)
+
+
+def _publishable(p, n, epsilon):
+    "Whether the budget suffices for the columns' units, which shape and ε decide."
+    try:
+        return epsilon == 0 or bool(_mechanism(n, epsilon).lattice(n, p))
+    except InputError:
+        return False
+
+# %% ../../nbs/6_experiments/33_search_rules.ipynb #0c4d4964
 def search_jobs(profile):
     """The study's experiments.
 
@@ -150,11 +164,12 @@ def search_jobs(profile):
         for p in setting("search.p", [int], profile)
         for epsilon in setting("search.epsilons", [float], profile)
         for n in setting("search.n", [int], profile)
+        if _publishable(p, n, epsilon)
         for model in models
         for seed in range(first, first + count)
     ]
 
-# %% ../../nbs/6_experiments/33_search_rules.ipynb #0c4d4964
+# %% ../../nbs/6_experiments/33_search_rules.ipynb #8021b7cd
 def search_run(model, p, n, epsilon, seed):
     """One table, one release, every rule that can read it.
 
@@ -176,8 +191,8 @@ def search_run(model, p, n, epsilon, seed):
     truth = network_model(model, p, seed)
     data = sample_gaussian(truth, n, np.random.SeedSequence([seed, 1]))
     if epsilon:
-        mechanism = CovarianceMechanism(epsilon=epsilon, delta=n**-2.0)
-        data = mechanism.publish(data, np.random.default_rng([seed, 2]))
+        noise = np.random.default_rng([seed, 2])
+        data = _mechanism(n, epsilon).publish(data, noise)
     facts = {"model": model, "p": p, "n": n, "epsilon": epsilon, "seed": seed}
     rows = []
     with warnings.catch_warnings():

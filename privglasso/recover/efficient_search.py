@@ -248,10 +248,8 @@ def efficient_search(observation, gamma=0.5) -> FoundGraph:
 
     Raises
     ------
-    InputError
-        If there are more than 300 columns.
-    HiddenGraphError
-        If noise hides too much for any graph to be told.
+    InputError, HiddenGraphError
+        If there are more than 300 columns, or noise hides too much.
 
     Examples
     --------
@@ -262,19 +260,18 @@ def efficient_search(observation, gamma=0.5) -> FoundGraph:
     """
     if check_number(gamma, "gamma") < 0:
         raise InputError("gamma", gamma, "give a number of at least 0")
-    fit, p = _empty_fit(observation), len(observation.statistic)
+    fit = _empty_fit(observation)
     rows = _effective_rows(fit)
-    threshold = edge_threshold(rows, p, gamma)
+    threshold = edge_threshold(rows, len(fit.graph), gamma)
     end, wider = _best_end(fit, threshold)
     error = relative_error(end)
     if error >= 1:
         raise HiddenGraphError(error)
     graph = _sure(end, wider, threshold, error)
-    if (graph != end.graph).any():
-        end = fit_graph(observation, graph, end.precision)
-        if end is None:
-            raise HiddenGraphError(error)
-    return FoundGraph(end, threshold, rows, error)
+    fit = fit_graph(observation, graph, end.precision)
+    if fit is None:
+        raise HiddenGraphError(error)
+    return FoundGraph(fit, threshold, rows, error)
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #20e27390
 def pair_estimates(fit):
