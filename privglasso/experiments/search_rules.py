@@ -51,7 +51,7 @@ def _cables(p, rng):
             loops += 1
     return graph
 
-
+# %% ../../nbs/6_experiments/33_search_rules.ipynb #8942bb15
 def _graph(name, p, rng):
     "The graph of that name."
     seed, side = int(rng.integers(1 << 30)), int(np.sqrt(p))
