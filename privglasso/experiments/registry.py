@@ -18,6 +18,7 @@ from .headlines import HEADLINES_STUDY
 from .private_units import PLANNED, PRIVATE_UNITS
 from .robustness import ROBUSTNESS
 from .sampler_chi2 import SAMPLER_CHI2
+from .search_rules import SEARCH_RULES
 from .selection_rules import SELECTION
 from .solver_stress import SOLVER_FAMILIES, SOLVER_STRESS
 from .stopped_curves import STOPPED_CURVES
@@ -44,6 +45,7 @@ STUDIES = (
     PRIVATE_UNITS,
     ROBUSTNESS,
     SAMPLER_CHI2,
+    SEARCH_RULES,
     SELECTION,
     SOLVER_FAMILIES,
     SOLVER_STRESS,

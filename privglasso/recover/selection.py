@@ -24,8 +24,10 @@ from ..base.validation import check_number, check_positive, check_probability
 from ..base.validation import check_symmetric
 from ..publish.noise_correction import CovarianceError, SamplingError
 from ..publish.noise_correction import noise_corrected_covariance
+from .efficient_score import observe
+from .efficient_search import efficient_search, pair_estimates
 from .feasibility import ConvergenceError, InfeasibleError
-from .graph_models import PenalizedModel, check_alphas
+from .graph_models import EdgeTests, PenalizedModel, check_alphas
 from .graph_models import penalized_matrix, solvable_path
 from .graph_models import surely_solvable
 from .graphical_lasso import graphical_lasso
@@ -276,12 +278,14 @@ def alpha_above_errors(data, scale, level):
 # %% ../../nbs/3_recover/11_selection.ipynb #09ec840e
 @dataclass(eq=False, repr=False)
 class GivenPenalty(PenalizedModel):
-    """The graphical lasso at a penalty that is given.
+    """The graph that a release is sure of, found without a penalty; or the graphical
+    lasso at a penalty that is given.
 
     Parameters
     ----------
-    alpha : float
-        Penalty, > 0.
+    alpha : float, optional
+        Penalty, > 0. When None there is none: the graph is that of the efficient
+        search, and the estimate is the best with it.
     weights : array of shape (p, p), optional
         What `alpha` is multiplied by, entry by entry, such as `adaptive_weights`; ones
         when None.
@@ -290,20 +294,51 @@ class GivenPenalty(PenalizedModel):
     ----------
     n_features_in_, feature_names_in_ : int, array of shape (p,)
         The number of columns, and their names if they have any.
+    threshold_, effective_rows_, relative_error_ : float
+        Of the search: standard errors that an edge must have, clean rows that the
+        release is worth, and how sure the model is; None with an `alpha`.
     """
 
-    alpha: float = 0.1
+    alpha: float | None = None
     _: KW_ONLY
     weights: np.ndarray | None = None
 
+    def _read(self, X):
+        self._source = X  # knows more of its noise than its sampling error tells
+        return super()._read(X)
+
     def _estimate(self, data, matrix, units):
+        source = self.__dict__.pop("_source")
+        if self.alpha is None:
+            # what is not used is checked all the same
+            graphical_lasso(np.eye(1), 1.0, **self._solver_options())
+            self._search(observe(source, data))
+            return
         check_positive(self.alpha, "alpha")
+        self.threshold_ = self.effective_rows_ = self.relative_error_ = None
         self._keep(
             graphical_lasso(
                 matrix, self.alpha, weights=self.weights, **self._solver_options()
             ),
             units,
         )
+
+    def _search(self, observation):
+        "Find the graph, and keep it with its own errors of all pairs."
+        if self.weights is not None:
+            remedy = "they multiply a penalty: give an alpha, too"
+            raise InputError("weights", np.shape(self.weights), remedy)
+        fit, *known = efficient_search(observation)
+        self.threshold_, self.effective_rows_, self.relative_error_ = known
+        covariance = np.linalg.inv(fit.precision)
+        units = np.outer(observation.units, observation.units)
+        self.precision_ = fit.precision / units
+        self.covariance_ = (covariance + covariance.T) / 2 * units
+        # nothing is penalised: the estimate is its own dual point
+        self.dual_covariance_, self.dual_gap_ = self.covariance_.copy(), 0.0
+        self.n_iter_ = fit.rounds
+        tests = EdgeTests(*pair_estimates(fit), self.relative_error_)
+        self._kept_tests = self.precision_, tests
 
 # %% ../../nbs/3_recover/11_selection.ipynb #3e7e35b4
 @dataclass(eq=False, repr=False)

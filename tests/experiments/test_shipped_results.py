@@ -27,6 +27,7 @@ AGAIN = {
     "private_units": [0],
     "robustness": [0, 95],
     "sampler_chi2": [4],
+    "search_rules": [0, 60],
     "selection": [200, 300, 675],
     "solver_families": [4],
     "solver_stress": [7],

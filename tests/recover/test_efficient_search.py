@@ -1,0 +1,128 @@
+"The efficient search and its estimator."
+
+import pickle
+
+import numpy as np
+import pytest
+
+import privglasso as pg
+from privglasso.base.graphs import support
+from privglasso.base.validation import InputError
+from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.recover.efficient_score import Observation
+from privglasso.recover.efficient_search import MOST_COLUMNS, HiddenGraphError
+from privglasso.recover.efficient_search import edge_threshold, efficient_search
+
+
+def network(p, wires, ground):
+    "Precision matrix of unit resistors, variances 1."
+    L = ground * np.eye(p)
+    for a, b in wires:
+        L[[a, b], [a, b]] += 1.0
+        L[a, b] -= 1.0
+        L[b, a] -= 1.0
+    deviations = np.sqrt(np.diag(np.linalg.inv(L)))
+    return L * np.outer(deviations, deviations)
+
+
+LADDER = [(k, k + 1) for k in range(13)] + [(0, 5), (4, 9), (8, 13)]
+GRID = network(14, LADDER, 0.05)
+
+
+def test_a_power_grid_without_noise():
+    """The graph that no penalty finds. (False edges: at most 0.14 are promised for a
+    table; three in six tables have a probability below 0.06, six below 1e-4.)"""
+    extra = 0
+    for seed in range(6):
+        model = pg.PrivateGraphicalLasso().fit(sample_gaussian(GRID, 20_000, seed))
+        found = support(model.precision_)
+        assert (found & support(GRID)).sum() == 2 * len(LADDER)
+        extra += int((found & ~support(GRID)).sum()) // 2
+    assert extra <= 2
+
+
+@pytest.mark.filterwarnings("ignore:alpha_=")
+def test_ebic_draws_false_edges_there():
+    rows = sample_gaussian(GRID, 20_000, 0)
+    found = support(pg.PrivateGraphicalLassoEBIC().fit(rows).precision_)
+    assert (found & ~support(GRID)).sum() > 0
+
+
+def test_a_power_grid_from_a_release():
+    rows = sample_gaussian(GRID, 100_000, 1)
+    release = pg.CovarianceMechanism(epsilon=1, delta=1e-10).publish(rows, 1)
+    model = pg.PrivateGraphicalLasso().fit(release)
+    assert np.array_equal(support(model.precision_), support(GRID))
+    assert model.relative_error_ < 0.2 and model.threshold_ > 3
+    assert 1000 < model.effective_rows_ < 100_000
+
+
+def test_hidden_graphs_are_refused():
+    rows = sample_gaussian(network(20, [(k, k + 1) for k in range(19)], 0.01), 6000, 1)
+    release = pg.CovarianceMechanism(epsilon=0.3, delta=1e-8).publish(rows, 1)
+    with pytest.raises(HiddenGraphError, match="give an alpha") as told:
+        pg.PrivateGraphicalLasso().fit(release)
+    assert told.value.relative_error >= 1
+
+
+@pytest.mark.parametrize("p", [2, 20, 200])
+def test_thresholds(p):
+    "Never more than 0.01 p false edges of independent pairs, and rising in the rows."
+    from scipy.special import ndtr
+
+    for rows in (1, 100, 1e6):
+        false = p * (p - 1) / 2 * 2 * ndtr(-edge_threshold(rows, p))
+        assert false <= 0.01 * p * (1 + 1e-9)
+    assert edge_threshold(1e6, p) > edge_threshold(1e4, p, 0.0)
+
+
+def test_independent_columns_stay_apart():
+    "0.2 false edges are allowed in a table; 12 in 20 have a probability of 1e-3."
+    rng, drawn = np.random.default_rng(0), 0
+    for _ in range(20):
+        model = pg.PrivateGraphicalLasso().fit(rng.normal(size=(500, 20)))
+        drawn += len(model.edges_)
+    assert drawn <= 11
+
+
+def test_units_do_not_matter():
+    rows = sample_gaussian(chain_precision(8, 0.4, scales=np.ones(8)), 3000, 0)
+    units = np.array([1, 1e6, 1e-6, 3, 1, 1, 100, 1])
+    one, other = (pg.PrivateGraphicalLasso().fit(X) for X in (rows, rows * units))
+    assert np.allclose(one.precision_, other.precision_ * np.outer(units, units))
+    assert np.allclose(one.edges_.z_value, other.edges_.z_value)
+
+
+def test_edges_have_the_errors_of_the_search():
+    "|z| is at least the threshold, and absent pairs are tested by their scores."
+    truth = chain_precision(8, 0.3, scales=np.ones(8))
+    release = pg.CovarianceMechanism(epsilon=1, delta=1e-8).publish(
+        sample_gaussian(truth, 30_000, 0), 0
+    )
+    model = pg.PrivateGraphicalLasso().fit(release)
+    assert (model.edges_.z_value.abs() >= model.threshold_).all()
+    assert np.allclose(model.edges_.unshrunk, model.edges_.partial_correlation)
+    assert len(model.tested_edges(0.01)) == 7
+    assert np.allclose(model.covariance_ @ model.precision_, np.eye(8), atol=1e-8)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.edges_.equals(model.edges_)
+
+
+def test_small_tables():
+    one = pg.PrivateGraphicalLasso().fit(np.random.default_rng(0).normal(size=(50, 1)))
+    assert one.precision_.shape == (1, 1) and len(one.edges_) == 0
+    two = np.random.default_rng(0).normal(size=(50, 2)) @ [[1, 1], [0, 0.5]]
+    assert len(pg.PrivateGraphicalLasso().fit(two).edges_) == 1
+
+
+def test_bad_arguments():
+    wide = Observation(np.eye(MOST_COLUMNS + 1), 100, np.ones(MOST_COLUMNS + 1))
+    with pytest.raises(InputError, match="PrivateGraphicalLassoEBIC"):
+        efficient_search(wide)
+    with pytest.raises(InputError, match="gamma"):
+        efficient_search(Observation(np.eye(2), 100, np.ones(2)), gamma=-1)
+    rows = np.random.default_rng(0).normal(size=(50, 2))
+    with pytest.raises(InputError, match="alpha"):
+        pg.PrivateGraphicalLasso(weights=np.ones((2, 2))).fit(rows)
+    with pytest.raises(InputError, match="alpha"):
+        pg.PrivateGraphicalLasso(-1.0).fit(rows)
