@@ -192,7 +192,7 @@ class SyntheticDataMechanism(CovarianceMechanism):
     bounds : (low, high), optional
         Each a scalar or one value per column, in data units, *chosen without looking at
         the data*. Cells outside are clipped before the moments are taken. The synthetic
-        rows are not clipped. Without `clipping="box"`, they have the correlations of the
+        rows are not clipped. Unless in a box, they have the correlations of the
         columns' scores.
     rows : int, optional
         How many rows to draw; as many as the table has when None. More of them cost
