@@ -66,6 +66,8 @@ _PUBLIC = {
     "data_sets.fmri": ["load_fmri"],
     "data_sets.movielens": ["load_movielens"],
     "data_sets.grids": ["load_grid11", "load_grid115"],
+    "data_sets.loans": ["load_loans"],
+    "data_sets.flights": ["load_flights"],
     "data_sets.overview": ["data_overview"],
     "base.plots": [
         "plot_graph",

@@ -13,9 +13,11 @@ import pandas as pd
 
 from .chickenpox import load_chickenpox
 from .congress import load_congress
+from .flights import load_flights
 from .fmri import load_fmri, load_msdl
 from .grids import load_grid11, load_grid115
 from .ionosphere import load_ionosphere
+from .loans import load_loans
 from .movielens import load_movielens
 from .registry import data_cache, registered
 from .sachs import load_sachs
@@ -32,6 +34,8 @@ _LOADERS = {
     "fmri": ("fmri_rois", load_fmri),
     "msdl": ("msdl", load_msdl),
     "movielens": ("movielens_1m", load_movielens),
+    "loans": ("loans", load_loans),
+    "flights": ("flights", load_flights),
     "grid11": ("grid11", load_grid11),
     "grid115": ("grid115", load_grid115),
 }
@@ -57,8 +61,9 @@ def _availability(name):
 # %% ../../nbs/7_data/11_overview.ipynb #5adea613
 def _conditioning(table):
     """Rank and condition number of the correlation matrix; infinity where it has no
-    inverse."""
-    correlation = np.nan_to_num(np.corrcoef(table.to_numpy(dtype=float), rowvar=False))
+    inverse. A missing cell counts as the mean of its column."""
+    table = table.astype(float)
+    correlation = table.fillna(table.mean()).corr().fillna(0).to_numpy()
     rank = int(np.linalg.matrix_rank(correlation, hermitian=True))
     return rank, (
         float(np.linalg.cond(correlation)) if rank == table.shape[1] else np.inf
@@ -98,7 +103,7 @@ def data_overview():
 
     Returns
     -------
-    DataFrame of shape (11, 9)
+    DataFrame of shape (13, 9)
         Indexed by name, with the columns rows, columns, kind, true edges, bounds
         (whether public ones exist), rank and condition (of the correlation matrix;
         infinite where it has no inverse), available, sha256 (of the file, of the values

@@ -4,11 +4,12 @@ import ast
 import doctest
 
 import numpy as np
+import pandas as pd
 import privglasso
 import pytest
 
 from privglasso.data_sets import registry
-from privglasso.data_sets.overview import data_overview
+from privglasso.data_sets.overview import _conditioning, data_overview
 from privglasso.data_sets.registry import DataError
 
 WEEKS = "Date,B,A,C\n03/01/2005,1,2,3\n10/01/2005,4,5,6\n"
@@ -19,7 +20,7 @@ def test_overview_without_any_download(tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVGLASSO_DATA", str(tmp_path))
     monkeypatch.setattr(registry.pooch, "retrieve", None)
     table = data_overview()
-    assert len(table) == table.index.nunique() == 11
+    assert len(table) == table.index.nunique() == 13
     here = table[table["available"] == "with the project"]
     assert (
         here.index.tolist()
@@ -45,6 +46,13 @@ def test_overview_measures_what_is_there(local):
     assert row["available"] == "in the cache" and not row["bounds"]
 
 
+def test_a_gap_counts_as_the_mean_of_its_column():
+    gaps = pd.DataFrame({"a": [1.0, 2.0, 3.0, np.nan], "b": [2.0, 1.0, 3.0, 5.0]})
+    filled = gaps.fillna({"a": 2.0})
+    assert _conditioning(gaps) == _conditioning(filled)
+    assert _conditioning(filled)[0] == 2 and np.isfinite(_conditioning(gaps)[1])
+
+
 def test_overview_does_not_hide_a_wrong_file(local, tmp_path):
     local(soil=",7,8\nx,1,3\n")
     (tmp_path / "soil" / "soil_116.csv").write_text(",7,8\nx,1,4\n")
@@ -59,6 +67,8 @@ FILES = {
     "load_congress": ("congress_senate",),
     "load_ionosphere": ("ionosphere",),
     "load_fmri": ("fmri_rois",),
+    "load_loans": ("loans",),
+    "load_flights": ("flights",),
 }
 
 

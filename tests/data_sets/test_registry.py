@@ -12,7 +12,7 @@ from privglasso.base.settings import resource
 from privglasso.base.validation import InputError
 from privglasso.data_sets import registry
 from privglasso.data_sets.registry import DataError, Dataset, adjacency_of, data_cache
-from privglasso.data_sets.registry import fetch_file, load_if_here
+from privglasso.data_sets.registry import fetch_file, indicator_columns, load_if_here
 
 CONTENT = b"a,b\n1,2\n"
 
@@ -172,6 +172,17 @@ def test_what_is_not_here_is_none_and_a_bug_is_not_hidden(capsys):
     assert capsys.readouterr().out.startswith("skipped: ")
     with pytest.raises(ZeroDivisionError):
         load_if_here(lambda: 1 / 0)
+
+
+def test_a_word_nobody_asked_for_is_no_and_a_gap_stays():
+    homes = pd.DataFrame({"home": ["RENT", "OWN", None]}, index=[5, 3, 1])
+    asked = indicator_columns(homes, {"home": ("RENT", "BOAT")})
+    assert asked.columns.tolist() == ["home=RENT", "home=BOAT"]
+    assert asked.index.tolist() == [5, 3, 1]
+    wanted = [[1, 0], [0, 0], [np.nan, np.nan]]
+    np.testing.assert_array_equal(asked, wanted)
+    with pytest.raises(InputError, match="name columns of the table"):
+        indicator_columns(homes, {"house": ("RENT",)})
 
 
 def make(**changes):
