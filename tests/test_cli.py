@@ -16,8 +16,8 @@ import typer
 from typer.testing import CliRunner
 
 from privglasso.base import kernels
-from privglasso.base.shell import sentence
-from privglasso.base.validation import InputError
+from privglasso.base.shell import say, say_json, sentence
+from privglasso.base.validation import InputError, is_plain
 from privglasso.cli import app, budget, friendly
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.papers import registry
@@ -778,6 +778,22 @@ def test_names_are_shown_and_cannot_speak_to_the_terminal(tmp_path):
     table.write_text("weight,age\n1,2\n3,4\n")
     code, output = call(*words)
     assert code == 0 and "names: weight, age" in output
+
+
+@pytest.mark.parametrize("nasty", ["\x1b]0;title\x07", "\x9b31m", "\u202egpj", "a\rb"])
+def test_paths_cannot_speak_to_the_terminal(nasty, tmp_path):
+    code, output = call("inspect", tmp_path / f"{nasty}.parquet")
+    shown = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in nasty)
+    assert code == 2 and f"{shown}.parquet" in output
+    assert is_plain(output.replace("\n", ""))
+
+
+def test_numbers_for_machines_stay_json_and_lines_stay_lines(capsys):
+    names = {"a\x7f\x9b": 1.0, "größe\u202e": 2.0}
+    say_json(names)
+    assert json.loads(capsys.readouterr().out) == names
+    say("two\nlines")
+    assert capsys.readouterr().out == "two\nlines\n"
 
 
 def test_bounds_are_not_shifted_by_a_short_header(secret, tmp_path):

@@ -87,11 +87,8 @@ def writable_cache():
 # %% ../../nbs/9_workshop/04_kernels.ipynb #d399c9ae
 def _compile(function, inline):
     """numba's version of `function`, without the GIL, its machine code kept for exactly
-    this source where it can be kept; without numba the function itself."""
+    this source where it can be kept."""
     numba = compiler()
-    if numba is None:
-        warn_interpreted()
-        return function
     is_in_a_file = Path(function.__code__.co_filename).is_file()
     folder = writable_cache() if is_in_a_file else None
     options = dict(nogil=True, inline="always" if inline else "never")
@@ -218,10 +215,13 @@ class Kernel:
 
     @property
     def compiled(self):
-        "What numba makes of the function; without numba the function itself."
+        "What numba makes of the function; without numba plain Python."
         with _LOCK:
-            if self._compiled is None:
-                if _TELL.get() is not None and compiler() is not None:
+            if self._compiled is None and compiler() is None:
+                warn_interpreted()
+                self._compiled = self.interpreted
+            elif self._compiled is None:
+                if _TELL.get() is not None:
                     _TELL.get()()
                 own = self._calling(lambda callee: callee.compiled)
                 self._compiled = _compile(own, self.inline)

@@ -26,6 +26,7 @@ import typer
 
 from .io import given_descriptor, is_read_only, is_stream
 from .io import stream_status
+from .validation import is_plain
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #ca4d5411
 _ASIDE = ContextVar("aside", default=False)
@@ -48,12 +49,13 @@ def aside():
     return _ASIDE.get()
 
 
-def say(text="", err=False):
-    "Print; a reader that has gone away (a pipe closed early) stops nothing."
+def say(text="", err=False, fg=None):
+    """Print, what could steer a terminal as an escape that JSON knows, too; a reader
+    that has gone away (a pipe closed early) stops nothing."""
     err = err or aside()
-
+    shown = (c if c == "\n" or is_plain(c) else f"\\u{ord(c):04x}" for c in text)
     try:
-        typer.echo(text, err=err)
+        typer.echo(typer.style("".join(shown), fg=fg, reset=fg is not None), err=err)
     except OSError as error:
         if not err and not isinstance(error, BrokenPipeError):
             raise
@@ -66,7 +68,7 @@ def say(text="", err=False):
 # %% ../../nbs/9_workshop/08_shell.ipynb #4b1f7a41
 def complain(told):
     "Print one sentence, in red where there are colours, to those who read errors."
-    say(typer.style(f"privglasso: {told}", fg=typer.colors.RED), err=True)
+    say(f"privglasso: {told}", err=True, fg=typer.colors.RED)
 
 
 def for_machines(value):

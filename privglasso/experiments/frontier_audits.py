@@ -16,7 +16,7 @@ from ..base.settings import setting
 from .audit_table import AuditCase, audit_case
 from .study import Study
 from ..privacy.sampler import bit_source
-from ..publish.copula import CopulaMechanism
+from ..publish.copula import CopulaMechanism, bin_counts
 from ..publish.covariance import CovarianceMechanism
 from ..publish.ranks import KendallMechanism, QuadrantMechanism
 from ..publish.sphere import Ball, Sphere
@@ -316,6 +316,16 @@ class _FreeMargins(CopulaMechanism):
         )
 
 
+class _BareMargins(CopulaMechanism):
+    "The histograms of the columns are exact."
+
+    def _release(self, values, columns, lattice, bits):
+        release = super()._release(values, columns, lattice, bits)
+        margins = release.margins
+        exact = bin_counts(values, margins.center, margins.scale)
+        return replace(release, margins=replace(margins, counts=exact))
+
+
 def _margins_case(held, label, mechanism):
     "Gaussian rows, and a first row far out, where the signs or only the bins differ."
     X, other = _people()
@@ -382,9 +392,16 @@ def _raw_map():
     label = "Two rounds, the map from the rows"
     return _broken(label, mechanism, (X, other), _first_product)
 
+
+@_case  # the last: the seeds of all others stay as they are
+def _bare_margins():
+    mechanism = _BareMargins(rows=2, mu=2.4)
+    label = "Rows with margins, histograms without noise"
+    return _margins_case(_broken, label, mechanism)
+
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #f86abf4d
 _FEWER = {"private_units": 10, "private_rows": 10, "no_test": 10}
-_FEWER |= {"rows_with_margins": 10, "free_margins": 10}
+_FEWER |= {"rows_with_margins": 10, "free_margins": 10, "bare_margins": 10}
 _FEWER |= {"whitened": 20, "free_round": 20}
 
 

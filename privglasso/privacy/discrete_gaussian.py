@@ -247,7 +247,7 @@ def mu_bound(shift: int, sigma: float) -> float:
 
     Notes
     -----
-    Replaces Guo et al., Lemma 4; proved in the chapter on lattice proofs.
+    Sharpens Guo et al., Lemma 4; proved in the chapter on lattice proofs.
 
     Examples
     --------
@@ -298,8 +298,8 @@ def mu_exact(shift: int, sigma: float) -> float:
 
     Notes
     -----
-    The smallest value that Guo et al., Lemma 4 could claim; proved in the chapter on
-    lattice proofs.
+    Sharpens Guo et al., Lemma 4, for a shift of whole steps: nothing smaller is true;
+    proved in the chapter on lattice proofs.
 
     Examples
     --------

@@ -112,9 +112,10 @@ def _count_spreads(values, order, window, counts):
 @kernel
 def _digits_of(x, exponent):
     "floor(x / 2^exponent) modulo 2^42; -1 if a cell is missing or has no such digits."
-    y = math.ldexp(x, -int(exponent))
-    if not abs(y) < np.inf:
+    too_large = x != 0 and math.frexp(x)[1] - int(exponent) > 1024
+    if too_large or not abs(x) < np.inf:  # ldexp of plain Python raises an error
         return np.int64(-1)
+    y = math.ldexp(x, -int(exponent))
     if y == 0 and x < 0:  # below the smallest double
         y = -1.0
     if abs(y) >= 2.0**62:  # whole, and the subtraction is exact
@@ -148,7 +149,10 @@ def _count_few_digits(values, exponents, origins, shift, window, counts):
 def _count_digits(values, exponents, origins, shift, window, counts):
     "Add each cell's digits above `shift`, as seen from the origin, to a window."
     p, bins = counts.shape
-    factors = np.array([math.ldexp(1.0, -int(exponent)) for exponent in exponents])
+    factors = np.zeros(p)  # 0: no such double, and the slow way is taken
+    for j in range(p):
+        if exponents[j] >= -1023:
+            factors[j] = math.ldexp(1.0, -int(exponents[j]))
     for i in range(values.shape[0]):
         for j in range(p):
             y = values[i, j] * factors[j]

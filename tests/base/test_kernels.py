@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -241,14 +242,15 @@ STAND_INS = {
 }
 
 
+@pytest.mark.parametrize(("way", "seeds"), [("small", 30), ("interpreted", 5)])
 @pytest.mark.parametrize("name", STAND_INS)
-def test_a_stand_in_gives_the_same_bits(name):
+def test_a_stand_in_gives_the_same_bits(name, way, seeds):
     kernel, make = STAND_INS[name]
-    for seed in range(30):
+    for seed in range(seeds):
         with np.errstate(over="ignore"):
             given = make(np.random.default_rng(seed))
         one, two = (pickle.loads(pickle.dumps(given)) for _ in range(2))
-        told = kernel.small(*one), kernel.compiled(*two)
+        told = getattr(kernel, way)(*one), kernel.compiled(*two)
         assert told[0] == told[1]
         # how many were noted, in the last arguments
         noted = np.ravel([] if told[0] is None else told[0]).astype(int)
@@ -279,3 +281,16 @@ def test_machine_code_is_bought_when_the_rent_has_reached_its_price(monkeypatch)
         made(np.zeros(1000))
     assert taken == ["few"] * 2 + ["code"] * 3
     assert pickle.loads(pickle.dumps(units._count_near)) is units._count_near
+
+
+def test_without_a_compiler_nothing_is_said_of_infinities(monkeypatch):
+    "What runs where numba is missing, and not only what stands in for it."
+
+    def doubled(x):
+        return x * 2
+
+    monkeypatch.setattr(kernels, "compiler", lambda: None)
+    monkeypatch.setattr(kernels, "warn_interpreted", lambda: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert kernels.Kernel(doubled)(np.array([1e308])[0]) == np.inf
