@@ -181,10 +181,11 @@ def decided_in(claims, notebooks):
     """
     found = {}
     for k, claim in enumerate(claims):
-        page, notebook = notebooks[claim.check.__module__.removeprefix("privglasso.")]
-        cell = cell_that_defines(notebook, claim.check.__name__)
+        check = getattr(claim.check, "func", claim.check)  # of a partial, what it calls
+        page, notebook = notebooks[check.__module__.removeprefix("privglasso.")]
+        cell = cell_that_defines(notebook, check.__name__)
         if cell is None:
-            raise ValueError(f"no cell of {page} defines {claim.check.__name__}")
+            raise ValueError(f"no cell of {page} defines {check.__name__}")
         found[k] = page, cell
     return found
 

@@ -536,8 +536,8 @@ def _check_options(words):
         or not (stated or words.schema)
     ):
         raise CommandError(
-            "--box: is for a covariance, or rows drawn from one, with bounds: --low with"
-            " --high, --bounds, or --schema"
+            "--box: is for a covariance, or rows drawn from one, with bounds: --low"
+            " with --high, --bounds, or --schema"
         )
     if center and (kind is not Mechanism.covariance or stated):
         raise CommandError(
@@ -1015,8 +1015,9 @@ def publish(
 
     Without --mechanism: the covariance, or noisy cells with --sigma or --integers.
     Columns of any kind are put on the normal scale privately; bounds, where stated,
-    clip, and are chosen without looking at the data: --low and --high, --bounds for each column, or --schema. Give exactly one of
-    --mu, --epsilon (with --delta, or 1/n² is taken), --sigma."""
+    clip, and are chosen without looking at the data: --low and --high, --bounds for
+    each column, or --schema. Give exactly one of --mu, --epsilon (with --delta, or
+    1/n² is taken), --sigma."""
     _published(_Words(**locals()))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #93b2dd73

@@ -414,7 +414,9 @@ def _covariance_cell():
     other = X.copy()
     other[0, 0] = -1.0
     return _ours(
-        CovarianceMechanism((-1, 1), neighbors="cell", mu=1.0, mean_share=0, clipping="box"),
+        CovarianceMechanism(
+            (-1, 1), clipping="box", neighbors="cell", mu=1.0, mean_share=0
+        ),
         "Covariance, box",
         X,
         other,
@@ -428,7 +430,9 @@ def _corner_spread(release):
 
 @_case
 def _synthetic_rows():
-    mechanism = SyntheticDataMechanism((-1, 1), rows=300, mu=2.0, mean_share=0, clipping="box")
+    mechanism = SyntheticDataMechanism(
+        (-1, 1), clipping="box", rows=300, mu=2.0, mean_share=0
+    )
     X, other = _corner()
     return AuditCase(
         "ours",
@@ -641,19 +645,23 @@ def _leaking_bit():
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #3eb1eebf
 @_case
 def _quiet_below():
-    mechanism = QuietBelow((-1, 1), neighbors="cell", mu=3.0, mean_share=0)
+    mechanism = QuietBelow(
+        (-1, 1), clipping="box", neighbors="cell", mu=3.0, mean_share=0
+    )
     return _misstated("lower triangle without noise", mechanism, *_opposite())
 
 
 @_case
 def _own_noise_below():
-    mechanism = OwnNoiseBelow((-1, 1), neighbors="cell", mu=3.0, mean_share=0)
+    mechanism = OwnNoiseBelow(
+        (-1, 1), clipping="box", neighbors="cell", mu=3.0, mean_share=0
+    )
     return _misstated("two triangles, two noises", mechanism, *_opposite())
 
 
 @_case
 def _free_mean():
-    mechanism = _FreeMean((-1, 1), mu=3.0, mean_share=0.9)
+    mechanism = _FreeMean((-1, 1), clipping="box", mu=3.0, mean_share=0.9)
     return _misstated("mean free of charge", mechanism, *_corner())
 
 

@@ -152,4 +152,6 @@ def certified_tree_run(
     return rows
 
 
-CERTIFIED_TREE = Study("certified_tree", certified_tree_jobs, certified_tree_run, version=2)
+CERTIFIED_TREE = Study(
+    "certified_tree", certified_tree_jobs, certified_tree_run, version=2
+)

@@ -98,7 +98,9 @@ def frontier_table(model, p, n, seed):
 def _box(width):
     "The mechanism with bounds of so many deviations."
     return lambda center, deviation, **budget: CovarianceMechanism(
-        (center - width * deviation, center + width * deviation), **budget, clipping="box"
+        (center - width * deviation, center + width * deviation),
+        clipping="box",
+        **budget,
     )
 
 

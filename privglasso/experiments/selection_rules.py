@@ -87,7 +87,9 @@ def selection_release(kind, rows, seed):
     bounds, delta = (-_RANGE, _RANGE), len(rows) ** -2.0
     mechanisms = {
         "noisy table": GaussianMechanism(bounds, sigma=1.0),
-        "covariance": CovarianceMechanism(bounds, epsilon=8.0, delta=delta, clipping="box"),
+        "covariance": CovarianceMechanism(
+            bounds, clipping="box", epsilon=8.0, delta=delta
+        ),
     }
     return mechanisms[kind].publish(rows, seed)
 

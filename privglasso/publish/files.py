@@ -27,7 +27,8 @@ from .margins import MARGIN_KINDS, MOST_LEVELS, ScoreMargins
 from .parquet import FORMAT, MECHANISMS, ReleaseError
 from .parquet import stored_release
 from .ranks import KendallRelease, QuadrantRelease, RankLattice
-from .scores import NO_VALUE, ScoresRelease, scores_promise, scores_rows
+from .scores import NO_VALUE, ScoresRelease, scores_promise
+from .scores import scores_rows
 from .shape import TOO_EXTREME, ShapeRelease, with_units
 from .sphere import RowLattice
 from .synthetic import SyntheticRelease
@@ -937,7 +938,8 @@ def read_release(path):
     --------
     >>> from tempfile import TemporaryDirectory
     >>> from privglasso.publish.covariance import CovarianceMechanism
-    >>> release = CovarianceMechanism((0, 1), mu=1.0, clipping="box").publish([[0.5], [0.2]])
+    >>> mechanism = CovarianceMechanism((0, 1), clipping="box", mu=1.0)
+    >>> release = mechanism.publish([[0.5], [0.2]])
     >>> with TemporaryDirectory() as folder:
     ...     release.to_parquet(f"{folder}/open.parquet")
     ...     back = read_release(f"{folder}/open.parquet")

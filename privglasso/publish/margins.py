@@ -234,7 +234,7 @@ def hermite_coefficients(shares) -> np.ndarray:
 
     Examples
     --------
-    >>> hermite_coefficients([0.5, 0.5])[:3].round(4).tolist()
+    >>> (hermite_coefficients([0.5, 0.5])[:3].round(4) + 0).tolist()
     [0.6366, 0.0, -0.2599]
     """
     shares, cuts = np.asarray(shares, float), _cuts(shares)
@@ -382,11 +382,10 @@ class ScoreMargins:
 
     @cached_property
     def coefficients(self) -> np.ndarray:
-        """(p, 24) Hermite coefficients of the mean scores; of a faint column those that
-        it would have if it were just seen."""
+        """(p, 24) Hermite coefficients of the mean scores; of a faint column, whose
+        shares are not known, those of a column without jitter."""
         found = np.array([hermite_coefficients(shares) for shares in self.shares])
-        rare = min(_CLEAR * self.sigma / self.n, 0.5)
-        found[self.faint] = hermite_coefficients([1 - rare, rare])
+        found[self.faint] = np.eye(1, found.shape[1])
         return found
 
 # %% ../../nbs/2_publish/21_margins.ipynb #5c51f772

@@ -503,10 +503,11 @@ class WhitenedCovarianceMechanism(CovarianceMechanism):
             return single
         # rounding must not push mu above its target
         left = single.rows.guarantee("record").mu * (1 - 1e-14)
+        units = Sphere(single.rows.scale, single.rows.center)
         first, second = (
             replace(single, rows=row_lattice(n, p, share * left, clipping, single.mean))
             for share, clipping in (
-                (math.sqrt(_FIRST_SHARE), Sphere(single.rows.scale, single.rows.center)),
+                (math.sqrt(_FIRST_SHARE), units),
                 (math.sqrt(1 - _FIRST_SHARE), Sphere()),
             )
         )

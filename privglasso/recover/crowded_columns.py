@@ -165,7 +165,7 @@ def share_above(S, weights, alpha):
 
     Examples
     --------
-    >>> share_above(np.ones((3, 3)), np.ones((1, 1)), 0.5)
+    >>> float(share_above(np.ones((3, 3)), np.ones((1, 1)), 0.5))
     1.0
     """
     count = 0

@@ -45,8 +45,8 @@ def edge_threshold(effective_rows, p, gamma=0.5) -> float:
 
     Examples
     --------
-    >>> round(edge_threshold(10_000, 20), 3), round(edge_threshold(1, 20), 3)
-    (3.899, 3.277)
+    >>> round(edge_threshold(10_000, 20), 2), round(edge_threshold(1, 20), 2)
+    (3.9, 3.28)
     """
     price = np.log(max(effective_rows, 1.0)) + 4 * gamma * np.log(p)
     return float(max(np.sqrt(price), -ndtri(_FALSE_PER_COLUMN / max(p - 1, 1))))

@@ -27,6 +27,6 @@ def test_private_units_do_not_hide_a_record_from_the_audit():
     one = np.random.default_rng(0).normal(size=(1000, 2))
     other = one.copy()
     one[0], other[0] = (1e6, 0.0), (-5e5, 8.66e5)
-    mechanism = CovarianceMechanism(mu=3.0)
+    mechanism = CovarianceMechanism(clipping="sphere", mu=3.0)
     told = audit(mechanism, one, other, trials=200, random_state=0)
     assert 1.0 < told.mu_lower < 3.0

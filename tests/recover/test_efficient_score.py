@@ -88,7 +88,9 @@ def test_noise_that_differs_by_column_is_exact_in_its_own_coordinates():
     low = -4 * np.array([1.0, 2, 1, 3, 1, 1])
     fits = []
     for scale in (np.ones(6), np.array([1, 10, 0.1, 1, 1, 5.0])):
-        mechanism = pg.CovarianceMechanism((low * scale, -low * scale), mu=1.0)
+        mechanism = pg.CovarianceMechanism(
+            (low * scale, -low * scale), clipping="box", mu=1.0
+        )
         release = mechanism.publish(ROWS * scale, 3)
         fit = fit_graph(observe(release, evidence(release)), GRAPH, np.eye(6))
         fits.append(fit.wald())
