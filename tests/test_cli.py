@@ -1381,10 +1381,12 @@ def test_the_package_is_a_command(tmp_path):
     assert done.stdout == f"privglasso {privglasso.__version__}\n"
 
 
-def test_a_package_that_is_missing_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sympy", None)
-    code, output = call("claims")
+def test_a_package_that_is_missing_is_named(monkeypatch, tmp_path):
+    rows, release = np.random.default_rng(0).normal(size=(500, 3)), tmp_path / "r.parquet"
+    CovarianceMechanism(norm_bound=5, mu=1.0).publish(rows).to_parquet(release)
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    code, output = call("recover", release, "--figure", tmp_path / "g.svg")
     assert code == 1
-    assert output.endswith("privglasso: sympy is not installed here: pip install sympy")
+    assert "networkx is not installed here: pip install networkx" in output
     error = ModuleNotFoundError("No module named 'sympy.polys'", name="sympy.polys")
     assert sentence(error) == ("sympy is not installed here: pip install sympy", 1)

@@ -132,7 +132,7 @@ def assumed_covariance(mechanism, p, spread=0.125):
     if getattr(mechanism, "norm_bound", None) is not None:
         return (spread * 2 * mechanism.norm_bound) ** 2 / p * np.eye(p)
     if mechanism.bounds is None:  # in the mechanism's own units
-        scale = 1.0 if mechanism.clipping is None else mechanism.clipping.scale
+        scale = getattr(mechanism.clipping, "scale", 1.0)
         return np.diag(per_column(scale, "scale", p) ** 2)
     low, high = (np.asarray(half, dtype=float) for half in mechanism.bounds)
     if low.shape not in ((), (p,)):
