@@ -21,6 +21,12 @@ from ..base.validation import check_number, check_positive, check_probability
 from ..base.validation import check_table, html_card, per_column
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #385e0cc6
+def _upper_limit(errors, trials, level):
+    "The probability under which so few errors, or fewer, have probability `level`."
+    limit = betaincinv(errors + 1.0, np.maximum(trials - errors, 1.0), 1 - level)
+    return np.where(errors < trials, limit, 1.0)
+
+
 def clopper_pearson(errors, trials, level):
     """Exact one-sided limits of a probability from counts.
 
@@ -43,29 +49,17 @@ def clopper_pearson(errors, trials, level):
     >>> float(lower), round(float(upper), 5)
     (0.0, 0.00299)
     """
-    trials, level = check_integer(trials, "trials", 1), check_probability(
-        level, "level"
-    )
+    trials = check_integer(trials, "trials", 1)
+    level = check_probability(level, "level")
     errors = np.asarray(errors)
-    if (
-        errors.dtype.kind not in "iu"
-        or errors.size
-        and not (0 <= errors.min() and errors.max() <= trials)
-    ):
-        raise InputError(
-            "errors", errors.tolist(), f"give whole numbers from 0 to trials={trials}"
-        )
-    return 1 - _upper_limit(trials - errors, trials, level), _upper_limit(
-        errors, trials, level
-    )
+    whole = errors.dtype.kind in "iu"
+    if not (whole and ((errors >= 0) & (errors <= trials)).all()):
+        remedy = f"give whole numbers from 0 to trials={trials}"
+        raise InputError("errors", errors.tolist(), remedy)
+    lower = 1 - _upper_limit(trials - errors, trials, level)
+    return lower, _upper_limit(errors, trials, level)
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #abc778af
-def _upper_limit(errors, trials, level):
-    "The probability under which so few errors, or fewer, have probability `level`."
-    limit = betaincinv(errors + 1.0, np.maximum(trials - errors, 1.0), 1 - level)
-    return np.where(errors < trials, limit, 1.0)
-
-
 def _mu_lower(false_alarms, misses, trials, confidence, failure=0.0):
     "Lower bound on μ, but for a failure, from counts (arrays or ints), at least 0."
     one, two = (
