@@ -21,7 +21,7 @@ from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .ranks import KendallMechanism, KendallRelease, RankLattice
-from .ranks import sign_sums
+from .ranks import mean_change
 from .release import Mechanism, Release
 from .shape import UnitsError, set_aside
 from .units import Level, UnitsPlan, find_units, plan_units
@@ -505,7 +505,7 @@ class CopulaMechanism(_SplitBudget, Mechanism):
 # %% ../../nbs/2_publish/12_copula.ipynb #821af37e
 class CopulaStatistic:
     """Log-likelihood ratio of two neighbouring tables, given a release and the units in
-    it.
+    it; up to a constant.
 
     Parameters
     ----------
@@ -531,9 +531,8 @@ class CopulaStatistic:
         seen = release.margins.counts - (before + after) / 2
         margins = ((after - before) * seen).sum() / release.margins.sigma**2
         ranks = release.correlations.lattice
-        before, after = (sign_sums(table, ranks) * ranks.scale for table in tables)
-        weights = np.triu(after - before, 1) / ranks.sigma[0] ** 2
-        weights += np.diag(np.diag(after - before)) / ranks.sigma[1] ** 2
-        seen = release.correlations.counts - (before + after) / 2
-        of_ranks = (weights * seen).sum()
+        change = mean_change(*tables, ranks) * float(ranks.scale)
+        weights = np.triu(change, 1) / ranks.sigma[0] ** 2
+        weights += np.diag(np.diag(change)) / ranks.sigma[1] ** 2
+        of_ranks = (weights * release.correlations.counts).sum()
         return [float(each) for each in (margins + of_ranks, margins, of_ranks)]

@@ -520,6 +520,32 @@ def test_the_direction_is_that_in_which_two_columns_agree():
     assert along > 0.999
 
 
+def test_neighbours_may_be_sorted_unless_the_release_has_places():
+    """A replaced record, and all rows in another order: a promise about sums is about
+    this pair, too, and is not refuted. What shows rows in their places does not hide an
+    order, and of two replaced records none of this makes one."""
+    X = np.repeat([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]], 4, axis=0)
+    other = X.copy()
+    other[0] = -1.0, 1.0
+    moved, two = other[::-1].copy(), other[::-1].copy()
+    two[3] = -1.0, 1.0
+    covariance = CovarianceMechanism((-1, 1), mu=1.0, mean_share=0)
+    run = {"trials": 400, "random_state": 0}
+    assert audit(covariance, X, moved, **run) == audit(covariance, X, other, **run)
+    flipped = X.copy()
+    flipped[0, 0] = -1.0
+    cells = CovarianceMechanism((-1, 1), neighbors="cell", mu=1.0, mean_share=0)
+    assert audit(cells, X, flipped[::-1].copy(), **run).mu_lower > 0
+    for mechanism, pair in (
+        (covariance, two),
+        (cells, two),
+        (GaussianMechanism((-1, 1), mu=1.0), moved),
+        (LocalMechanism(1.5, mu=1.0), moved),
+    ):
+        with pytest.raises(InputError, match="must differ from X in exactly one"):
+            audit(mechanism, X, pair, **run)
+
+
 # --------------------------------------------------------------------------- bad input
 
 

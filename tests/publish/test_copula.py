@@ -142,6 +142,9 @@ def test_the_log_ratio_of_two_tables_turns_round_with_them():
     one = mechanism.likelihood_statistic(X, other)(release)
     assert one == pytest.approx(-mechanism.likelihood_statistic(other, X)(release))
     assert one != 0
+    # the order of the records is secret: it says nothing
+    mixed = rng.permutation(other)
+    assert one == pytest.approx(mechanism.likelihood_statistic(X, mixed)(release))
 
 
 def test_an_audit_sees_that_margins_have_no_noise(monkeypatch):
