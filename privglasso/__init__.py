@@ -19,7 +19,6 @@ _PUBLIC = {
     "publish.sphere": ["Ball", "Sphere"],
     "publish.limit": ["noise_over_limit"],
     "publish.shape": ["ShapeRelease"],
-    "publish.scores": ["ScoresRelease"],
     "publish.whitening": ["WhitenedCovarianceMechanism"],
     "publish.synthetic": ["SyntheticDataMechanism", "SyntheticRelease"],
     "publish.copula": ["CopulaMechanism"],

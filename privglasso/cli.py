@@ -449,7 +449,7 @@ _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="rehearse: no value is read, nothing is spent")
 ]
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #207c1f64
 _Check = Annotated[
     float | None,
     typer.Option(
@@ -550,7 +550,7 @@ def _check_options(words):
         raise CommandError("--schema: states what is whole: leave --whole out")
     _check_share(words)
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #a93347a9
 def _check_share(words):
     "One sentence unless a part of the budget can be spent on checking bounds."
     share = words.check_bounds

@@ -270,6 +270,8 @@ _SCORES = {
     "latent": _flag,
 }
 # what a kind of file states beside `_COMMON` and its mechanism
+
+# %% ../../nbs/2_publish/20_files.ipynb #bd56878f
 _FIELDS = {
     "table": {"lattice": _TABLE_LATTICE},
     "covariance": _MOMENTS,
@@ -314,7 +316,7 @@ def _behind(moments):
     kinds = {"margins": "scores", "units": "shape"}
     return next((kind for name, kind in kinds.items() if name in stated), "covariance")
 
-
+# %% ../../nbs/2_publish/20_files.ipynb #a074e3a7
 def _sizes(metadata, table):
     "The sizes that bounds and lengths of fields speak of; 0 for what is no size."
     moments = metadata.get("moments")
@@ -614,7 +616,7 @@ def _column_margins(metadata):
     )
     return made
 
-
+# %% ../../nbs/2_publish/20_files.ipynb #3b75858e
 def _check_searched(metadata, units):
     "`_Contradiction` if units and the search for values do not fit the bins."
     kinds, searched = metadata["margins"]["kinds"], metadata["searched"]

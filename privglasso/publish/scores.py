@@ -166,8 +166,10 @@ def scores_lattice(
     spent = 0.0 if units is None else units.squared_mu
     left = (mu**2 - spent) * (1 - 1e-13)  # rounding must not push mu above its target
     sigma = histogram_sigma(p, math.sqrt(_MARGIN_SHARE * left))
-    counted = histogram_mu(p, sigma)  # less than its share where σ is at its least
-    rows = _rows(n, p, math.sqrt(left - counted**2) * (1 - 1e-14))
+    rest = (1 - _MARGIN_SHARE) * left
+    if sigma == 1:  # histograms can use no more: the rows have what they leave
+        rest = (left - histogram_mu(p, sigma) ** 2) * (1 - 1e-13)
+    rows = _rows(n, p, math.sqrt(rest))
     return ScoresLattice(rows, units, sigma, levels, bounds, latent)
 
 # %% ../../nbs/2_publish/22_scores.ipynb #318ca1dc

@@ -529,12 +529,12 @@ def test_neighbours_may_be_sorted_unless_the_release_has_places():
     other[0] = -1.0, 1.0
     moved, two = other[::-1].copy(), other[::-1].copy()
     two[3] = -1.0, 1.0
-    covariance = CovarianceMechanism((-1, 1), mu=1.0, mean_share=0)
+    covariance = CovarianceMechanism((-1, 1), mu=1.0, mean_share=0, clipping="box")
     run = {"trials": 400, "random_state": 0}
     assert audit(covariance, X, moved, **run) == audit(covariance, X, other, **run)
     flipped = X.copy()
     flipped[0, 0] = -1.0
-    cells = CovarianceMechanism((-1, 1), neighbors="cell", mu=1.0, mean_share=0)
+    cells = CovarianceMechanism((-1, 1), neighbors="cell", mu=1.0, mean_share=0, clipping="box")
     assert audit(cells, X, flipped[::-1].copy(), **run).mu_lower > 0
     for mechanism, pair in (
         (covariance, two),
