@@ -313,7 +313,7 @@ def test_faults_are_noticed():
     told = nbformat.v4.new_output("stream", text="in /home/me/file.py")
     cells = [
         cell
-        for _ in range(21)
+        for _ in range(24)
         for cell in (
             nbformat.v4.new_markdown_cell("# Title\n> Subtitle"),
             nbformat.v4.new_code_cell(long),
@@ -321,8 +321,8 @@ def test_faults_are_noticed():
         )
     ]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    assert len(list(shape_faults(notebook))) == 1 + 2 * 21
-    assert len(list(output_faults(notebook))) == 21
+    assert len(list(shape_faults(notebook))) == 1 + 2 * 24
+    assert len(list(output_faults(notebook))) == 24
     notebook.cells.append(nbformat.v4.new_code_cell("#| varies\ntime()"))
-    assert len(list(output_faults(notebook))) == 22
+    assert len(list(output_faults(notebook))) == 25
     assert len(list(theory_faults(notebook))) == 5

@@ -629,7 +629,7 @@ def _check_searched(metadata, units):
         "values were found in other columns than were looked at",
     )
 
-
+# %% ../../nbs/2_publish/20_files.ipynb #76df5613
 def _whitened_release(metadata, table):
     "The `WhitenedRelease` that a file holds."
     stated = metadata["first"]
