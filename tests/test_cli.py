@@ -1382,7 +1382,8 @@ def test_the_package_is_a_command(tmp_path):
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch, tmp_path):
-    rows, release = np.random.default_rng(0).normal(size=(500, 3)), tmp_path / "r.parquet"
+    rows = np.random.default_rng(0).normal(size=(500, 3))
+    release = tmp_path / "r.parquet"
     CovarianceMechanism(norm_bound=5, mu=1.0).publish(rows).to_parquet(release)
     monkeypatch.setitem(sys.modules, "networkx", None)
     code, output = call("recover", release, "--figure", tmp_path / "g.svg")

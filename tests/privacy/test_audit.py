@@ -534,7 +534,9 @@ def test_neighbours_may_be_sorted_unless_the_release_has_places():
     assert audit(covariance, X, moved, **run) == audit(covariance, X, other, **run)
     flipped = X.copy()
     flipped[0, 0] = -1.0
-    cells = CovarianceMechanism((-1, 1), neighbors="cell", mu=1.0, mean_share=0, clipping="box")
+    cells = CovarianceMechanism(
+        (-1, 1), clipping="box", neighbors="cell", mu=1.0, mean_share=0
+    )
     assert audit(cells, X, flipped[::-1].copy(), **run).mu_lower > 0
     for mechanism, pair in (
         (covariance, two),
