@@ -7,6 +7,7 @@ __all__ = ['KINDS', 'Column', 'Schema', 'as_schema', 'reads_like_an_identifier']
 
 # %% ../../nbs/2_publish/18_schema.ipynb #82a16fee
 import json
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -20,12 +21,16 @@ import pandas as pd
 from ..base.io import is_stream, write_whole
 from ..base.validation import InputError, check_number, is_plain
 from .margins import MOST_LEVELS
-from .tables import read_table
+from .tables import GAPS, Form, as_written, check_marks
+from .tables import decimal_mark, decimal_stated, plain_words
+from .tables import read_table, text_and_numbers, without_gaps
+from .tables import yes_or_no
 
 # %% ../../nbs/2_publish/18_schema.ipynb #91212d29
 KINDS = ("real", "integer", "category", "date")
 _KEYS = (
     *("use", "kind", "low", "high", "levels", "format", "fill", "unit", "unreadable"),
+    *("decimal", "thousands", "missing"),
 )
 _EPOCH = date(1970, 1, 1)
 
@@ -44,14 +49,19 @@ class Column:
         Public bounds (of dates: dates); cells beyond count as the nearest.
     levels : tuple of str
         Of a category: the public list of its words, the first the one to compare with.
-    format : str, optional
-        Of a date in text, as for `datetime.strptime`; ISO (2026-11-22) if absent.
+    format : str or tuple of str, optional
+        Of a date in text, as for `datetime.strptime`; ISO (2026-11-22) if absent. A
+        cell that two formats read as different days is refused.
     fill : float or str, optional
         Public value that a missing cell counts as.
     unit : str, optional
-        What the numbers count, for the reader.
+        What the numbers count; in a cell of text ("72 kg") it is passed over.
     unreadable : {"refuse", "missing"}
         What a cell is that cannot be read as its kind, such as "<0,1".
+    decimal, thousands : str, optional
+        Marks in numbers, as for `Form`, if this column's are not its file's.
+    missing : tuple of str
+        Words for gaps in this column, beside its file's.
     """
 
     use: bool = True
@@ -59,10 +69,13 @@ class Column:
     low: float | None = None
     high: float | None = None
     levels: tuple = ()
-    format: str | None = None
+    format: str | tuple | None = None
     fill: object = None
     unit: str | None = None
     unreadable: str = "refuse"
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: tuple = ()
 
 # %% ../../nbs/2_publish/18_schema.ipynb #feec627e
 def _number_of(value, kind, name):
@@ -91,7 +104,8 @@ def _column(name, stated):
         raise InputError(f"schema, column {name}", stated, remedy)
     words = {key: value for key, value in stated.items() if value is not None}
     _check_words(name, words)
-    words["levels"] = tuple(words.get("levels", ()))
+    if isinstance(words.get("format"), list):
+        words["format"] = tuple(words["format"])
     for key in ("low", "high"):
         words[key] = _number_of(words.get(key), words.get("kind"), f"{key} of {name}")
     if words.get("kind", "real") != "category":
@@ -109,23 +123,22 @@ def _refuse(name, key, value, remedy):
 
 def _check_words(name, words):
     "`InputError` unless every statement is of its type."
-    meant = {bool: "true or false", str: "a text in quotes"}
-    for key, kind in (("use", bool), ("format", str), ("unit", str)):
-        if not isinstance(words.get(key, kind()), kind):
-            _refuse(name, key, words[key], f"give {meant[kind]}")
-        if kind is str and not is_plain(words.get(key, "")):
-            _refuse(name, key, words[key], "leave out control characters")
+    if not isinstance(words.get("use", True), bool):
+        _refuse(name, "use", words["use"], "give true or false")
+    for key in ("unit", "format"):
+        many = key == "format" and isinstance(words.get(key), list | tuple)
+        for word in words[key] if many else (words.get(key, ""),):
+            if not isinstance(word, str):
+                _refuse(name, key, words[key], "give a text in quotes")
+            if not is_plain(word):
+                _refuse(name, key, words[key], "leave out control characters")
     if words.get("kind", "real") not in KINDS:
         _refuse(name, "kind", words["kind"], f"give one of {', '.join(KINDS)}")
     if words.get("unreadable", "refuse") not in ("refuse", "missing"):
         _refuse(name, "unreadable", words["unreadable"], "give refuse or missing")
-    levels = words.get("levels", [])
-    if not isinstance(levels, (list, tuple)) or not all(
-        isinstance(level, str) and is_plain(level) for level in levels
-    ):
-        _refuse(name, "levels", levels, "give a list of plain words")
-    if len(set(levels)) < len(levels):
-        _refuse(name, "levels", levels, "give each word once")
+    for key in ("levels", "missing"):
+        words[key] = plain_words(f"{key} of column {name}", words.get(key, ()))
+    check_marks(words.get("decimal"), words.get("thousands"), f" of column {name}")
 
 
 def _check_column(name, column):
@@ -141,42 +154,82 @@ def _check_column(name, column):
         _refuse(name, "levels", list(column.levels), "state at least two words")
     if category and column.fill is not None and column.fill not in column.levels:
         _refuse(name, "fill", column.fill, "give one of the levels")
+    if both := set(column.missing) & set(column.levels):
+        _refuse(name, "missing", sorted(both), "a level is no gap: leave it out")
+    marks = (column.decimal, column.thousands)
+    if marks != (None, None) and column.kind not in ("real", "integer"):
+        _refuse(name, "kind", column.kind, "decimal and thousands belong to numbers")
 
 # %% ../../nbs/2_publish/18_schema.ipynb #538186b5
-def _readable(name, column, cells, values):
+def _readable(name, column, there, values):
     "The values, unless a cell that is there could not be read and this is refused."
-    if column.unreadable == "refuse" and (values.isna() & cells.notna()).any():
+    if column.unreadable == "refuse" and (np.isnan(values) & there).any():
         kind = {"date": "date"}.get(column.kind, "number")
         remedy = 'correct it, or state unreadable = "missing" for this column'
         raise InputError(f"column {name}", f"holds what is not a {kind}", remedy)
     return values
 
 
-def _with_point(cell):
-    "A number with a decimal comma as one with a point; what has both is neither."
-    if not isinstance(cell, str):
-        return cell
-    return None if "." in cell else cell.replace(",", ".")
+def _marks(column, form):
+    "The marks in numbers that are stated of a column, otherwise those of its file."
+    decimal, thousands = column.decimal, column.thousands
+    if thousands is None and (decimal is None or form.thousands != decimal):
+        thousands = form.thousands
+    if decimal is None and (thousands is None or form.decimal != thousands):
+        decimal = form.decimal
+    return decimal_stated(decimal, thousands), thousands
 
 
-def _numbers(name, column, cells, decimal="."):
-    "A column of numbers, or of dates, as floats."
-    if column.kind == "date":
-        if cells.dtype.kind != "M":
-            # a format of its own, so that no cell is read in another's light
-            form = column.format or "ISO8601"
-            dates = pd.to_datetime(cells.astype("str"), format=form, errors="coerce")
-        else:
-            dates = cells
-        dates = _readable(name, column, cells, pd.to_datetime(dates, utc=True))
-        seconds = dates - pd.Timestamp(0, tz="UTC")
-        return (seconds / pd.Timedelta(days=1)).to_numpy(float)
-    commas = decimal == "," and cells.dtype.kind not in "biuf"
-    words = cells.map(_with_point, na_action="ignore") if commas else cells
-    values = pd.to_numeric(words, errors="coerce")
-    values = _readable(name, column, cells, values)
-    values = values.to_numpy(dtype=float, na_value=np.nan)
-    return np.rint(values) if column.kind == "integer" else values
+def _numbers(name, column, cells, form):
+    "A column of numbers as floats."
+    import pyarrow.compute as pc
+
+    if cells.dtype.kind in "biuf":
+        return cells.to_numpy(dtype=float, na_value=np.nan)
+    texts, values = text_and_numbers(cells)
+    if column.unit:
+        unit = re.escape(column.unit)
+        unit = rf"^\s*{unit}\s*|\s*{unit}\s*$"
+        texts = pc.replace_substring_regex(texts, unit, "")
+    known = without_gaps(texts, (*form.missing, *column.missing))
+    gaps = cells.isna().to_numpy() | (texts.is_valid().to_numpy() & known.is_null().to_numpy())
+    mark, thousands = _marks(column, form)
+    mark = mark or decimal_mark(known, f"column {name}", thousands) or "."
+    read = as_written(known, mark, thousands)
+    if read.null_count > known.null_count and (flags := yes_or_no(known)) is not None:
+        read = flags
+    read = read.cast("float64").to_numpy()
+    return _readable(name, column, ~gaps, np.where(np.isnan(read), values, read))
+
+# %% ../../nbs/2_publish/18_schema.ipynb #a2f00002
+def _days(words, form):
+    "Days since 1970 of texts in one format, NaN where one is in another."
+    dates = pd.to_datetime(words, format=form, errors="coerce", utc=True)
+    return ((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)).to_numpy(float)
+
+
+def _dates(name, column, cells, form):
+    "A column of dates as days since 1970."
+    if cells.dtype.kind == "M":
+        return _days(cells, None)
+    cells, gaps = cells.astype(object), {*GAPS, *form.missing, *column.missing}
+    gone = cells.isna() | cells.map(lambda cell: str(cell).strip() in gaps)
+    cells = cells.where(~gone)
+    formats = column.format or "ISO8601"
+    formats = (formats,) if isinstance(formats, str) else formats
+    # a format of its own, so that no cell is read in another's light
+    words = cells.map(str, na_action="ignore").astype(object)
+    read = [_days(words, each) for each in formats]
+    known = cells.map(lambda cell: isinstance(cell, date)).to_numpy(bool)
+    read.append(_days(cells.where(known), None))  # of Excel
+    days = np.full(len(cells), np.nan)
+    for other in read:
+        if (np.isfinite(days) & np.isfinite(other) & (days != other)).any():
+            remedy = "leave one format out, or split the column"
+            told = "holds dates that two of its formats read as different days"
+            raise InputError(f"column {name}", told, remedy)
+        days = np.where(np.isnan(days), other, days)
+    return _readable(name, column, ~gone.to_numpy(), days)
 
 # %% ../../nbs/2_publish/18_schema.ipynb #343f9614
 _LARGEST = float(np.finfo(float).max)
@@ -185,6 +238,8 @@ _LARGEST = float(np.finfo(float).max)
 def _rounded(values, column, clip):
     """Numbers within their bounds, if these clip; gaps as the fill value. Where there
     are bounds an infinity is beyond them, as the largest number is."""
+    if column.kind == "integer":
+        values = np.rint(values)
     if column.low is not None:
         bounds = (column.low, column.high) if clip else (-_LARGEST, _LARGEST)
         values = np.clip(values, *bounds)
@@ -193,18 +248,26 @@ def _rounded(values, column, clip):
     return values
 
 
-def _applied(name, column, cells, clip, decimal="."):
-    "The columns of numbers that a column becomes, by name."
-    if column.kind != "category":
-        return {name: _rounded(_numbers(name, column, cells, decimal), column, clip)}
-    words = cells.map(str, na_action="ignore").str.strip()
+def _indicators(name, column, cells, form):
+    "The columns of zeros and ones that a category becomes, by name."
+    words = cells.astype(object).map(str, na_action="ignore").str.strip()
+    known = {*GAPS, *form.missing, *column.missing} - set(column.levels)
+    words = words.mask(words.isin(known))
     if column.fill is not None:
-        words = words.where(cells.notna(), column.fill)
+        words = words.fillna(column.fill)
     gaps = words.isna().to_numpy()
     return {
         f"{name}={level}": np.where(gaps, np.nan, (words == level).to_numpy(float))
         for level in column.levels[1:]
     }
+
+
+def _applied(name, column, cells, clip, form):
+    "The columns of numbers that a column becomes, by name."
+    if column.kind == "category":
+        return _indicators(name, column, cells, form)
+    read = _dates if column.kind == "date" else _numbers
+    return {name: _rounded(read(name, column, cells, form), column, clip)}
 
 # %% ../../nbs/2_publish/18_schema.ipynb #28e52b72
 def _halves(column):
@@ -258,7 +321,7 @@ class _StatedColumns:
         "Names of a table's columns that are not used."
         used = set(self.used)
         return [
-            str(name) for name in read_table(table).columns if str(name) not in used
+            str(name) for name in self.cells(table).columns if str(name) not in used
         ]
 
     def bounds(self):
@@ -279,27 +342,37 @@ class _StatedColumns:
         }
 
 # %% ../../nbs/2_publish/18_schema.ipynb #6b4f685b
+def _stated(key, value):
+    "One statement of a schema file."
+    quoted = lambda text: json.dumps(text, ensure_ascii=False)
+    if isinstance(value, str):
+        return f"{key} = {quoted(value)}"
+    if isinstance(value, tuple):
+        return f"{key} = [{', '.join(map(quoted, value))}]"
+    return f"{key} = {value!r}"
+
+
 def _toml(name, column):
     "One column of a schema file, with a word on what may be added."
-    quoted = lambda text: json.dumps(text, ensure_ascii=False)
-    lines = [f"[columns.{quoted(name)}]"]
+    lines = [f"[columns.{json.dumps(name, ensure_ascii=False)}]"]
     if not column.use:
         lines.append("use = false")
     lines.append(f'kind = "{column.kind}"')
-    for key in ("low", "high", "fill", "format", "unit"):
+    for key in _KEYS[2:]:
         value = getattr(column, key)
-        if value is not None:
-            is_text = isinstance(value, str)
-            lines.append(f"{key} = {quoted(value) if is_text else repr(float(value))}")
-    if column.levels:
-        lines.append(f"levels = [{', '.join(map(quoted, column.levels))}]")
-    if column.unreadable != "refuse":
-        lines.append(f"unreadable = {quoted(column.unreadable)}")
+        if value != getattr(Column, key):
+            lines.append(_stated(key, value))
     hint = {
         "category": '# to use it: levels = ["first", "second"] and use = true',
         "date": '# format = "%d.%m.%Y" unless dates read 2026-11-22; low and high',
     }.get(column.kind, "# low and high, if known from outside the data; fill; unit")
     return "\n".join([*lines, hint]) + "\n"
+
+
+def _toml_of_file(form):
+    "The section about the file, if anything is stated of it."
+    lines = [_stated(key, value) for key, value in form.stated().items()]
+    return ["\n".join(["[file]", *lines]) + "\n"] if lines else []
 
 # %% ../../nbs/2_publish/18_schema.ipynb #26d559b3
 class _SchemaFile:
@@ -307,19 +380,20 @@ class _SchemaFile:
 
     @classmethod
     def read(cls, path):
-        "The schema in a TOML file, under ``[columns.name]``."
+        "The schema in a TOML file, under ``[columns.name]``, and perhaps ``[file]``."
         try:
             stated = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError):
             stated = {}
-        if set(stated) != {"columns"}:
+        if not {"columns"} <= set(stated) <= {"columns", "file"}:
             remedy = "give a TOML file in UTF-8 with one [columns.name] for each column"
             raise InputError("schema", Path(path).name, remedy)
-        return cls(stated["columns"])
+        return cls(stated["columns"], stated.get("file", {}))
 
     def write(self, path, replace=False):
         "Write the schema to a TOML file."
-        text = "\n".join(_toml(*each) for each in self.columns.items())
+        columns = [_toml(*each) for each in self.columns.items()]
+        text = "\n".join([*_toml_of_file(self.file), *columns])
         make = lambda file: file.write(text.encode())
         if not (replace or is_stream(path)) and Path(path).exists():
             raise InputError("path", Path(path).name, "there is a file already")
@@ -335,6 +409,8 @@ class Schema(_StatedColumns, _SchemaFile):
     columns : dict of str to dict, or DataFrame
         For each column by name what is stated, as for `Column`; a pair is bounds. A
         DataFrame has the columns column, low and high.
+    file : Form or dict
+        What is stated of the file that tables come in, as for `Form`.
 
     Notes
     -----
@@ -349,7 +425,7 @@ class Schema(_StatedColumns, _SchemaFile):
     ([[110.0, 1.0, 0.0], [40.0, 0.0, 0.0]], ['id'])
     """
 
-    def __init__(self, columns):
+    def __init__(self, columns, file=()):
         if isinstance(columns, pd.DataFrame):
             columns = _of_frame(columns)
         if not isinstance(columns, Mapping) or not columns:
@@ -361,17 +437,29 @@ class Schema(_StatedColumns, _SchemaFile):
             remedy = "column names hold control characters: rename these"
             raise InputError("schema", unsafe, remedy)
         self.columns = {str(key): _column(key, each) for key, each in columns.items()}
+        self.file = Form.of(file or {})
 
     @classmethod
     def propose(cls, table):
         """A schema from the names and the types of a table's columns, from no value.
 
         Text is left out until its levels are stated, and what is called like an
-        identifier is left out, too."""
+        identifier is left out, too. How a file was stated to be read is kept."""
         table = read_table(table)
-        return cls(
-            {str(name): _guess(str(name), kind) for name, kind in table.dtypes.items()}
-        )
+        guessed = {str(each): _guess(str(each), k) for each, k in table.dtypes.items()}
+        return cls(guessed, table.attrs.get("form", {}))
+
+    def cells(self, table):
+        """A table in the form that is stated, its cells of text as they stand.
+
+        Parameters
+        ----------
+        table : DataFrame, Arrow table, array or path
+            As for `read_table`.
+        """
+        if isinstance(table, (str, os.PathLike)):
+            return read_table(table, as_text=True, **self.file.stated())
+        return read_table(table, as_text=True)
 
     def apply(self, table, clip=True):
         """A table as this schema has it.
@@ -388,15 +476,15 @@ class Schema(_StatedColumns, _SchemaFile):
         DataFrame
             Of floats, NaN where a cell is missing and has no fill value.
         """
-        table = read_table(table)
+        table = self.cells(table)
         names = [str(name) for name in table.columns]
         absent = [name for name in self.used if names.count(name) != 1]
         if absent or not self.used:
             raise InputError("schema", absent, "names columns that are not there once")
-        made, decimal = {}, table.attrs.get("decimal", ".")
+        made, form = {}, Form.of(self.file.stated() | table.attrs.get("form", {}))
         for name in self.used:
             cells = table.iloc[:, names.index(name)].reset_index(drop=True)
-            made |= _applied(name, self.columns[name], cells, clip, decimal)
+            made |= _applied(name, self.columns[name], cells, clip, form)
         return pd.DataFrame(made)
 
     def drop(self, *names):
@@ -405,7 +493,7 @@ class Schema(_StatedColumns, _SchemaFile):
         if unknown:
             raise InputError("drop", sorted(unknown), "name columns that are used")
         kept = {n: c for n, c in self.columns.items() if n not in names}
-        return type(self)(kept)
+        return type(self)(kept, self.file)
 
     def __repr__(self):
         return f"Schema of {len(self.used)} columns, {len(self.columns)} named"
