@@ -667,7 +667,7 @@ def text_and_numbers(cells):
     import pyarrow as pa
 
     if getattr(cells.dtype, "pyarrow_dtype", None) == pa.string():
-        return pa.chunked_array(cells.array), np.full(len(cells), np.nan)
+        return pa.table({"cells": cells.array})["cells"], np.full(len(cells), np.nan)
     cells = cells.astype(object)
     texts = [cell if isinstance(cell, str) else None for cell in cells]
     real = (numbers.Real, Decimal, np.bool_)
@@ -681,18 +681,19 @@ def _cells_of_excel(cells, what, form):
     if texts.null_count == len(texts):
         return cells.infer_objects(), None
     read, mark = _column(texts, what, form)
-    there = cells.notna() & without_gaps(texts, form.missing).is_null().to_pandas()
-    if _is_text(read.type) or (there & texts.is_null().to_pandas() & np.isnan(values)).any():
+    others = cells.notna().to_numpy() & texts.is_null().to_numpy()  # than texts
+    if _is_text(read.type) or np.isnan(values[others]).any():
         return cells, None
     read = read.cast("float64").to_numpy()
-    return cells.__class__(np.where(np.isnan(read), values, read)), mark
+    return type(cells)(np.where(others, values, read)), mark
 
 # %% ../../nbs/2_publish/17_tables.ipynb #a1f00020
 def _read_excel(path, form, as_text):
     "A sheet of an Excel file; names as they stand, twice if they do."
     import pandas as pd  # slow to load
 
-    cells = _sheet(path, form).dropna(how="all")
+    cells = _sheet(path, form)
+    cells = cells.iloc[int(cells.notna().any(axis=1).to_numpy().argmax()) :]
     names = ["" if pd.isna(name) else str(name) for name in cells.iloc[0]]
     rows = cells.iloc[1 : len(cells) - (form.footer or 0)].reset_index(drop=True)
     if form.footer is None and len(rows):

@@ -106,7 +106,7 @@ def test_what_is_not_a_schema(stated):
 
 
 def test_a_cell_that_cannot_be_read_is_refused_without_a_word_of_it():
-    for cell in ("71234,5", "<0,1"):
+    for cell in ("71234,5 mg", "<0,1"):
         table = pd.DataFrame({"a": [cell, "1"], "b": [1, 2]})
         with pytest.raises(InputError) as stopped:
             Schema({"a": {}}).apply(table)
@@ -129,15 +129,15 @@ def test_a_library_publishes_by_a_schema():
 def test_a_laboratory_column_of_text_is_read_with_the_commas_of_its_file(
     tmp_path, others
 ):
-    "Without a column of decimals beside it, too; what has both marks is no number."
+    "Without a column of decimals beside it, too; and with its marks of thousands."
     path = tmp_path / "t.csv"
     cells = ["<0,5", "0,7", "1.234,5", "3", "4,25"]
     path.write_text("a;crp\n" + "".join(f"{others};{cell}\n" for cell in cells))
     table = read_table(path)
     found = Schema({"crp": {"unreadable": "missing"}}).apply(table).crp
-    assert found.isna().tolist() == [True, False, True, False, False]
-    assert found.dropna().tolist() == [0.7, 3.0, 4.25]
-    assert table.attrs["decimal"] == ","
+    assert found.isna().tolist() == [True, False, False, False, False]
+    assert found.dropna().tolist() == [0.7, 1234.5, 3.0, 4.25]
+    assert ("decimal commas" in table.attrs["read as"]) == (others == "1,5")
     path.write_text("a;note\n1.5;1,5\n2.5;x\n")
-    assert read_table(path).attrs["decimal"] == "."
+    assert "decimal points" in read_table(path).attrs["read as"]
     assert read_table(path).a.tolist() == [1.5, 2.5]

@@ -100,7 +100,7 @@ def test_a_text_read_by_parts_is_the_same_table(tmp_path, monkeypatch, names):
     columns["x"] = [f"{k / 7}" for k in range(60_002)]
     pd.DataFrame(columns).to_csv(tmp_path / "t.csv", index=False)
     whole = read_table(tmp_path / "t.csv")
-    monkeypatch.setattr("privglasso.publish.tables._LONG", 1000)
+    monkeypatch.setattr("privglasso.publish.tables._BLOCK", 1000)
     by_parts = read_table(tmp_path / "t.csv")
     pd.testing.assert_frame_equal(whole, by_parts)
     assert by_parts.attrs == whole.attrs
