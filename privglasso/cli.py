@@ -168,6 +168,8 @@ def _dropped(path, data, names):
 def _read_bounds(path, columns):
     """Bounds from a CSV with the columns column, low, high, in the order of the table's
     columns."""
+    from privglasso.base.validation import InputError
+    from privglasso.publish.schema import Schema
     from privglasso.publish.tables import read_table
 
     stated = read_table(path, as_text=True)  # columns may be called 0, 1, 2, or NA
@@ -180,11 +182,10 @@ def _read_bounds(path, columns):
         which = f"; not stated: {_shown(missing)}" if missing else ""
         raise CommandError(f"{path.name}: state each column's bounds once{which}")
     try:
-        words = stated.loc[columns, ["low", "high"]]
-        halves = words.apply(lambda half: half.str.replace(",", ".")).astype(float)
-    except ValueError:
+        halves = Schema({"low": {}, "high": {}}).apply(stated.loc[columns])
+    except InputError:
         halves = None
-    if halves is None:
+    if halves is None or halves.isna().any(axis=None):
         raise CommandError(f"{path.name}: low and high must be numbers")
     return halves.low.tolist(), halves.high.tolist()
 
@@ -586,10 +587,10 @@ def _check_before(words):
     _check_place(words, (words.table, words.bounds, words.budget, words.schema))
     from privglasso.publish.tables import check_table_file
 
+    _check_there(words.schema)
     check_table_file(words.table, **words.form)
     if words.bounds is not None:
         check_table_file(words.bounds)
-    _check_there(words.schema)
     _check_options(words)
     if words.budget is not None:
         from privglasso.privacy.budget import Budget
@@ -684,8 +685,10 @@ class _Words(dict):
 
     @property
     def form(self):
-        "How a text is to be read."
-        return {key: self[key] for key in ("sep", "decimal", "encoding")}
+        "How the table's file is to be read: as typed, or as the schema states."
+        stated = {} if self.schema is None else _schema(self).file.stated()
+        typed = {key: self[key] for key in ("sep", "decimal", "encoding")}
+        return stated | _given(**typed)
 
     @property
     def cells(self):
@@ -795,7 +798,7 @@ def _announce(words, data, used, left, said, advice):
     "What a publication will hold, and what should be considered."
     lines = [f"columns, by these names: {_shown(map(str, used))}"]
     form = None if data is None else data.attrs.get("read as")
-    if form and form != "commas, decimal points, utf-8":
+    if form not in (None, "commas, decimal points, utf-8", "commas, utf-8"):
         lines.insert(0, f"read as: {form}")
     if left:
         lines.append(f"left out: {_shown(left)}")
@@ -911,7 +914,10 @@ def _carried_out(words):
     _check_before(words)
     from privglasso.publish.tables import read_table, table_shape
 
-    data = None if words.dry_run else read_table(words.table, **words.form)
+    data = None
+    if not words.dry_run:  # a schema reads the cells of text itself
+        as_text = words.schema is not None
+        data = read_table(words.table, as_text=as_text, **words.form)
     if data is None:
         n, names = table_shape(words.table, **words.form)
     else:

@@ -21,10 +21,9 @@ import pandas as pd
 from ..base.io import is_stream, write_whole
 from ..base.validation import InputError, check_number, is_plain
 from .margins import MOST_LEVELS
-from .tables import GAPS, Form, as_written, check_marks
-from .tables import decimal_mark, decimal_stated, plain_words
-from .tables import read_table, text_and_numbers, without_gaps
-from .tables import yes_or_no
+from .tables import GAPS, Form, check_marks, numbers_written
+from .tables import plain_words, read_table, text_and_numbers
+from .tables import without_gaps, yes_or_no
 
 # %% ../../nbs/2_publish/18_schema.ipynb #91212d29
 KINDS = ("real", "integer", "category", "date")
@@ -177,7 +176,7 @@ def _marks(column, form):
         thousands = form.thousands
     if decimal is None and (thousands is None or form.decimal != thousands):
         decimal = form.decimal
-    return decimal_stated(decimal, thousands), thousands
+    return decimal, thousands
 
 
 def _numbers(name, column, cells, form):
@@ -192,10 +191,9 @@ def _numbers(name, column, cells, form):
         unit = rf"^\s*{unit}\s*|\s*{unit}\s*$"
         texts = pc.replace_substring_regex(texts, unit, "")
     known = without_gaps(texts, (*form.missing, *column.missing))
-    gaps = cells.isna().to_numpy() | (texts.is_valid().to_numpy() & known.is_null().to_numpy())
-    mark, thousands = _marks(column, form)
-    mark = mark or decimal_mark(known, f"column {name}", thousands) or "."
-    read = as_written(known, mark, thousands)
+    gaps = cells.isna().to_numpy()
+    gaps |= texts.is_valid().to_numpy() & known.is_null().to_numpy()
+    read, _ = numbers_written(known, f"column {name}", *_marks(column, form))
     if read.null_count > known.null_count and (flags := yes_or_no(known)) is not None:
         read = flags
     read = read.cast("float64").to_numpy()
