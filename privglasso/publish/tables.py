@@ -435,8 +435,9 @@ def _plain(cells, mark):
             values = pc.cast(cells, kind)
         except pa.ArrowInvalid:
             continue
-        words = kind == pa.float64() and pc.any(pc.is_nan(values)).as_py()
-        return None if words else values
+        odd = pc.match_substring_regex(cells, "[xX]")
+        odd = pc.is_nan(values) if kind == pa.float64() else odd
+        return None if pc.any(odd).as_py() else values  # no word, no 0x1f
     return None
 
 

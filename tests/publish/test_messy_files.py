@@ -1,7 +1,8 @@
-"""Files as people send them: the right numbers, or a refusal. None is misread silently."""
+"""Files as people send them: the right numbers or a refusal, and none in silence."""
 
 import gzip
 import io
+import itertools
 from datetime import date, datetime
 
 import numpy as np
@@ -32,31 +33,47 @@ TEXTS = {
     # thousands, in four styles, and what says so
     "points, undecided": (beside(["1.034", "987", "1.207"]), {}, BOTH),
     "points, decimal stated": (
-        beside(["1.034", "987", "1.207"]), {"decimal": ","}, RIGHT
+        beside(["1.034", "987", "1.207"]),
+        {"decimal": ","},
+        RIGHT,
     ),
     "points, thousands stated": (
-        beside(["1.034", "987", "1.207"]), {"thousands": "."}, RIGHT
+        beside(["1.034", "987", "1.207"]),
+        {"thousands": "."},
+        RIGHT,
     ),
     "points, decimals stated": (
-        beside(["1.034", "987", "1.207"]), {"decimal": "."}, [1.034, 987.0, 1.207]
+        beside(["1.034", "987", "1.207"]),
+        {"decimal": "."},
+        [1.034, 987.0, 1.207],
     ),
     "points, no thousands stated": (
-        beside(["1.034", "987", "1.207"]), {"thousands": ""}, [1.034, 987.0, 1.207]
+        beside(["1.034", "987", "1.207"]),
+        {"thousands": ""},
+        [1.034, 987.0, 1.207],
     ),
     "points, one witness": (beside(["1.034", "987", "1.234.567,89"]), {}, BOTH),
     "points, two witnesses": (
-        beside(["1.034", "1.234.567,89", "2.345,6"]), {}, [1034.0, 1234567.89, 2345.6]
+        beside(["1.034", "1.234.567,89", "2.345,6"]),
+        {},
+        [1034.0, 1234567.89, 2345.6],
     ),
     "points, all in millions": (
-        beside(["1.034.000", "2.000.987"]), {}, [1034000.0, 2000987.0]
+        beside(["1.034.000", "2.000.987"]),
+        {},
+        [1034000.0, 2000987.0],
     ),
     "commas, undecided": (beside(["1,034", "987", "1,207"]), {}, BOTH),
     "commas, quoted": (beside(['"1,034"', "987", '"1,207"'], ","), {}, BOTH),
     "commas, stated": (
-        beside(['"1,034"', "987", '"1,207"'], ","), {"decimal": "."}, RIGHT
+        beside(['"1,034"', "987", '"1,207"'], ","),
+        {"decimal": "."},
+        RIGHT,
     ),
     "commas, witnesses": (
-        beside(["1,034", "1,234.5", "2,000,000"]), {}, [1034.0, 1234.5, 2000000.0]
+        beside(["1,034", "1,234.5", "2,000,000"]),
+        {},
+        [1034.0, 1234.5, 2000000.0],
     ),
     "blanks": (beside(["1 034", "987", "1 207"]), {}, RIGHT),
     "thin blanks": (beside(["1\u2009034", "987", "1\u202f207"]), {}, RIGHT),
@@ -66,23 +83,26 @@ TEXTS = {
     "apostrophes and decimals": (beside(["1'034.5", "987.25"]), {}, [1034.5, 987.25]),
     "groups of two": (beside(["12,34,567", "1"]), {}, WORDS),
     "another mark than is stated": (
-        beside(["1 034", "987"]), {"decimal": ".", "thousands": ","}, WORDS
+        beside(["1 034", "987"]),
+        {"decimal": ".", "thousands": ","},
+        WORDS,
     ),
     # decimals
     "commas throughout": (beside(["0,5", "1,034", "2,25"]), {}, [0.5, 1.034, 2.25]),
     "points throughout": (beside(["0.5", "1.034", "2.25"]), {}, [0.5, 1.034, 2.25]),
     "both in one column": (beside(["1.5", "1,5"]), {}, EITHER),
-    "both in one column, late": (
-        beside(["1.5"] * 3000 + ["2,5"]), {}, EITHER
-    ),
+    "both in one column, late": (beside(["1.5"] * 3000 + ["2,5"]), {}, EITHER),
     "thousands below decimals": (beside(["1.5"] * 3000 + ["1.234.567"]), {}, EITHER),
     "both in two columns": (
-        "a;b\n1.5;1,5\n2.5;2,5\n", {}, "some columns have decimal points"
+        "a;b\n1.5;1,5\n2.5;2,5\n",
+        {},
+        "some columns have decimal points",
     ),
     "undecided below whole numbers": (beside(["5"] * 3000 + ["1.034"]), {}, BOTH),
     "three decimals between 1 and 999": (beside(["1.720", "1.810"]), {}, BOTH),
     "exponents": (beside(["1e3", "2.5E-1", "-1.5e+2"]), {}, [1000.0, 0.25, -150.0]),
     "Unicode minus": (beside(["\u22121.5", "2.25"]), {}, [-1.5, 2.25]),
+    "other bases": (beside(["0x1A", "0x1B"]), {}, WORDS),
     "signs and blanks": (beside(["+1.5", " 2.25", "-3.5 "]), {}, [1.5, 2.25, -3.5]),
     # what is no number
     "percent": (beside(["45 %", "50 %"]), {}, WORDS),
@@ -91,22 +111,23 @@ TEXTS = {
     "one odd cell": (beside(["1.5"] * 2000 + ["1.5*"] + ["2.5"] * 2000), {}, WORDS),
     "a gap in words": (beside(["1.5", "k.A.", "2.25"]), {}, WORDS),
     "a gap in words, stated": (
-        beside(["1.5", "k.A.", "-", "2.25"]), {"missing": ["k.A.", "-"]},
+        beside(["1.5", "k.A.", "-", "2.25"]),
+        {"missing": ["k.A.", "-"]},
         [1.5, np.nan, np.nan, 2.25],
     ),
     "a header again": (beside(["1.5", "a", "2.25"]), {}, WORDS),
     # lines
     "titles": ("A report\n\nx;a\n1;5.5\n2;6.5\n", {}, WORDS),
-    "titles, stated": (
-        "A report\n\nx;a\n1;5.5\n2;6.5\n", {"skip_rows": 2}, [5.5, 6.5]
-    ),
+    "titles, stated": ("A report\n\nx;a\n1;5.5\n2;6.5\n", {"skip_rows": 2}, [5.5, 6.5]),
     "a total": ("x;a\nA;5.5\nB;6.5\nTotal;12\n", {}, "last line.*footer = 1"),
     "a German total": ("x;a\n1;5.5\n2;6.5\nSumme: ;12\n", {}, "last line.*footer"),
     "a total, stated": ("x;a\n1;5.5\n2;6.5\nSumme;12\n", {"footer": 1}, [5.5, 6.5]),
     "a record called so": ("a;x\n5.5;A\n6.5;Total\n", {"footer": 0}, [5.5, 6.5]),
     "a source": ("x;a\n1;5.5\n2;6.5\nSource: us\n", {}, "skip_rows or footer"),
     "a source, stated": (
-        "x;a\n1;5.5\n2;6.5\n\nTotal;12\nSource: us\n", {"footer": 2}, [5.5, 6.5]
+        "x;a\n1;5.5\n2;6.5\n\nTotal;12\nSource: us\n",
+        {"footer": 2},
+        [5.5, 6.5],
     ),
     "empty lines": ("\nx;a\n\n1;5.5\n\n\n2;6.5\n\n", {}, [5.5, 6.5]),
     "trailing separators": ("x;a\n1;5.5;\n2;6.5;\n", {}, "2 names for 3 columns"),
@@ -170,18 +191,23 @@ STATED = {
     "yes": ({}, beside(["True", "False", "True"]), [1, 0, 1]),
     "days": (
         {"kind": "date", "format": ["%d.%m.%Y", "%Y-%m-%d"]},
-        beside(["03.01.2024", "2024-02-03"]), DAYS,
+        beside(["03.01.2024", "2024-02-03"]),
+        DAYS,
     ),
     "days that differ": (
         {"kind": "date", "format": ["%d/%m/%Y", "%m/%d/%Y"]},
-        beside(["03/01/2024", "31/12/2024"]), "different days",
+        beside(["03/01/2024", "31/12/2024"]),
+        "different days",
     ),
     "days in words": (
         {"kind": "date", "format": ["%d. %B %Y", "%d %b %y"], "missing": ["unknown"]},
-        beside(["3. January 2024", "03 Feb 24", "unknown"]), [*DAYS, np.nan],
+        beside(["3. January 2024", "03 Feb 24", "unknown"]),
+        [*DAYS, np.nan],
     ),
     "another day": (
-        {"kind": "date", "format": "%d.%m.%Y"}, beside(["2024-01-03"]), "not a date"
+        {"kind": "date", "format": "%d.%m.%Y"},
+        beside(["2024-01-03"]),
+        "not a date",
     ),
 }
 
@@ -206,7 +232,8 @@ CELLS = ["1.034", "987", "1.207"]
 
 
 def test_text_in_every_file_and_object_takes_the_same_way(tmp_path):
-    arrow = pa.table({"a": CELLS, "b": pa.array(["0,5", "1,25", None], pa.large_string())})
+    halves = pa.array(["0,5", "1,25", None], pa.large_string())
+    arrow = pa.table({"a": CELLS, "b": halves})
     parquet.write_table(arrow, tmp_path / "t.parquet")
     feather.write_feather(arrow, tmp_path / "t.feather")
     for given in (arrow, tmp_path / "t.parquet", tmp_path / "t.feather"):
@@ -298,17 +325,13 @@ def test_floats_come_back_bit_for_bit(tmp_path):
     bits = rng.integers(0, 2**64, 20_000, dtype=np.uint64).view(float)
     edges = [5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, -0.0, 0.1]
     cells = np.concatenate([bits[np.isfinite(bits)], rng.normal(size=50_000), edges])
-    text = "a\n" + "\n".join(map(repr, cells.tolist())) + "\n"
-    usual = pd.read_csv(io.StringIO(text)).a.to_numpy()
+    text = "\n".join(map(repr, cells.tolist()))
+    usual = pd.read_csv(io.StringIO(text), header=None)[0].to_numpy()
     assert (usual != cells).mean() > 0.1, "the fault is not there to be seen"
-    for name, written, form in (
-        ("a.csv", text, {}),
-        ("b.csv", text.replace(".", ","), {}),
-        ("c.csv", text.replace(".", ",") + "1.234,5\n", {}),
-    ):
-        (tmp_path / name).write_text(written.replace("a\n", "a;x\n", 1).replace(
-            "\n", ";\n").replace("a;x;\n", "a;x\n", 1))
-        read = read_table(tmp_path / name, **form).a.to_numpy()[: len(cells)]
+    german = text.replace(".", ",")
+    for written in (text, german, f"{german}\n1.234,5"):
+        (tmp_path / "t.csv").write_text(beside(written.splitlines()))
+        read = read_table(tmp_path / "t.csv").a.to_numpy()[: len(cells)]
         np.testing.assert_array_equal(read.view(np.uint64), cells.view(np.uint64))
 
 
@@ -317,34 +340,21 @@ def test_floats_come_back_bit_for_bit(tmp_path):
 GRID = ["1.034", "1,034", "1.5", "1,5", "1.234.567", "1,234,567", "987", "", "1.234,5"]
 
 
-def read_alone(tmp_path, cells):
+def read_alone(cells):
     "The numbers of a column, or None if it is refused."
-    frame = pd.DataFrame({"a": list(cells)})
     try:
-        return Schema({"a": {}}).apply(frame).a.to_numpy()
+        return Schema({"a": {}}).apply(pd.DataFrame({"a": list(cells)})).a.tolist()
     except TableError:
         return None
 
 
-def test_a_replaced_record_never_changes_how_another_is_read(tmp_path):
+def test_a_replaced_record_never_changes_how_another_is_read():
     "All columns of four cells from the grid, and all of their neighbours."
-    import itertools
-
-    made = {
-        cells: read_alone(tmp_path, cells)
-        for cells in itertools.combinations_with_replacement(GRID, 4)
-    }
-    value = lambda cells: dict(zip(cells, made[cells], strict=True))
     seen = 0
     for kept in itertools.combinations_with_replacement(GRID, 3):
-        readings = {}
-        for cell in GRID:
-            cells = tuple(sorted([*kept, cell], key=GRID.index))
-            if made[cells] is None:
-                continue
-            for each in kept:
-                number = value(cells)[each]
-                first = readings.setdefault(each, number)
-                assert first == number or np.isnan([first, number]).all(), (kept, cell)
-                seen += 1
-    assert seen > 500
+        read = [read_alone([*kept, cell]) for cell in GRID]
+        first, *others = [each[:3] for each in read if each is not None] or [[]]
+        for each in others:
+            np.testing.assert_array_equal(each, first)
+        seen += len(others)
+    assert seen > 200
