@@ -313,7 +313,7 @@ def _rows(path, form, p):
 def _records(path, form, names):
     "The records of a text as an Arrow table, below its names and above its footer."
     table, odd = _rows(path, form, len(names))
-    if table[0][-1].as_py() != _LAST:
+    if table[0][-1].as_py() != _LAST or table.num_rows == 2 and not odd:
         raise TableError(f"{path.name}: {_NOT_WHOLE.format(_ending(path))}{_HOW}")
     lines = table.num_rows + len(odd)  # names and the added line among them
     footer = form.footer or 0
