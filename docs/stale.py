@@ -38,6 +38,8 @@ TAG = re.compile(r"<(style|script)\b.*?</\1>|<[^>]+>", re.DOTALL)
 ABSENT = re.compile(
     r"^(?:skipped|left out): .*|.*\b(?:is|are) not here\b.*", re.MULTILINE
 )
+# where an object lies in memory: `nbdev-clean` takes it out of what is saved
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
 READABLE = ("text/html", "text/markdown", "text/latex", "text/plain")
 
 
@@ -74,7 +76,7 @@ def words(output):
         svg = data["image/svg+xml"]
         return " ".join(unescape(text) for _, text in SVG_TEXT.findall(svg))
     kind = next((kind for kind in READABLE if kind in data), None)
-    text = data[kind] if kind else ", ".join(data)
+    text = ADDRESS.sub("", data[kind]) if kind else ", ".join(data)
     return unescape(TAG.sub(" ", text)) if kind == "text/html" else text
 
 

@@ -4086,6 +4086,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                           'privglasso.publish.units._joint_rivals': ( '2_publish/units.html#_joint_rivals',
                                                                                       'privglasso/publish/units.py'),
                                           'privglasso.publish.units._judge': ('2_publish/units.html#_judge', 'privglasso/publish/units.py'),
+                                          'privglasso.publish.units._least_strengths': ( '2_publish/units.html#_least_strengths',
+                                                                                         'privglasso/publish/units.py'),
                                           'privglasso.publish.units._levels': ( '2_publish/units.html#_levels',
                                                                                 'privglasso/publish/units.py'),
                                           'privglasso.publish.units._limit': ('2_publish/units.html#_limit', 'privglasso/publish/units.py'),

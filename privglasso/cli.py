@@ -1484,8 +1484,8 @@ def compare(
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f85e6f5f
 def _worst_pair(kind, neighbors, p):
-    """Two tables of two records and `p` columns within (-1, 1) that a mechanism can
-    hardly keep apart."""
+    """Two tables with `p` columns within (-1, 1), for kinds that take bounds, that a
+    mechanism can hardly keep apart."""
     import numpy as np
 
     if kind is Mechanism.tree:  # three columns; one cell more, and two pairs tie
@@ -1498,14 +1498,19 @@ def _worst_pair(kind, neighbors, p):
         Y = X.copy()
         X[0], Y[0] = 50.0, np.resize([20.0, -20.0], X.shape[1])
         return X, Y
-    X = np.ones((2, p))
+    changed = slice(0, 1) if neighbors is Neighbors.cell else slice(None)
+    if kind is Mechanism.table:
+        X = np.ones((2, p))
+        Y = X.copy()
+        Y[0, changed] = -1
+        return X, Y
+    # a score tells a record's place among the others: they are spread evenly, every
+    # column changes its bin, and the product of two columns its sign
+    levels = np.outer(np.arange(16), np.resize([1, 7], p)) % 16
+    X = (2 * levels + 1) / 16 - 1
     Y = X.copy()
-    if neighbors is Neighbors.cell:
-        Y[0, 0] = -1
-    # a covariance sees a corner of the box and its opposite as the same: the centre is
-    # far from both
-    else:
-        Y[0] = -1 if kind is Mechanism.table else 0
+    before, after = (np.resize(pair, p) / 8 - 15 / 16 for pair in ([15, 11], [4, 15]))
+    X[0], Y[0], Y[0, changed] = before, before, after[changed]
     return X, Y
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f6c93d88

@@ -589,8 +589,9 @@ def _deciding(n, spread):
 
 
 @lru_cache(maxsize=256)
-def _strengths(n, p, failure):
-    "The least n μ / √(2p) of each level that keeps the bound below `failure`."
+def _least_strengths(n, p, failure):
+    """The least n μ / √(2p) of each level that keeps the bound below `failure`, or
+    None where none does: kept as well, an exception would be found anew every time."""
 
     @cache
     def bound(spread, fractions):
@@ -604,10 +605,17 @@ def _strengths(n, p, failure):
     does = lambda s: bound(s, _FRACTIONS[-1:]) < failure and excess(s) < 0
     enough = next((spread for spread in _TRIED if does(spread)), None)
     if enough is None:
-        remedy = "too few rows to find units safely: give more rows, or public units"
-        raise InputError("n", n, remedy)
+        return None
     spread = root_between(excess, 2.0, enough, rtol=1e-4) * 1.001
     return _others(spread, p, failure)
+
+
+def _strengths(n, p, failure):
+    strengths = _least_strengths(n, p, failure)
+    if strengths is None:
+        remedy = "too few rows to find units safely: give more rows, or public units"
+        raise InputError("n", n, remedy)
+    return strengths
 
 # %% ../../nbs/2_publish/06_units.ipynb #0d2e29cc
 _LARGEST_SHARE, _SMALLEST_SHARE = 0.5, 0.02  # of mu² that the units take

@@ -130,3 +130,13 @@ def test_what_is_not_here_is_said_and_not_compared(book, capsys):
     book(printed("42 rows\n", 'print("skipped: there is no file")'))
     assert stale.main([]) == 0
     assert "01_it.ipynb: not compared: skipped: there is no" in capsys.readouterr().out
+
+
+def test_where_an_object_lies_in_memory_is_not_compared():
+    def shown(text):
+        output = new_output("execute_result", data={"text/plain": text})
+        return new_code_cell("legend", outputs=[output])
+
+    saved = shown("<Legend>")
+    assert found(saved, shown("<Legend at 0x7f2869f4fb90>")) == []
+    assert found(saved, shown("<Table at 0x7f2869f4fb90>"))

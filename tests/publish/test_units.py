@@ -262,7 +262,15 @@ def test_the_ends_enclose_the_bound(monkeypatch):
 
 def test_a_search_by_the_deciding_scale_ends_where_all_would(monkeypatch):
     for n, p, failure in ((3000, 20, 1e-4), (700, 1, 1e-6), (10**6, 300, 1e-2)):
-        quick = units._strengths.__wrapped__(n, p, failure)
+        quick = units._least_strengths.__wrapped__(n, p, failure)
         monkeypatch.setattr(units, "_deciding", lambda n, s: units._FRACTIONS)
-        assert (units._strengths.__wrapped__(n, p, failure) == quick).all()
+        assert (units._least_strengths.__wrapped__(n, p, failure) == quick).all()
         monkeypatch.undo()
+
+
+def test_too_few_rows_are_found_out_once(monkeypatch):
+    units._least_strengths.cache_clear()
+    for _ in range(3):
+        with pytest.raises(InputError, match="too few rows"):
+            units.plan_units(2, 2, 1.0)
+    assert units._least_strengths.cache_info().misses == 1
