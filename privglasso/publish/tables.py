@@ -276,7 +276,7 @@ class _Utf8:
             block, self.line = self.line, b""
         return block
 
-
+# %% ../../nbs/2_publish/17_tables.ipynb #a1f00102
 def _rows(path, form, p):
     "All cells of a text as an Arrow table, and places and lengths of odd lines."
     import pyarrow as pa
@@ -326,7 +326,7 @@ def _records(path, form, names):
         _check_last(path, [cell[-1].as_py() for cell in records.columns])
     return records
 
-
+# %% ../../nbs/2_publish/17_tables.ipynb #a1f00104
 def _refuse_lines(path, names, lengths, all_of_them):
     "`TableError` about lines with more or fewer cells than names."
     if all_of_them and len(lengths) == 1:
@@ -524,7 +524,7 @@ def _are_numbers(cells):
 
     return pc.all(pc.or_(_fits(cells, "."), _fits(cells, ","))).as_py() is not False
 
-
+# %% ../../nbs/2_publish/17_tables.ipynb #a1f00106
 def _column(cells, what, form):
     "A column of text, as numbers if all of it is, and its decimal mark."
     if form.missing or _plain(cells, ".") is None:
@@ -573,7 +573,7 @@ def _told(form, marks):
         told.append("decimal commas" if "," in found else "decimal points")
     return ", ".join([*told, form.encoding])
 
-
+# %% ../../nbs/2_publish/17_tables.ipynb #a1f00108
 def _is_text(kind):
     "Whether an Arrow type is one of text."
     from pyarrow import types
@@ -706,7 +706,7 @@ def _read_excel(path, form, as_text):
     _check_one_mark(path.name, marks)
     return pd.concat(columns, axis=1).set_axis(names, axis=1)
 
-
+# %% ../../nbs/2_publish/17_tables.ipynb #a1f00110
 def _sheet(path, form):
     "The cells of the sheet that is meant, empty ones NaN."
     import pandas as pd  # slow to load
@@ -723,8 +723,8 @@ def _sheet(path, form):
     with book:
         known, one = book.sheet_names, form.sheet
         if one not in known and (one is not None or len(known) > 1):
-            found = "there is no such sheet" if one else f"there are {len(known)} sheets"
-            raise TableError(f"{path.name}: {found}: state the name of one (sheet)")
+            found = "no such sheet" if one else f"{len(known)} sheets"
+            raise TableError(f"{path.name}: {found} in this file: state the name of one (sheet)")
         form = {"skiprows": form.skip_rows, "keep_default_na": False, "na_values": [""]}
         return book.parse(one or 0, header=None, dtype=object, **form)
 

@@ -55,17 +55,19 @@ def shape_to_plan(records, columns=None, schema=None) -> tuple:
     >>> shape_to_plan("60000", 25)
     (60000, 25)
     """
-    n, stated = str(records), [] if columns is None else [columns]
+    n, stated, form = str(records), [] if columns is None else [columns], {}
     if schema is not None:
         from privglasso.publish.schema import Schema  # slow to load
 
-        stated.append(len(Schema.read(schema).names))
+        read = Schema.read(schema)
+        stated.append(len(read.names))
+        form = read.file.stated()
     if re.fullmatch(r"[+-]?[0-9_]+", n):
         n = int(n)
     elif Path(n).suffix and re.search(r"[^0-9.,eE+-]", n):
         from privglasso.publish.tables import table_shape  # slow to load
 
-        n, names = table_shape(n)
+        n, names = table_shape(n, **form)
         stated = stated or [len(names)]
     else:
         raise InputError("n", n, "give a whole number, such as 60000, or a table")
