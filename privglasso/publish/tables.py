@@ -724,7 +724,9 @@ def _sheet(path, form):
         known, one = book.sheet_names, form.sheet
         if one not in known and (one is not None or len(known) > 1):
             found = "no such sheet" if one else f"{len(known)} sheets"
-            raise TableError(f"{path.name}: {found} in this file: state the name of one (sheet)")
+            raise TableError(
+                f"{path.name}: {found} in this file: state the name of one (sheet)"
+            )
         form = {"skiprows": form.skip_rows, "keep_default_na": False, "na_values": [""]}
         return book.parse(one or 0, header=None, dtype=object, **form)
 
