@@ -480,7 +480,7 @@ def _condition_number():
 
 
 def _seven_nodes(seed=3):
-    "Diffusion filters of a random graph of seven nodes, with and without its first edge."
+    "Diffusion filters of seven nodes joined at random, with and without an edge."
     import networkx as nx
 
     graph = nx.gnp_random_graph(7, 0.5, seed=seed)

@@ -58,7 +58,7 @@ def _zero_column(cell=1.0):
     quantity = "μ with one entry in a column, and without"
     return Check(quantity, promised, of_other, of_other > 1e6 * promised)
 
-
+# %% ../../nbs/5_papers/07_further_claims.ipynb #516f57f4
 _file(
     "Guo et al.",
     "The tightest bound",
@@ -304,7 +304,7 @@ def _maximisers(n=10, draws=20_000, alpha=0.6, noise_variance=0.5):
     promised, true = 1 / (1 + alpha), float((1 / (S + alpha)).mean())
     return Check("mean of the estimate, n = 10", promised, true, true > 1.02 * promised)
 
-
+# %% ../../nbs/5_papers/07_further_claims.ipynb #17aaa35f
 def _above_threshold(strength=1.0, least=0.15):
     "Whether there is an answer at a penalty just above the least one claimed."
     S = np.array([[0.5, 0.8], [0.8, 0.5]])
@@ -342,7 +342,7 @@ _file(
     "FALSE",
     "200 rows of three ±1 columns, σ = 1, λ = .2: in each of 20 releases it is another"
     " matrix.",
-    "Each objective has a maximiser of its own; they differ by at most ‖Θ₁‖‖Θ₂‖‖Ŝ − S‖.",
+    "Each has a maximiser of its own; they differ by at most ‖Θ₁‖‖Θ₂‖‖Ŝ − S‖.",
     _same_maximiser,
 )
 _file(
@@ -356,6 +356,8 @@ _file(
     "Only as n grows: the estimate is consistent and asymptotically normal.",
     _maximisers,
 )
+
+# %% ../../nbs/5_papers/07_further_claims.ipynb #c5301598
 _file(
     "Guo et al.",
     "A unique maximiser",

@@ -199,7 +199,8 @@ def _error_of_algorithm_1(epsilon, gamma, p=200, n=1000, draws=2):
     for seed in range(draws):
         U, rng = paper_covariance(p, 0.2, seed), np.random.default_rng([seed, p])
         X = rng.standard_normal((n, p)) @ np.linalg.cholesky(U).T
-        noise = np.triu(rng.standard_normal((p, p))) / (n * classical_mu(epsilon, 1 / n))
+        sigma = 1 / (n * classical_mu(epsilon, 1 / n))
+        noise = np.triu(sigma * rng.standard_normal((p, p)))
         noisy = X.T @ X / n + noise + np.triu(noise, 1).T
         estimate = printed_estimate(
             noisy, printed_threshold(n, p, epsilon, 1 / n, gamma)
