@@ -728,7 +728,7 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
 
     def publish(self, X, random_state=None, schema=None) -> Release:
         """Release `X` as its covariance: see `Mechanism.publish`; a schema also tells
-        of which columns the levels are known, and the bounds of those that have some."""
+        of which columns levels or bounds are known."""
         if schema is None:
             return super().publish(X, random_state)
         from privglasso.publish.schema import as_schema  # slow to load
