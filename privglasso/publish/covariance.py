@@ -662,6 +662,8 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
     (['x0', 'x1', 'x2'], True)
     """
 
+    _bounded = frozenset()  # columns that a schema has bounds for
+
     def __init__(
         self,
         bounds=None,
@@ -719,7 +721,8 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
 
     def _naming_bare(self, error, columns):
         "The same error, saying which columns need units, if others need none."
-        known = {*(getattr(self.bounds, "names", None) or ()), *self.levels}
+        named = getattr(self.bounds, "names", None) or ()
+        known = {*named, *self.levels, *self._bounded}
         bare = [name for name in columns if name not in known]
         if not (self._scores and known and bare):
             return error
@@ -738,11 +741,13 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
 
     def knowing(self, schema):
         "The same mechanism, told what a schema states of the columns."
-        told, limits = copy(self), schema.limits()
+        told, bounds = copy(self), schema.bounds()
         if self._scores:
             told.levels = schema.levels | self.levels
-            if self.bounds is None and limits:
-                told.bounds = check_bounds(limits)
+            told._bounded = set(schema.limits())
+            if self.bounds is None and bounds is not None:  # a schema clips by itself
+                pairs = zip(*bounds, strict=True)
+                told.bounds = check_bounds(dict(zip(schema.names, pairs, strict=True)))
         return told
 
     def _likelihood(self, lattice, X, X_neighbor):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism, CovarianceRelease
 from privglasso.publish.covariance import _integer_rows
+from privglasso.publish.schema import Schema
 from privglasso.publish.sphere import Sphere
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
 from privglasso.privacy.discrete_gaussian import LARGEST_SIGMA
@@ -458,6 +459,18 @@ def test_wide_bounds_change_no_bit(n, mu, low, high):
     some = ends | {"c2": {"kind": "real"}}
     schema = CovarianceMechanism(mu=mu).publish(table, 1, schema=some)
     assert np.array_equal(schema.second_moment, plain.second_moment)
+
+
+def test_a_schema_with_some_bounds_clips_by_itself():
+    "The mechanism is not left with bounds of fewer columns than a plan asks about."
+    schema = Schema({"c0": (-0.5, 0.5), "c1": {"kind": "real"}})
+    told = CovarianceMechanism(mu=1.0).knowing(schema)
+    assert told.bounds is None
+    table = gaussian_rows(5000)[["c0", "c1"]]
+    release = CovarianceMechanism(mu=1.0).publish(table, 1, schema=schema)
+    clipped = table.assign(c0=table["c0"].clip(-0.5, 0.5))
+    same = CovarianceMechanism(mu=1.0).publish(clipped, 1)
+    assert np.array_equal(release.second_moment, same.second_moment)
 
 
 def test_bounds_of_some_columns_clip_these():
