@@ -17,7 +17,7 @@ from ..data_sets.synthetic import sample_gaussian
 from .study import Study, read_results
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
-from ..publish.ranks import KendallMechanism
+from ..publish.ranks import KendallMechanism, QuadrantMechanism
 from ..publish.synthetic import SyntheticDataMechanism
 from ..recover.estimators import PrivateGraphicalLassoEBIC
 from ..recover.estimators import PrivateGraphicalLassoSimultaneous
@@ -100,6 +100,12 @@ HEADLINES = {
     ),
     "Kendall, 5000": (_example(5000), KendallMechanism(epsilon=1, delta=1e-7)),
     "Kendall, 10 000": (_example(10_000), KendallMechanism(epsilon=1, delta=1e-8)),
+    "quadrant, 10 000": (
+        _example(10_000),
+        QuadrantMechanism(
+            np.mean(_EXAMPLE, axis=0).tolist(), epsilon=1, delta=1e-8
+        ),
+    ),
 }
 RULES = {
     "EBIC": PrivateGraphicalLassoEBIC,

@@ -490,7 +490,7 @@ for parts in (
         "Proofs for lattice noise",
         "A record has μ = √(Σ Δ_j²/(σ_j² − 1/6)).",
         "TRUE",
-        "Three ratings, σ = 3: the best test of their sum shows .995 of it.",
+        "Three ratings, σ = 3: the best test of their sum shows .992 of it.",
         "As stated.",
         _integer_record,
     ),

@@ -147,7 +147,7 @@ CLAIMS.append(
         "Theorem 4.1, Eq. (4.7) and (4.8), with Algorithm 1",
         "The error of Algorithm 1 vanishes as n grows, if λ does.",
         "FALSE",
-        "p = 1, Θ* = 1, λ = 1/√n, ε = 1, δ = .001: expected error 26 at n = 1000, 263"
+        "p = 1, Θ* = 1, λ = 1/√n, ε = 1, δ = .001: expected error 27 at n = 1000, 264"
         " at n = 100 000.",
         "With β as in Algorithm 2, √2/n, and λ no smaller than a power of n, it"
         " vanishes. The step from (4.7) to (4.8) takes the mean of a bound that holds"

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from privglasso.base.validation import InputError
 from privglasso.cli import app
-from privglasso.papers import further_claims, guo, su_recipes, wang_xu
+from privglasso.papers import campbell, further_claims, guo, su_recipes, wang_xu
 from privglasso.papers.claim import VERDICTS, Check
 from privglasso.papers.registry import CLAIMS, claims_table
 from privglasso.privacy.guarantee import Guarantee
@@ -140,6 +140,48 @@ def test_what_the_papers_say_rightly_is_not_called_false():
         ("Campbell et al.", "Section 3.1 (density)"),
     ):
         assert found(paper, name).verdict == "TRUE"
+    # right in thought, once its start is positive definite
+    assert found("Guo et al.", "Algorithm 1").verdict == "TRUE with fix"
+
+
+def test_what_the_papers_do_not_say_is_not_filed_under_them():
+    "No printed statement has Δ/σ as the μ of integer noise, nor a need for Σ."
+    statements = [claim.statement for claim in CLAIMS if claim.paper != "This book"]
+    assert not any("μ = Δ/σ" in statement for statement in statements)
+    condition = found("Campbell et al.", "Condition number of Σ").statement
+    assert "needs" not in condition and "lower condition number" in condition
+    assert "applies to every table" not in "".join(statements)
+
+
+@pytest.mark.parametrize(
+    ("name", "promised"),
+    [
+        ("Theorem 4.1", 8 / np.sqrt(2000)),
+        ("Theorem 4.1 (covariance only)", 80 / np.sqrt(2000)),
+        ("Theorem 4.4 (covariance only)", 10 / np.sqrt(2000) / 0.25),
+    ],
+)
+def test_a_promise_is_granted_its_largest_reading(table, name, promised):
+    row = table[(table.paper == "Guo et al.") & (table.name == name)].iloc[0]
+    assert row.promised == pytest.approx(promised)  # Δf = 2R²/n, and n rows of ±1
+
+
+def test_what_a_claim_says_in_numbers_is_what_its_check_computes(table):
+    said = {
+        ("Su et al.", "Theorem 4.1"): (0, 264),
+        ("Su et al.", "Tables 1 and 2 (l2)"): (3, 26),
+        ("This book", "A record of integers"): (1, 0.992),
+        ("Guo et al.", "Corollary 1 (in the mean)"): (0.625, 0.695),
+        ("Campbell et al.", "Figure 1"): (-62_500, 2.2),
+    }
+    for (paper, name), (promised, true) in said.items():
+        row = table[(table.paper == paper) & (table.name == name)].iloc[0]
+        one = row.promised if promised == 1 else 1
+        assert row.promised / one == pytest.approx(promised, rel=0.005)
+        assert row.true / one == pytest.approx(true, abs=0.02 * abs(true))
+        text = found(paper, name).counterexample
+        shown = f"{abs(true):g}".removeprefix("0")
+        assert shown in text, (name, shown)
 
 
 @pytest.mark.parametrize(
@@ -152,9 +194,20 @@ def test_what_the_papers_say_rightly_is_not_called_false():
         (further_claims, "Guo et al.", "Lemma 4", "mu_of_centres"),
         (further_claims, "Guo et al.", "Theorem 4.3", "noise_corrected_covariance"),
         (further_claims, "Guo et al.", "Theorem 4.5", "variance"),
+        (further_claims, "Guo et al.", "Corollary 1", "graphical_lasso"),
+        (further_claims, "Guo et al.", "Algorithm 1", "run_textbook"),
+        (
+            further_claims,
+            "Guo et al.",
+            "Theorem 4.4 (covariance only)",
+            "DiscreteGaussianMechanism",
+        ),
+        (guo, "Guo et al.", "Theorem 4.4", "DiscreteGaussianMechanism"),
+        (campbell, "Campbell et al.", "Figure 1", "gso_epsilon"),
         (further_claims, "Guo et al.", "Guarantees on accuracy", "min_feasible_alpha"),
         (wang_xu, "Wang & Xu", "Theorem 3 (first part)", "LocalMechanism"),
-        (wang_xu, "Wang & Xu", "Direction of ε", "CovarianceMechanism"),
+        (wang_xu, "Wang & Xu", "Theorem 3", "LocalMechanism"),
+        (wang_xu, "Wang & Xu", "Direction of ε", "printed_estimate"),
         (wang_xu, "Wang & Xu", "Norms in the experiments", "paper_covariance"),
     ],
 )
