@@ -10,7 +10,7 @@ __all__ = ['clopper_pearson', 'AuditResult', 'audit_draws', 'check_tables', 'onl
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 
 import numpy as np
@@ -475,7 +475,7 @@ def audit(
     mechanism : object with publish(X, random_state), or function (X, rng) -> release
     X, X_neighbor : neighbouring tables of shape (n, p)
     statistic : callable, release -> float; by default the likelihood ratio, the other
-        triangle of a matrix, or the lowest bits: whichever tells most
+        triangle, a part of the release alone, or lowest bits: whichever tells most
     claimed : the promised μ, or a `Guarantee`; by default the mechanism's own
     trials, confidence : runs of each table (half are counted), and how sure to be
     workers, random_state : processes, which change nothing, and a seed, which repeats
@@ -491,7 +491,8 @@ def audit(
     False
     """
     run = {"trials": trials, "confidence": confidence, "workers": workers}
-    draws = _prepared(mechanism, X, X_neighbor, statistic, claimed, tiled)
+    told = statistic, claimed, tiled, random_state
+    draws = _prepared(mechanism, X, X_neighbor, *told)
     return audit_draws(**draws, **run, random_state=random_state)
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #1b4e6d2c
@@ -508,7 +509,7 @@ def _check_neighbors(mechanism, X, X_neighbor):
         )
 
 
-def _prepared(mechanism, X, X_neighbor, statistic, claimed, tiled):
+def _prepared(mechanism, X, X_neighbor, statistic, claimed, tiled, random_state):
     "What draws the statistics of either table, how many at a time, and the claim."
     if not (hasattr(mechanism, "publish") or callable(mechanism)):
         raise InputError(
@@ -522,8 +523,9 @@ def _prepared(mechanism, X, X_neighbor, statistic, claimed, tiled):
     if claimed is None and hasattr(mechanism, "guarantee"):
         claimed = mechanism.guarantee(*np.shape(X))
     if statistic is None:
-        statistic = _adversary(likelihood_statistic(mechanism, X, X_neighbor))
+        ratio = likelihood_statistic(mechanism, X, X_neighbor)
         mechanism = _promised_part(mechanism, X, X_neighbor)
+        statistic = _adversary(ratio, mechanism, X, X_neighbor, random_state)
     if tiled:
         _check_tiled(mechanism, statistic)
     return {
@@ -738,18 +740,83 @@ class _Adversary:
         looks = ratio, ratio - upper + lower, upper - lower, upper + lower
         below = np.transpose(odd, (0, 2, 1))
         parities = [*_parities(odd, self.cells), *_parities(below, self.cells)[:2]]
-        return np.column_stack([*np.transpose([looks]), *parities])[0]
+        own = self.ratio.of_matrix(np.diag(np.diag(matrix)))
+        parts = ratio - upper, own, upper - own  # the mean, and two parts of the matrix
+        looks = [*np.transpose([looks]), *parities, *np.transpose([parts])]
+        return np.column_stack(looks)[0]
 
     def __call__(self, release):
-        if isinstance(self.ratio, EntryStatistic):
+        if hasattr(self.ratio, "of_matrix"):
             return self._of_matrix(release)
         return self.of_tables(_released(release)[None], release)[0]
 
 
-def _adversary(ratio):
-    "A likelihood ratio, with statistics beside it where its form or parts are known."
-    known = isinstance(ratio, CellStatistic | EntryStatistic)
-    return _Adversary(ratio) if known else getattr(ratio, "parts", ratio)
+# %% ../../nbs/1_privacy/09_audit.ipynb #08bb16db
+_PILOT, _MOST = 50, 10_000  # runs of each table, and numbers in one array
+
+
+def _numbers(value, place=()):
+    "{where: array} of the arrays of numbers in a release, however deep they lie."
+    if isinstance(value, np.ndarray):
+        known = value.dtype.kind in "iuf" and value.size <= _MOST
+        return {place: np.nan_to_num(value.astype(float))} if known else {}
+    found = {}
+    for field in fields(value) if is_dataclass(value) else ():
+        found |= _numbers(getattr(value, field.name), (*place, field.name))
+    return found
+
+
+def _stacked(runs):
+    "{where: (runs, …)} of the arrays in runs, in the shape that most of them have."
+    found = {}
+    for place in {place for run in runs for place in run}:
+        arrays = [run[place] for run in runs if place in run]
+        ((shape, _),) = Counter(array.shape for array in arrays).most_common(1)
+        found[place] = np.stack([array for array in arrays if array.shape == shape])
+    return found
+
+
+def _weights(one, other):
+    "The weight of each entry of an array, from runs (k, …) and (m, …) of two tables."
+    shift, runs = other.mean(axis=0) - one.mean(axis=0), min(len(one), len(other))
+    with np.errstate(all="ignore"):  # numbers of any size
+        spread = (one.var(axis=0) + other.var(axis=0)) / 2 + shift**2 / runs
+        return np.nan_to_num(np.where(shift, shift / spread, 0.0))
+
+# %% ../../nbs/1_privacy/09_audit.ipynb #08bb16dc
+class _EachArray:
+    """A likelihood ratio or its parts, how many numbers a release has, and what each of
+    its arrays says alone, as runs of two tables have taught."""
+
+    def __init__(self, ratio, runs, other_runs):
+        self.ratio = getattr(ratio, "parts", ratio)
+        one, other = _stacked(runs), _stacked(other_runs)
+        both = sorted(one.keys() & other.keys())
+        alike = [p for p in both if one[p].shape[1:] == other[p].shape[1:]]
+        made = {place: _weights(one[place], other[place]) for place in alike}
+        self.weights = {place: w for place, w in made.items() if w.any()}
+
+    def __call__(self, release):
+        numbers = _numbers(release)
+        looks = [sum(array.size for array in numbers.values())]
+        for place, weights in self.weights.items():
+            seen = numbers.get(place, 0.0 * weights)
+            alike = np.shape(seen) == weights.shape
+            looks.append((weights * seen).sum() if alike else 0.0)
+        return [*np.ravel(self.ratio(release)), *np.nan_to_num(looks)]
+
+
+def _adversary(ratio, mechanism, X, X_neighbor, random_state):
+    "A likelihood ratio, with statistics beside it."
+    if hasattr(ratio, "weights"):  # a `CellStatistic` or an `EntryStatistic`
+        return _Adversary(ratio)
+    (rng,) = check_generator(random_state).spawn(1)  # the audit's own stream is left
+    publish = getattr(mechanism, "publish", mechanism)
+    runs = (
+        [_numbers(publish(table, rng)) for _ in range(_PILOT)]
+        for table in (X, X_neighbor)
+    )
+    return _EachArray(ratio, *runs)
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #56323a88
 def reachable(y, x, sigma=1.0) -> np.ndarray:

@@ -119,11 +119,11 @@ def failure_left(limit, failure):
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #62b562cd
 def _tradeoff_failing(alpha, mu, failure):
     "Of a mechanism that is μ-GDP, but for a chance of telling everything."
+    curve = tradeoff_gdp(alpha, mu)  # refuses what is no type I error
     if not failure:
-        return tradeoff_gdp(alpha, mu)
+        return curve
     kept = 1 - failure
-    curve = tradeoff_gdp(np.minimum(np.asarray(alpha, dtype=float) / kept, 1.0), mu)
-    return kept * curve
+    return kept * tradeoff_gdp(np.minimum(np.asarray(alpha) / kept, 1.0), mu)
 
 
 def _tradeoff_exclusive(alpha, mu, failure):
@@ -180,8 +180,9 @@ class _Implied:
 
     def power(self, alpha: float = 0.05) -> float:
         """Share of changed cases that the best test finds if it may be wrong in `alpha`
-        of the unchanged ones."""
-        return 1 - float(self.tradeoff(alpha))
+        of the unchanged ones: never below `alpha` or the failure."""
+        missed = self.tradeoff(check_number(alpha, "alpha"))
+        return max(1 - float(missed), float(alpha), float(self.failure))
 
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #f46e0ca4
 @dataclass(frozen=True)
@@ -308,7 +309,7 @@ class NoGuarantee:
 
     def tradeoff(self, alpha):
         "Zero for every `alpha`: a perfect test is not excluded."
-        return np.zeros_like(np.asarray(alpha, dtype=float))
+        return 0 * tradeoff_gdp(alpha, 0.0)
 
     def _repr_html_(self):
         return html_card("No guarantee", {"μ": "∞", "in words": self})

@@ -86,6 +86,7 @@ def test_what_is_impossible_is_refused_by_name():
         (lambda: one.epsilon(0), "delta"),
         (lambda: NoGuarantee("why", one).epsilon(1), "delta"),
         (lambda: NoGuarantee("why", one).delta(math.nan), "epsilon"),
+        (lambda: NoGuarantee("why", one).tradeoff([0.5, 1.5]), "alpha"),
         (lambda: classical_mu(0.0, 1e-5), "epsilon"),
         (lambda: classical_mu(classical_limit(1e-5) + 0.01, 1e-5), "epsilon"),
         (lambda: classical_limit(1.0), "delta"),
@@ -193,6 +194,33 @@ def test_of_two_dangers_the_curve_is_that_of_the_larger(mu, failure):
                 truth = mp.ncdf(-normal_quantile(alpha) - m)
             assert promise.tradeoff(alpha) == pytest.approx(float(truth), abs=1e-9)
             assert promise.power(alpha) == pytest.approx(float(1 - truth), abs=1e-9)
+
+
+@pytest.mark.parametrize("failure", [0.0, 0.1])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_type_1_error_is_a_probability(failure, exclusive):
+    promise = Guarantee(1.0, "record", failure=failure, exclusive=exclusive)
+    for alpha in (-0.1, 1.5, math.inf, math.nan, True, "a", None, [0.1, 2.0]):
+        for asked in (promise.tradeoff, promise.power, promise.power_text):
+            with pytest.raises(InputError) as caught:
+                asked(alpha)
+            assert caught.value.argument == "alpha"
+            assert str(caught.value.value) in str(alpha)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_small_power_is_not_none(exclusive):
+    """1 - β has an error of 1e-16, but guessing finds the share α, and a failure tells
+    all."""
+    for mu, failure, alpha in (
+        (0.0, 0.0, 1e-300),
+        (3.0, 1e-20, 0.0),
+        (0.1, 0.0, 1e-17),
+    ):
+        promise = Guarantee(mu, "record", failure=failure, exclusive=exclusive)
+        assert promise.power(alpha) >= max(failure, alpha) > 0
+        assert promise.power_text(alpha) == "0.1 %"
+    assert Guarantee(3.0, "record").power(0.0) == 0
 
 
 def test_no_guarantee_stays_none():
