@@ -1449,7 +1449,8 @@ def test_levels_of_a_schema_are_known_to_the_recommendation(tmp_path):
 
 def test_a_plan_of_a_shape_loads_nothing_slow():
     program = (
-        "import sys; from typer.testing import CliRunner; from privglasso.cli import app"
+        "import sys; from typer.testing import CliRunner"
+        "; from privglasso.cli import app"
         "; print(CliRunner().invoke(app, ['plan', '9000', '9']).exit_code)"
         "; print(*{'pandas', 'sklearn', 'matplotlib'} & set(sys.modules))"
     )

@@ -510,10 +510,22 @@ def level_share(levels) -> float:
     >>> [round(level_share(k), 2) for k in (2, 5, 50)]
     [0.64, 0.88, 0.97]
     """
-    inner = np.linspace(-2, 2, check_integer(levels, "levels", 2) + 1)[1:-1]
-    cuts = np.r_[-np.inf, inner, np.inf]
+    cuts = _cuts(levels)
     density = np.exp(-(cuts**2) / 2) / math.sqrt(2 * math.pi)
     return float((np.diff(density) ** 2 / np.diff(ndtr(cuts))).sum())
+
+
+def _cuts(levels):
+    "Where a normal column is cut."
+    inner = np.linspace(-2, 2, check_integer(levels, "levels", 2) + 1)[1:-1]
+    return np.r_[-np.inf, inner, np.inf]
+
+
+def _level_spread(levels):
+    "Standard deviation of the numbers of such levels, over their range."
+    shares, numbers = np.diff(ndtr(_cuts(levels))), np.arange(levels)
+    mean = shares @ numbers
+    return math.sqrt(shares @ (numbers - mean) ** 2) / (levels - 1)
 
 
 def reference_chain(p, seen=1.0):
@@ -607,7 +619,9 @@ def _share_found(covariance, error, graph):
 def _chain_release(mechanism, n, p, seen, spread):
     "Covariance, error and graph of a release of the chain; None if there is none."
     correlations, graph = reference_chain(p, seen)
-    deviation = np.sqrt(np.diag(assumed_covariance(mechanism, p, spread)))
+    deviation = np.sqrt(np.diag(assumed_covariance(mechanism, p, 1.0)))
+    if getattr(mechanism, "bounds", None) is not None:
+        deviation = deviation * spread
     covariance = correlations * np.outer(deviation, deviation)
     try:
         return covariance, mechanism.sampling_error(covariance, n), graph
@@ -648,8 +662,8 @@ def expected_recovery(mechanism, n, p, seen=1.0, spread=0.125) -> Recovery:
         Records and columns.
     seen : float or array of shape (p,)
         As for `reference_chain`.
-    spread : float
-        A column's standard deviation over the range of its bounds.
+    spread : float or array of shape (p,)
+        A column's standard deviation over the range of its bounds, if there are any.
 
     Examples
     --------
@@ -754,11 +768,13 @@ def _first_near(values, close):
     return list(values)[int(np.argmax(known >= known.max() - close))]
 
 
-def _seen(name, levels, p):
-    "What each of p columns shows, if these are the numbers of levels of the first."
-    shares = np.array([level_share(k) for k in levels[:p]])
-    shares = np.r_[shares, np.ones(p - len(shares))]
-    return np.sqrt(shares) if name in ("box", "table") else shares
+def _columns(name, levels, p, spread):
+    """What each of p columns shows, and its spread, if these are the numbers of levels
+    of the first ones."""
+    known = levels[:p]
+    seen = np.array([level_share(k) for k in known] + [1.0] * (p - len(known)))
+    spreads = [_level_spread(k) for k in known] + [spread] * (p - len(known))
+    return (np.sqrt(seen) if name in ("box", "table") else seen), np.array(spreads)
 
 
 def _levels(schema):
@@ -769,20 +785,20 @@ def _levels(schema):
 
 
 class _Offer(NamedTuple):
-    "A mechanism that is compared."
+    "A mechanism that is compared, and what it sees of the columns."
 
     name: str
     mechanism: object
-    seen: np.ndarray
+    columns: tuple
     auc: float
 
 
 def _offers(asked, budget, n, p, levels, spread):
     "The mechanisms one by one, with the AUC expected of each."
     for name, make in asked.items():
-        made, seen = make(**budget), _seen(name, levels, p)
+        made, columns = make(**budget), _columns(name, levels, p, spread)
         if name != "kendall" or not _hopeless(made, n, p):
-            yield _Offer(name, made, seen, expected_auc(made, n, p, seen, spread))
+            yield _Offer(name, made, columns, expected_auc(made, n, p, *columns))
 
 
 def _best_auc(*public):
@@ -797,10 +813,8 @@ def _best_auc(*public):
 
 def _compared(*public):
     "Offers and recoveries of those that come near the best, by name."
-    (n, p), spread, offers, near = public[2:4], public[-1], {}, {}
-    expected = lambda offer: expected_recovery(
-        offer.mechanism, n, p, offer.seen, spread
-    )
+    (n, p), offers, near = public[2:4], {}, {}
+    expected = lambda offer: expected_recovery(offer.mechanism, n, p, *offer.columns)
     for offer in _offers(*public):
         offers[offer.name] = offer
         if offer.auc >= 1 - _CLOSE_AUC:
@@ -956,8 +970,8 @@ def recommend(
     gaps : bool
         Whether cells may be missing.
     neighbors, mu, epsilon, delta
-        As for `CovarianceMechanism`; δ is `default_delta` of n if absent, and beside μ
-        only says where ε is stated.
+        As for `CovarianceMechanism`; δ is `default_delta` of n if absent, and beside
+        μ only says where ε is stated.
     spread : float
         A column's standard deviation over the range of its bounds.
 
