@@ -510,7 +510,7 @@ def margins_run(columns, p, n, epsilon, seed):
     facts = {"columns": columns, "p": p, "n": n, "epsilon": epsilon, "seed": seed}
     return [facts | {"aside": p - len(kept), "auc": recovery_auc(whole, truth)}]
 
-
+# %% ../../nbs/6_experiments/04_frontier.ipynb #04f00006
 def margins_jobs(profile):
     """One experiment for every kind of columns, n with its ε, and table.
 
@@ -543,4 +543,3 @@ def margins_jobs(profile):
 
 
 FRONTIER_MARGINS = Study("frontier_margins", margins_jobs, margins_run)
-

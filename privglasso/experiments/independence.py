@@ -144,7 +144,7 @@ def _releases(X, budget, bounds, wide):
     for name, mechanism in made.items():
         yield name, _released(mechanism, told.get(name), X)
 
-
+# %% ../../nbs/6_experiments/36_independence.ipynb #36d00031
 def _released(mechanism, told, X):
     "A release, if need be by the mechanism that is told bounds."
     for each in (mechanism, told):
@@ -170,7 +170,6 @@ def _edges(rule, release):
         return len(_RULES[rule]().fit(release).edges_)
     except _NO_GRAPH:
         return None
-
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00011
 def independence_run(kind, number, n, epsilon, repeats, seed):
@@ -292,7 +291,7 @@ COPULAS = {
     "with binary": ("normal", "two", "five", "exp", "cube"),
 }
 
-
+# %% ../../nbs/6_experiments/36_independence.ipynb #36d00032
 def copula_run(columns, p, n, epsilon, seed):
     """Absent pairs and edges of a chain of columns that are functions of normal ones.
 
@@ -339,7 +338,7 @@ def _partial(S):
     K = np.linalg.inv(S)
     return -K / np.sqrt(np.outer(np.diag(K), np.diag(K)))
 
-
+# %% ../../nbs/6_experiments/36_independence.ipynb #36d00033
 def copula_jobs(profile):
     """One experiment for every kind of columns, their number, n, ε, and table.
 
@@ -366,4 +365,3 @@ def copula_jobs(profile):
 
 
 CONDITIONAL = Study("copulas", copula_jobs, copula_run)
-

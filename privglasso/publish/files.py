@@ -598,7 +598,7 @@ def _scores_release(metadata, table):
     _check_row_sums(release.moments, None, rows)
     return release
 
-
+# %% ../../nbs/2_publish/20_files.ipynb #7b1c0e96
 def _column_margins(metadata):
     "The histograms behind scores, if noisy counts of n records can be so."
     stated, n = metadata["margins"], metadata["n"]

@@ -70,7 +70,7 @@ def _padded(edges):
         row[: len(own)] = own
     return padded
 
-
+# %% ../../nbs/2_publish/21_margins.ipynb #62666201
 _MISSING = 255
 
 
@@ -100,7 +100,7 @@ def _place(values, edges, places, counts):
                 place = 255
             places[i, j] = place
 
-
+# %% ../../nbs/2_publish/21_margins.ipynb #62666202
 def placed_cells(values, kinds, center, scale):
     """The bin of each cell, and how many cells a bin holds: not for publication.
 

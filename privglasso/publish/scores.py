@@ -27,7 +27,8 @@ from .margins import normal_on_sphere, pair_series, placed_cells
 from .margins import score_blocks, undo_bins
 from .noise_correction import SamplingError
 from .release import Release
-from .shape import TOO_EXTREME, UnitsError, average_direction, pair_kernel
+from .shape import TOO_EXTREME, UnitsError, average_direction
+from .shape import pair_kernel
 from .shape import shape_behind, sphere_spectrum
 from .sphere import RowLattice, Sphere, has_fourth_powers
 from .sphere import integer_sums, row_lattice
@@ -455,7 +456,8 @@ class _ScoresEstimate(Release):
         "(p + 1, p + 1) noisy sums of products of scores and constant, in steps."
         p = len(self.columns)
         whole = np.empty((p + 1, p + 1), dtype=self.second_moment.dtype)
-        whole[:p, :p], whole[p], whole[:, p] = self.second_moment, self.total, self.total
+        whole[:p, :p] = self.second_moment
+        whole[p] = whole[:, p] = self.total
         return whole
 
     @property
