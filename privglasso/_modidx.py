@@ -3568,6 +3568,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                'privglasso/publish/scores.py'),
                                            'privglasso.publish.scores._ScoresEstimate.correlations': ( '2_publish/scores.html#_scoresestimate.correlations',
                                                                                                        'privglasso/publish/scores.py'),
+                                           'privglasso.publish.scores._ScoresEstimate.faint': ( '2_publish/scores.html#_scoresestimate.faint',
+                                                                                                'privglasso/publish/scores.py'),
                                            'privglasso.publish.scores._ScoresEstimate.floor': ( '2_publish/scores.html#_scoresestimate.floor',
                                                                                                 'privglasso/publish/scores.py'),
                                            'privglasso.publish.scores._ScoresEstimate.kept': ( '2_publish/scores.html#_scoresestimate.kept',

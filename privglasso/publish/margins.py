@@ -508,12 +508,12 @@ class ScoreMargins:
         second = [np.sort(row)[-2] for row in self.counts]
         return np.array(second) < least_share(self.n, self.sigma) * self.n
 
-    def coefficients(self, t, latent=False) -> np.ndarray:
-        """(p, 24, nodes) `coefficients_on_sphere`; of a faint column, whose shares are
-        not known, the first of a column without jitter."""
+    def coefficients(self, t, latent, faint) -> np.ndarray:
+        """(p, 24, nodes) `coefficients_on_sphere`; where `faint` (p,), the first of a
+        column without jitter."""
         unknown = np.zeros((_ORDER, len(t)))
         unknown[0] = normal_on_sphere(t)[0]
-        pairs = zip(self.shares, self.faint, strict=True)
+        pairs = zip(self.shares, faint, strict=True)
         found = [
             unknown if lost else coefficients_on_sphere(own, t, latent)
             for own, lost in pairs
@@ -601,8 +601,9 @@ def score_blocks(places, margins, key, beside=()):
     for block, start in enumerate(range(0, n, _BLOCK_ROWS)):
         rows = places[start : start + _BLOCK_ROWS]
         stream = np.random.Philox(key=key, counter=[0, 0, 0, block])
-        jitter = np.frombuffer(np.random.Generator(stream).bytes(rows.size), np.uint8)
-        _score(rows, tables, jitter.reshape(rows.shape), scores[: len(rows)])
+        words = stream.random_raw(-(-rows.size // 8)).astype("<u8", copy=False)
+        jitter = words.view(np.uint8)[: rows.size].reshape(rows.shape)
+        _score(rows, tables, jitter, scores[: len(rows)])
         yield scores[: len(rows)]
 
 # %% ../../nbs/2_publish/21_margins.ipynb #89acaadb

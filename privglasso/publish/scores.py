@@ -21,7 +21,8 @@ from ..privacy.guarantee import Guarantee
 from .lattice import symmetric_noise
 from .margins import ScoreMargins, atoms_mu, bin_edges
 from .margins import coefficients_on_sphere, find_atoms, histogram_mu
-from .margins import histogram_sigma, least_share, location_and_scale
+from .margins import hermite_coefficients, histogram_sigma, least_share
+from .margins import location_and_scale
 from .margins import noisy_margins
 from .margins import normal_on_sphere, pair_series, placed_cells
 from .margins import score_blocks, undo_bins
@@ -473,13 +474,22 @@ class _ScoresEstimate(Release):
         average = self.moments / self.n * (size / length**2)
         return _scores_behind(average, _product_noise(self.lattice, c), c)
 
+    @cached_property
+    def faint(self) -> np.ndarray:
+        """(p,) bool: columns whose correlations are known from below only, because no
+        second value is seen, or because the errors of a covariance of scores, undone,
+        would be as large as all correlations together."""
+        p, noise = len(self.columns), _product_noise(self.lattice, self.constant)
+        error = math.sqrt(p * (1 / self.n + noise))
+        V = [hermite_coefficients(shares)[0] for shares in self.margins.shares]
+        return self.margins.faint | (np.array(V) < error)
+
     def _parts(self, latent=None):
         "Correlations, slopes and what is left of columns: see `_undone`."
         latent = self.latent if latent is None else latent
         kernel = pair_kernel(len(self.columns), self.constant)
-        return _undone(
-            self._behind, self.margins.coefficients(kernel[0], latent), kernel
-        )
+        known = self.margins.coefficients(kernel[0], latent, self.faint)
+        return _undone(self._behind, known, kernel)
 
     def correlations(self, latent=None) -> np.ndarray:
         """(p, p) correlations of the columns' scores, both maps undone; they may be
@@ -646,6 +656,8 @@ class ScoresRelease(_ScoresEstimate):
     def _summary(self):
         p, names = len(self.columns), np.array(self.columns)
         faint = ", ".join(names[self.margins.faint])
+        rare = ", ".join(names[self.faint & ~self.margins.faint])
+        rare = f"; too rare to tell the size of correlations: {rare}" if rare else ""
         share = 100 * least_share(self.n, self.margins.sigma)
         least = f"where fewer than {share:.2g} % of the records have it"
         unseen = f"no second value is seen in the noise, {least}"
@@ -655,7 +667,7 @@ class ScoresRelease(_ScoresEstimate):
         return (
             f"a covariance of {p} column{'s' * (p > 1)} from {self.n} rows by"
             f" {self.mechanism} (each column on the normal scale by its private"
-            f" histogram, for columns of any kind{faint}{aside})"
+            f" histogram, for columns of any kind{faint}{rare}{aside})"
         )
 
 # %% ../../nbs/2_publish/22_scores.ipynb #d4880298

@@ -170,7 +170,7 @@ def test_columns_whose_second_value_is_lost_in_noise_are_called_faint():
     table = (np.random.default_rng(0).random((n, 4)) < share).astype(float)
     made = made_of(table, ("levels",) * 4, [0] * 4, [1] * 4, 25.0, 1)
     assert made.faint.tolist() == [True, True, False, False]
-    assert (made.coefficients(np.zeros(1))[:, 0] > 0).all()
+    assert (made.coefficients(np.zeros(1), False, made.faint)[:, 0] > 0).all()
 
 
 # ---------------------------------------------------------------------------- the map
