@@ -9,15 +9,19 @@ __all__ = ['Observation', 'direction_moments', 'EfficientScore', 'observe', 'par
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #b947c8a6
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
 from scipy.special import roots_legendre
 
 from ..base.validation import check_symmetric
+from ..publish.covariance import CovarianceRelease
 from ..publish.noise_correction import SamplingError, correlation_scale
+from ..publish.ranks import RankError
 from ..publish.release import Selection
 from ..publish.shape import ShapeRelease
+from ..publish.whitening import Whitening, WhitenedRelease
 
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #bc144ea3
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,7 @@ class Observation:
     units : array of shape (p,)
         Data units that the columns are measured in.
     noise : float
-        Variance of the noise on its entries; twice as much on the diagonal.
+        Variance of the noise on its entries off the diagonal.
     turn : array of shape (p, p), optional
         From columns, in their units, to the coordinates; the identity when None.
     row_noise : array of shape (p,) or float
@@ -41,6 +45,12 @@ class Observation:
         units.
     directions : bool
         Whether it is the average product of directions of length √p, and has trace p.
+    diagonal : float
+        Variance of the noise on the diagonal, over `noise`.
+    location : array of shape (p,) or float
+        Where the mean lies, in the coordinates, whose square was taken off.
+    location_noise : float
+        Variance of the noise on each coordinate of that mean.
 
     Examples
     --------
@@ -56,6 +66,26 @@ class Observation:
     turn: np.ndarray | None = None
     row_noise: np.ndarray | float = 0.0
     directions: bool = False
+    diagonal: float = 2.0
+    location: np.ndarray | float = 0.0
+    location_noise: float = 0.0
+
+    def other_errors(self):
+        """Errors beside those that are alike in all directions, each a multiple of one
+        a b' + b a': the vectors a (k, p) and b (k, p), and k variances, which are
+        negative where `noise` says too much."""
+        p = len(self.statistic)
+        axes, excess = np.eye(p), (self.diagonal - 2) * self.noise
+        first, second, variances = [], [], []
+        if excess:
+            first, second, variances = [axes], [axes / 2], [np.full(p, excess)]
+        if self.location_noise and np.any(self.location):
+            first.append(np.broadcast_to(self.location, (p, p)))
+            second.append(axes)
+            variances.append(np.full(p, self.location_noise))
+        if not variances:
+            return np.zeros((0, p)), np.zeros((0, p)), np.zeros(0)
+        return tuple(np.concatenate(part) for part in (first, second, variances))
 
     def seen(self, covariance):
         """A (p, p) covariance of the columns in the coordinates, noise on the rows
@@ -126,6 +156,53 @@ def direction_moments(spectrum):
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #84f50320
 _NEGLIGIBLE = 1e-9  # of the largest term of the weights
 
+def _terms(matrix):
+    "Weights and vectors whose outer products make up a symmetric matrix."
+    values, vectors = np.linalg.eigh(matrix)
+    kept = np.abs(values) > _NEGLIGIBLE * np.abs(values).max()
+    return list(zip(values[kept], vectors.T[kept], strict=True))
+
+
+class _OtherErrors:
+    """What errors that are not alike in all directions take off the information: the
+    formula of Woodbury, with few such errors."""
+
+    def __init__(self, observation, basis, weights):
+        first, second, variances = observation.other_errors()
+        self._first, self._second = first @ basis, second @ basis
+        total = np.diag(1 / variances)
+        for value, v in _terms(weights) if len(variances) else ():
+            A, B = self._first * v, self._second * v
+            crossed = (A @ self._second.T) * (B @ self._first.T)
+            total += 2 * value * ((A @ self._first.T) * (B @ self._second.T) + crossed)
+        self._inverse = np.linalg.inv(total)
+
+    def taken_off(self, weighed, residual):
+        "A residual in the eigenbasis, less what such errors explain of it."
+        if not len(self._inverse):
+            return residual
+        along = 2 * ((self._first @ weighed) * self._second).sum(axis=1)
+        found = self._first.T @ ((self._inverse @ along)[:, None] * self._second)
+        return residual - found - found.T
+
+    def reach_from(self, weights, sides):
+        "Keep what `reach` needs of the directions' sides in the eigenbasis."
+        self._reached = [
+            (2 * value, (self._first * v) @ sides, (self._second * v) @ sides)
+            for value, v in (_terms(weights) if len(self._inverse) else ())
+        ]
+
+    def reach(self, i, j):
+        "(m, k) weighed products of the directions of m pairs and the errors."
+        total = np.zeros((len(i), len(self._inverse)))
+        for value, A, B in self._reached:
+            total += value * (A[:, i] * B[:, j] + A[:, j] * B[:, i]).T
+        return total
+
+    def known(self, pairs):
+        "The same, by the inverse of the errors' own covariance."
+        return self.reach(*pairs) @ self._inverse
+
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #5de0e3a3
 class EfficientScore:
     """What an observation says of a precision matrix, pair by pair, near a model.
@@ -159,23 +236,29 @@ class EfficientScore:
         spectrum, self._basis = np.linalg.eigh(seen)
         mean, chords, variance = observation.moments(np.maximum(spectrum, 0))
         self._mean = (self._basis * mean) @ self._basis.T
-        self._weights = 1 / (2 * variance)
-        residual, sides = self._residual(self._mean), self._basis.T @ columns
-        self._gradient = -sides.T @ (chords * self._weights * residual) @ sides
-        self.misfit = float((self._weights * residual**2).sum())
-        values, vectors = np.linalg.eigh(chords**2 * self._weights)
-        kept = np.abs(values) > _NEGLIGIBLE * np.abs(values).max()
+        self._weights, sides = 1 / (2 * variance), self._basis.T @ columns
         self._terms = [
             (2 * value, (sides.T * vector) @ sides)
-            for value, vector in zip(values[kept], vectors.T[kept], strict=True)
+            for value, vector in _terms(chords**2 * self._weights)
         ]
+        self._others = _OtherErrors(observation, self._basis, self._weights)
+        self._others.reach_from(chords * self._weights, sides)
+        residual = self._residual(self._mean)
+        weighed = self._weighed(residual)
+        self._gradient = -sides.T @ (chords * weighed) @ sides
+        self.misfit = float((weighed * residual).sum())
 
     def _residual(self, mean):
         return self._basis.T @ (self.observation.statistic - mean) @ self._basis
 
+    def _weighed(self, residual):
+        "A residual in the eigenbasis by the inverse of all errors' covariance."
+        return self._weights * self._others.taken_off(self._weights * residual, residual)
+
     def misfit_of(self, other) -> float:
         "That of another `EfficientScore`'s model, by the standard errors of this one."
-        return float((self._weights * self._residual(other._mean) ** 2).sum())
+        residual = self._residual(other._mean)
+        return float((self._weighed(residual) * residual).sum())
 
     def slope(self, i, j) -> np.ndarray:
         "(m,) scores of m pairs."
@@ -188,12 +271,14 @@ class EfficientScore:
         for weight, P in self._terms:
             first, second = P[i], P[j]
             total += weight * (first[:, k] * second[:, m] + first[:, m] * second[:, k])
+        total -= self._others.known(one) @ self._others.reach(*other).T
         halves = [np.where(a == b, 0.5, 1.0) for a, b in (one, other)]
         return total * np.outer(*halves)
 
     def own_information(self, i, j) -> np.ndarray:
         "(m,) information of m pairs with themselves, none of them on the diagonal."
-        return sum(w * (P[i, i] * P[j, j] + P[i, j] ** 2) for w, P in self._terms)
+        total = sum(w * (P[i, i] * P[j, j] + P[i, j] ** 2) for w, P in self._terms)
+        return total - (self._others.known((i, j)) * self._others.reach(i, j)).sum(axis=1)
 
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #1d472ba9
 def _product_bound(H):
@@ -207,57 +292,101 @@ def _product_bound(H):
     np.fill_diagonal(ratio, np.diag(ratio) / 2)
     return h * np.sqrt(ratio.max())
 
-
-def _rows_told(error):
-    "How many Gaussian rows tell as much as those behind a release."
-    (A, n), *_ = error.parts
-    if type(error) is SamplingError:
-        return n
-    values, vectors = np.linalg.eigh(A)
-    rough = (vectors / np.maximum(values, 0.05 * values.mean())) @ vectors.T
-    rows = replace(error, parts=((A, n),), noise=0 * error.noise)
-    own = rows.precision_variance((rough + rough.T) / 2)
-    gaussian = SamplingError(((A, n),)).precision_variance(rough)
-    return n * gaussian.sum() / own.sum()
-
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #1b7276ba
-def _of_entries(data):
-    "The observation behind a corrected covariance and its sampling error."
+def _row_noise(error, corrected, units):
+    "Variance of noise on the rows, whose products err like those behind a release."
+    if isinstance(error, RankError):  # signs, of columns with variance 1
+        (_, n), p = error.parts[0], len(units)
+        return _product_bound(n * error._of_rows(np.eye(p), error.untied)) - 1
+    return np.maximum(np.diag(error.parts[0][0] - corrected) / units**2, 0.0)
+
+
+def _of_entries(data, noise=None, location=0.0, location_noise=0.0):
+    """The observation behind a corrected covariance and its sampling error; if it is
+    known apart, with the noise on the products, on the mean, and where that lies."""
     correlation, units = correlation_scale(data.corrected)
-    error, scales = data.error, np.outer(units, units)
-    (A, _), *others = error.parts
-    n = _rows_told(error)
-    if not others and not error.noise.any():
-        row_noise = np.maximum(np.diag(A - data.corrected) / units**2, 0.0)
-        noisy = correlation + np.diag(row_noise)
+    scales, ((_, n), *others) = np.outer(units, units), data.error.parts
+    noise = (data.error.noise if noise is None else noise) / scales**2
+    row_noise = _row_noise(data.error, data.corrected, units)
+    noisy = correlation + np.diag(row_noise)
+    if not others and not noise.any():
         return Observation(noisy, n, units, row_noise=row_noise)
-    spread = sum((B / scales / np.sqrt(m) for B, m in others), np.zeros_like(A))
-    if error.noise.any():
-        spread = spread + np.diag(_product_bound(error.noise / scales**2))
-    values, vectors = np.linalg.eigh(spread)
+    spread = sum((B / scales / np.sqrt(m) for B, m in others), np.zeros_like(noise))
+    h = _product_bound(noise)
+    values, vectors = np.linalg.eigh(spread + np.diag(h))
     turn = (vectors / np.sqrt(np.maximum(values, 1e-6 * values.max()))).T
-    return Observation(turn @ correlation @ turn.T, n, units, 1.0, turn)
+    if others:
+        return Observation(turn @ noisy @ turn.T, n, units, 1.0, turn, row_noise)
+    turn = np.diag(h**-0.5)
+    known = {
+        "diagonal": (np.diag(noise) / h**2).max(),
+        "location": turn @ (location / units),
+        "location_noise": float(np.max(location_noise / units**2 / h)),
+    }
+    return Observation(turn @ noisy @ turn.T, n, units, 1.0, turn, row_noise, **known)
 
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #00b967c2
+def _shrunk(mean, variance):
+    "A mean whose square is not larger on average than without its noise."
+    return np.sign(mean) * np.sqrt(np.maximum(mean**2 - variance, 0.0))
+
+
 def _of_directions(release):
     "The observation behind a release of rows on a sphere."
-    lattice, p = release.lattice, len(release.columns)
-    mean, v = np.zeros(p), lattice.mean_noise()
-    if release.total is not None:
-        mean = release.total / release.n / lattice.constant * lattice.step
-    about = np.outer(mean, mean) - v * np.eye(p)
-    average = release.second_moment / release.n * lattice.step**2 - about
-    size = p / np.trace(average)
-    noise = lattice.product_noise() + 2 * v * (mean**2).mean() + v**2
+    lattice, v = release.lattice, release.lattice.mean_noise()
+    average, mean = release._average(), release._mean()
+    size = len(average) / np.trace(average)
     return Observation(
         check_symmetric(size * average),
         release.n,
         lattice.scale,
-        size**2 * noise,
+        size**2 * (lattice.product_noise() + v**2),
         directions=True,
+        location=np.sqrt(size) * _shrunk(mean, v),
+        location_noise=size * v,
     )
 
+
+def _of_white(release):
+    "The observation behind the second of two rounds, in white coordinates."
+    white, seen = Whitening.of(release.first), _of_directions(release.second)
+    shape = white.back(release.second.matrix)
+    size = np.trace(shape) / len(shape)
+    units = white.scale * np.sqrt(np.diag(shape) / size)
+    turn = white.power(-0.5) @ np.diag(units / white.scale * np.sqrt(size))
+    return replace(seen, units=units, turn=turn)
+
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #c0bb1a60
+def _of_moments(release, data, places):
+    "The observation behind some columns of sums of products in a box or in a ball."
+    lattice = release.lattice
+    if isinstance(release, ShapeRelease):
+        v = lattice.mean_noise() * lattice.scale**2
+        one = lattice.product_noise() * np.outer(lattice.scale, lattice.scale) ** 2
+        noise = one + np.diag(np.diag(one))
+    elif release.total is None:
+        v, noise = 0 * lattice.center, release.matrix_noise_variance
+    else:
+        v, noise = lattice.mean_noise(), lattice.second_moment_noise()
+    noise = noise + np.outer(v, v) + np.diag(v**2)
+    mean = _shrunk(release.location - lattice.center, v)
+    return _of_entries(data, noise[np.ix_(places, places)], mean[places], v[places])
+
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #314db5a1
+class _Told(NamedTuple):
+    "What `observe` needs to know of a release."
+
+    corrected: np.ndarray
+    error: SamplingError
+
+
+def _carried(X):
+    "The release in which synthetic rows, or some columns of them, bring their moments."
+    if isinstance(X, Selection) and hasattr(X.release, "covariance_release"):
+        return Selection(X.release.covariance_release, X.columns)
+    return getattr(X, "covariance_release", None)
+
+
 def observe(X, data) -> Observation:
     """What a release or a table says of its covariance, and how the errors lie.
 
@@ -272,12 +401,23 @@ def observe(X, data) -> Observation:
     -------
     Observation
     """
+    if (carried := _carried(X)) is not None:
+        told = _Told(carried.corrected_covariance(), carried.sampling_error())
+        return observe(carried, told)
+    places = getattr(X, "_places", slice(None))
     if isinstance(X, Selection) and list(X.columns) == list(X.release.columns):
-        X = X.release
+        return observe(X.release, data)
     if hasattr(X, "observed"):
         return Observation(**X.observed())
+    if isinstance(X, WhitenedRelease):
+        return _of_white(X) if X.whitened else observe(X._estimate(), data)
     if isinstance(X, ShapeRelease) and X.lattice.normalised:
         return _of_directions(X)
+    whole = X.release if isinstance(X, Selection) else X
+    if isinstance(whole, CovarianceRelease | ShapeRelease):
+        places = np.arange(len(whole.columns))[places]
+        if isinstance(whole, CovarianceRelease) or not whole.lattice.normalised:
+            return _of_moments(whole, data, places)
     return _of_entries(data)
 
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #7707883b
@@ -371,6 +511,24 @@ class GraphFit:
             variance[part] = np.maximum(own - (half**2).sum(axis=0), 1e-12 * own)
         return u, variance
 
+    def scores_together(self, i, j):
+        "(m,) efficient scores of absent pairs, and their (m, m) covariance."
+        cross = self.score.information(self.places, (i, j))
+        explained = cho_solve(self.factor, cross)
+        u = self.score.slope(i, j) - self.score.slope(*self.places) @ explained
+        return u, self.score.information((i, j), (i, j)) - cross.T @ explained
+
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #d1b0a9f2
+def fit_at(score, graph, rounds=0):
+    """What an `EfficientScore` says of the parameters of a graph, as a `GraphFit`; None
+    if they cannot be told apart."""
+    places = parameters_of(graph)
+    try:
+        factor = cho_factor(score.information(places, places), lower=True)
+    except np.linalg.LinAlgError:
+        return None
+    return GraphFit(graph, score, places, factor, rounds)
+
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #6331e839
 _CLOSE, _FAR = 1e-2, 1e-2  # misfit left to gain: as such, over what the model misses
 _MOST_ROUNDS, _SHORTEST, _PROMISED = 60, 1e-6, 0.2
@@ -414,20 +572,19 @@ def fit_graph(observation, graph, precision):
     GraphFit or None
         None if the steps do not converge, or the information is singular.
     """
-    places, p = parameters_of(graph), len(graph)
-    free = p * (p + 1) / 2 - len(places[0]) + 4 * p
+    p, (i, _) = len(graph), parameters_of(graph)
+    free = p * (p + 1) / 2 - len(i) + 4 * p
     score = EfficientScore(observation, _start(graph, precision))
     for rounds in range(_MOST_ROUNDS):
-        slope = score.slope(*places)
-        try:
-            factor = cho_factor(score.information(places, places), lower=True)
-        except np.linalg.LinAlgError:
+        fit = fit_at(score, graph, rounds + 1)
+        if fit is None:
             return None
-        step = cho_solve(factor, slope)
+        slope = score.slope(*fit.places)
+        step = cho_solve(fit.factor, slope)
         gain = float(slope @ step)
         if gain < max(_CLOSE, _FAR * (score.misfit - free)):
-            return GraphFit(graph, score, places, factor, rounds + 1)
-        score = _shorter(score, symmetric(step, places, p), gain)
+            return fit
+        score = _shorter(score, symmetric(step, fit.places, p), gain)
         if score is None:
             return None
     return None

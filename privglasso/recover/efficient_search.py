@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import solve_triangular
 from scipy.special import ndtri
 
 from ..base.validation import InputError, check_number
 from .efficient_score import EfficientScore, GraphFit, Observation
-from .efficient_score import fit_graph, is_definite, symmetric
+from .efficient_score import fit_at, fit_graph, is_definite, symmetric
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #0b7bb7bb
 _FALSE_PER_COLUMN = 0.01  # expected number of false edges
@@ -53,6 +53,14 @@ def edge_threshold(effective_rows, p, gamma=0.5) -> float:
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #9cdf26a8
 _SHARE = 0.8  # of the largest z that a pair added with it must have
+MOST_EDGES = 1000  # the time grows with their square
+
+
+class DenseGraphError(ValueError):
+    "There are more edges than can be searched in a minute."
+
+    def __init__(self):
+        super().__init__(f"there are more than {MOST_EDGES} edges")
 
 
 def _with_strongest(graph, pairs, z, least, most):
@@ -80,6 +88,8 @@ def _forward(fit, threshold, share=_SHARE, rounds=np.inf):
             break
         least = max(threshold, share * z.max())
         graph = _with_strongest(fit.graph, pairs, z, least, most)
+        if np.triu(graph).sum() > MOST_EDGES:
+            raise DenseGraphError
         new = fit_graph(fit.score.observation, graph, fit.precision)
         if new is None and most == 1:
             break
@@ -131,22 +141,20 @@ def _backward(fit, threshold):
         fit = new
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #c82d0f85
-_MOST_TURNS = 20
-
-
-def _climb(fit, threshold):
-    "Backward and forward until neither changes the graph."
-    for _ in range(_MOST_TURNS):
-        before = fit.graph
-        fit = _forward(_backward(fit, threshold), threshold)
-        if (fit.graph == before).all():
-            break
-    return fit
-
-
 def _price(fit, threshold):
     "Misfit and what the edges cost."
     return fit.score.misfit + threshold**2 * len(fit.edges[0])
+
+
+def _climb(fit, threshold):
+    "Backward and forward, to the best of the graphs before one comes back."
+    best, before = fit, set()
+    while (key := fit.graph.tobytes()) not in before:
+        before.add(key)
+        fit = _forward(_backward(fit, threshold), threshold)
+        if len(before) == 1 or _price(fit, threshold) < _price(best, threshold):
+            best = fit
+    return best
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #02de8b53
 def relative_error(fit) -> float:
@@ -164,8 +172,9 @@ def relative_error(fit) -> float:
     p = len(fit.graph)
     a_row = EfficientScore(Observation(np.eye(p), 1, np.ones(p)), fit.precision)
     clean = a_row.information(fit.places, fit.places)
-    factor = np.tril(fit.factor[0])
-    return float(np.sqrt(2 * eigh(clean, factor @ factor.T, eigvals_only=True)[-1]))
+    half = solve_triangular(fit.factor[0], clean, lower=True)
+    worst = solve_triangular(fit.factor[0], half.T, lower=True)
+    return float(np.sqrt(2 * np.linalg.eigvalsh(worst)[-1]))
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #f9afc843
 class HiddenGraphError(ValueError):
@@ -225,11 +234,72 @@ def _best_end(fit, threshold):
     return end, wider
 
 
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #a2d1e70b
+def _without(fit, k):
+    "The fit without its k-th edge, one step from it."
+    p, i, j = len(fit.graph), fit.edges[0][k], fit.edges[1][k]
+    graph, column = fit.graph.copy(), fit.covariance[:, p + k]
+    graph[i, j] = graph[j, i] = False
+    values = fit.precision[fit.places]
+    values = values - column * values[p + k] / column[p + k]
+    values[p + k] = 0.0
+    estimate, seen = symmetric(values, fit.places, p), fit.score.observation
+    if not is_definite(estimate):
+        return fit_graph(seen, graph, fit.precision)
+    return fit_at(EfficientScore(seen, estimate), graph)
+
+
+_MOST_RIVALS, _LEAST_OWN = 3, 0.05  # pairs; share of a variance that is not explained
+
+
+def _lead(fit, k, threshold):
+    """Squared z of an edge where it is missing, and by how much less it costs than the
+    best few other pairs at its ends."""
+    edge, less = (fit.edges[0][k], fit.edges[1][k]), _without(fit, k)
+    if less is None:
+        return 0.0, 0.0
+    i, j = less.absent()
+    near = np.isin(i, edge) | np.isin(j, edge)
+    i, j = i[near], j[near]
+    u, J = less.scores_together(i, j)
+    own, free = np.diag(J).copy(), ~((i == edge[0]) & (j == edge[1]))
+    left = u[~free][0] ** 2 / own[~free][0]
+    z, lead = left, np.inf
+    for _ in range(min(_MOST_RIVALS, free.sum())):
+        usable = free & (np.diag(J) > _LEAST_OWN * own)
+        gain = np.where(usable, u**2 / np.where(usable, np.diag(J), 1.0), 0.0)
+        best = int(gain.argmax())
+        left += threshold**2 - gain[best]
+        lead = min(lead, left - threshold**2)
+        if not usable[best]:
+            break
+        u = u - J[:, best] * u[best] / J[best, best]
+        J = J - np.outer(J[:, best], J[:, best]) / J[best, best]
+        free[best] = False
+    return z, lead
+
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #a2d1e70c
+_LEAST_LEAD = -2 * np.log(0.01)  # the best other explanation is 100 times less likely
+
+
+def _dispersion(fit):
+    "Misfit over its degrees of freedom, at least 1: how much the graph leaves out."
+    p = len(fit.graph)
+    left = p * (p + 1) / 2 - len(fit.places[0])
+    return max(fit.score.misfit / left, 1.0) if left else 1.0
+
+
 def _sure(fit, wider, threshold, error):
-    "The graph of the edges that pass in the fit and in a wider one."
-    z = symmetric(np.abs(fit.wald()) * (1 - error / 2), fit.edges, len(fit.graph))
-    in_wider = symmetric(np.abs(wider.wald()), wider.edges, len(fit.graph))
-    return fit.graph & (np.minimum(z, in_wider) >= threshold)
+    """The graph of the edges that pass in the fit and in a wider one, or are needed
+    where they are missing and have no rivals."""
+    p, edges, spread = len(fit.graph), fit.edges, _dispersion(fit)
+    in_wider = symmetric(np.abs(wider.wald()), wider.edges, p)[edges]
+    trust = 1 - error / 2
+    sure = np.minimum(np.abs(fit.wald()) * trust, in_wider) >= threshold
+    for k in np.flatnonzero(~sure):
+        z, lead = np.array(_lead(fit, k, threshold)) / spread
+        sure[k] = np.sqrt(z) * trust >= threshold and lead >= _LEAST_LEAD
+    return symmetric(sure, edges, p).astype(bool)
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #17d3eab0
 def efficient_search(observation, gamma=0.5) -> FoundGraph:
@@ -248,8 +318,10 @@ def efficient_search(observation, gamma=0.5) -> FoundGraph:
 
     Raises
     ------
-    InputError, HiddenGraphError
-        If there are more than 300 columns, or noise hides too much.
+    InputError, DenseGraphError
+        If there are more than 300 columns, or 1000 edges.
+    HiddenGraphError
+        If noise hides too much.
 
     Examples
     --------
@@ -300,8 +372,8 @@ def _empty_fit(observation):
     "The fit without edges; refuses what is too wide, or has none."
     p = len(observation.statistic)
     if p > MOST_COLUMNS:
-        remedy = "use PrivateGraphicalLassoEBIC, or give an alpha"
-        raise InputError("X", f"{p} columns (of {MOST_COLUMNS} at most)", remedy)
+        remedy = "the extended BIC chooses among graphs of wider tables"
+        raise InputError("observation", f"{p} columns", remedy)
     fit = fit_graph(observation, np.zeros((p, p), dtype=bool), np.eye(p))
     if fit is None:
         raise HiddenGraphError(np.inf)

@@ -8,7 +8,7 @@ __all__ = ['effective_rows', 'GraphFitError', 'EBICRule', 'simultaneous_alpha', 
 
 # %% ../../nbs/3_recover/11_selection.ipynb #8e47bed6
 import warnings
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from ..base.validation import check_symmetric
 from ..publish.noise_correction import CovarianceError, SamplingError
 from ..publish.noise_correction import noise_corrected_covariance
 from .efficient_score import observe
+from .efficient_search import DenseGraphError, MOST_COLUMNS
 from .efficient_search import efficient_search, pair_estimates
 from .feasibility import ConvergenceError, InfeasibleError
 from .graph_models import EdgeTests, PenalizedModel, check_alphas
@@ -312,7 +313,17 @@ class GivenPenalty(PenalizedModel):
         if self.alpha is None:
             # what is not used is checked all the same
             graphical_lasso(np.eye(1), 1.0, **self._solver_options())
-            self._search(observe(source, data))
+            if self.weights is not None:
+                remedy = "they multiply a penalty: give an alpha, too"
+                raise InputError("weights", np.shape(self.weights), remedy)
+            if len(matrix) > MOST_COLUMNS:
+                why = f"{len(matrix)} columns, and {MOST_COLUMNS} can be searched"
+                self._stand_in(data, matrix, units, why)
+                return
+            try:
+                self._search(observe(source, data))
+            except DenseGraphError as error:
+                self._stand_in(data, matrix, units, str(error))
             return
         check_positive(self.alpha, "alpha")
         self.threshold_ = self.effective_rows_ = self.relative_error_ = None
@@ -325,9 +336,6 @@ class GivenPenalty(PenalizedModel):
 
     def _search(self, observation):
         "Find the graph, and keep it with its own errors of all pairs."
-        if self.weights is not None:
-            remedy = "they multiply a penalty: give an alpha, too"
-            raise InputError("weights", np.shape(self.weights), remedy)
         fit, *known = efficient_search(observation)
         self.threshold_, self.effective_rows_, self.relative_error_ = known
         covariance = np.linalg.inv(fit.precision)
@@ -339,6 +347,22 @@ class GivenPenalty(PenalizedModel):
         self.n_iter_ = fit.rounds
         tests = EdgeTests(*pair_estimates(fit), self.relative_error_)
         self._kept_tests = self.precision_, tests
+
+    def _stand_in(self, data, matrix, units, why):
+        "The extended BIC, where there is more than the search can look at."
+        warnings.warn(
+            f"{why}: the graph is chosen by the extended BIC, as by"
+            " PrivateGraphicalLassoEBIC, and may have false edges; fewer columns"
+            " (`select`) can be searched",
+            UserWarning,
+            stacklevel=4,
+        )
+        names = [known.name for known in fields(PenalizedModel)]
+        rule = EBICRule(**{name: getattr(self, name) for name in names})
+        rule._estimate(data, matrix, units)
+        found = {k: v for k, v in vars(rule).items() if "_" in (k[0], k[-1])}
+        vars(self).update(found)
+        self.threshold_ = self.effective_rows_ = self.relative_error_ = None
 
 # %% ../../nbs/3_recover/11_selection.ipynb #3e7e35b4
 @dataclass(eq=False, repr=False)
