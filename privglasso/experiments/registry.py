@@ -7,12 +7,13 @@ __all__ = ['STUDIES', 'reproduce']
 
 # %% ../../nbs/6_experiments/32_registry.ipynb #9639ed3e
 from ..base.validation import InputError
-from .audit_table import AUDIT
+from .audit_table import AUDIT, RESORTED
 from .certified_tree import CERTIFIED_TREE
 from .choosing_lambda import CHOOSING_LAMBDA
 from .correction import CORRECTION
 from .frontier import FRONTIER, PEER_LIBRARIES
 from .frontier_audits import FRONTIER_AUDITS
+from .frontier_real import FRONTIER_REAL
 from .grid_baselines import GRID_BASELINES
 from .headlines import HEADLINES_STUDY
 from .private_units import PLANNED, PRIVATE_UNITS
@@ -38,11 +39,13 @@ STUDIES = (
     CORRECTION,
     FRONTIER,
     FRONTIER_AUDITS,
+    FRONTIER_REAL,
     GRID_BASELINES,
     HEADLINES_STUDY,
     PEER_LIBRARIES,
     PLANNED,
     PRIVATE_UNITS,
+    RESORTED,
     ROBUSTNESS,
     SAMPLER_CHI2,
     SEARCH_RULES,

@@ -20,11 +20,13 @@ AGAIN = {
     "correction": [75, 224],
     "frontier": [0, 40, 83],
     "frontier_audits": [16],
+    "frontier_real": [156],
     "grid_baselines": [45],
     "headlines": [0, 400],
     "peer_libraries": [8],
     "planned": [0],
     "private_units": [0],
+    "resorted": [20],
     "robustness": [0, 95],
     "sampler_chi2": [4],
     "search_rules": [0, 60],
@@ -59,6 +61,8 @@ FILES = {
     "fmri": ("fmri_rois",),
     "house": ("congress_house",),
     "soil": ("soil",),
+    "loans": ("loans",),
+    "flights": ("flights",),
 }
 
 
