@@ -25,7 +25,8 @@ from ..publish.copula import CopulaMechanism
 from ..publish.covariance import CovarianceMechanism, clipped_moments
 from ..publish.lattice import symmetric_noise
 from ..publish.local import LocalMechanism
-from ..publish.margins import ScoreMargins, atoms_mu, find_atoms, score_blocks
+from ..publish.margins import ScoreMargins, atoms_mu, find_atoms, placed_cells
+from ..publish.margins import score_blocks
 from ..publish.ranks import KendallMechanism, QuadrantMechanism, sign_sums
 from ..publish.scores import scores_rows
 from ..publish.sphere import Ball, Sphere, integer_sums
@@ -899,7 +900,8 @@ def _known_jitter(n=2000, p=3):
     rows = CovarianceMechanism(_BOX, mu=2.0).lattice(n, p).rows
 
     def sums(X):
-        blocks = score_blocks(X, margins, key=0)
+        places, _ = placed_cells(X, kinds, center, scale)
+        blocks = score_blocks(places, margins, key=0)
         return sum(integer_sums(scores, rows)[0] for scores in blocks)
 
     publish = lambda X, rng: sums(X) + symmetric_noise(p, rows.sigma, bit_source(rng))

@@ -256,7 +256,7 @@ def _settings(epsilons):
     ]
 
 
-FRONTIER = Study("frontier", frontier_jobs, frontier_run, version=3)
+FRONTIER = Study("frontier", frontier_jobs, frontier_run, version=4)
 
 
 def peers_run(**job):

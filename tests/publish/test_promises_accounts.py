@@ -311,7 +311,7 @@ CASES = {
         wide(NEAR, FAR),
         0.9,
     ),
-    "synthetic": (SyntheticDataMechanism(mu=2.0, rows=20), wide(NEAR, FAR), 0.99),
+    "synthetic": (SyntheticDataMechanism(mu=0.1, rows=20), wide(NEAR, FAR), 0.99),
     "copula": (CopulaMechanism(mu=0.1, rows=20), wide(NEAR, FAR), 0.99),
 }
 
