@@ -67,7 +67,7 @@ check: $(VENV)/.dev  ## lint; layers; export, outputs and README in sync
 
 refresh: $(VENV)/.dev  ## export the package, rerun and save every chapter, make README anew
 	$(BIN)/nbdev-export
-	TQDM_DISABLE=1 $(ONE_THREAD) $(BIN)/nbdev-test --save --n-workers $(WORKERS)
+	$(ONE_THREAD) $(BIN)/python docs/run.py --workers $(WORKERS)
 	$(BIN)/nbdev-clean
 	$(BIN)/python docs/readme.py
 

@@ -1,8 +1,8 @@
 """Do the outputs that stand in the chapters still come out?
 
-`python docs/stale.py` runs the chapters in a copy of nbs/ with `nbdev-test`, each once,
-and then holds every saved output against the new one. It exits with 1 if a chapter
-fails or an output is stale. It may be told which chapters, and how many workers.
+`python docs/stale.py` runs the chapters in a copy of nbs/, each once, and then holds
+every saved output against the new one. It exits with 1 if a chapter fails or an output
+is stale. It may be told which chapters, and how many workers.
 
 Compared are texts, tables and the words in figures. Numbers are compared as numbers: a
 whole number is the same or not, another may differ in its sixth digit, and below 1e-12
@@ -17,10 +17,8 @@ all is rounding. Not compared are
 
 import argparse
 import math
-import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from html import unescape
@@ -28,6 +26,7 @@ from pathlib import Path
 
 import nbformat
 from process import SVG_TEXT, split_directives
+from run import chapters_of, run
 
 ROOT = Path(__file__).resolve().parent.parent
 # digits within a name, a date's or a version's are words
@@ -104,20 +103,14 @@ def stale(saved, fresh):
             yield old.id, *difference
 
 
-def run(chapters, folder, workers):
+def rerun(chapters, folder, workers):
     "Run copies of chapters in `folder`; whether all of them passed."
     shutil.copyfile(ROOT / "pyproject.toml", folder / "pyproject.toml")
-    for path in chapters:
-        copy = folder / path.relative_to(ROOT)
+    copies = [folder / path.relative_to(ROOT) for path in chapters]
+    for path, copy in zip(chapters, copies, strict=True):
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
-    command = [Path(sys.executable).parent / "nbdev-test", folder / "nbs", "--save"]
-    options = ["--timing", "--n-workers", str(workers)]
-    environment = os.environ | {"TQDM_DISABLE": "1"}
-    done = subprocess.run(
-        [*command, *options], cwd=folder, env=environment, check=False
-    )
-    return done.returncode == 0
+    return run(copies, workers)
 
 
 def compare(chapters, folder):
@@ -141,16 +134,10 @@ def main(arguments=None):
     parser.add_argument("chapters", nargs="*", type=Path, help="all if absent")
     parser.add_argument("--workers", type=int, default=1)
     asked = parser.parse_args(arguments)
-    given = [path.resolve() for path in asked.chapters] or [ROOT / "nbs"]
-    chapters = sorted(
-        path
-        for each in given
-        for path in (each.rglob("[!.]*.ipynb") if each.is_dir() else [each])
-        if not any(part.startswith((".", "_")) for part in path.relative_to(ROOT).parts)
-    )
+    chapters = chapters_of(asked.chapters or [ROOT / "nbs"], ROOT)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        passed = run(chapters, folder, asked.workers)
+        passed = rerun(chapters, folder, asked.workers)
         count = compare(chapters, folder)
     if count:
         print(

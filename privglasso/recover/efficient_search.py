@@ -160,12 +160,17 @@ def relative_error(fit) -> float:
     Returns
     -------
     float
+        inf if some parameter is not told at all, up to rounding.
     """
     p = len(fit.graph)
     a_row = EfficientScore(Observation(np.eye(p), 1, np.ones(p)), fit.precision)
     clean = a_row.information(fit.places, fit.places)
     factor = np.tril(fit.factor[0])
-    return float(np.sqrt(2 * eigh(clean, factor @ factor.T, eigvals_only=True)[-1]))
+    try:
+        most = eigh(clean, factor @ factor.T, eigvals_only=True)[-1]
+    except np.linalg.LinAlgError:  # the information is singular
+        return np.inf
+    return float(np.sqrt(2 * most))
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #f9afc843
 class HiddenGraphError(ValueError):
@@ -179,12 +184,13 @@ class HiddenGraphError(ValueError):
 
     def __init__(self, relative_error):
         self.relative_error = relative_error
+        size = f"{relative_error:.0%} of" if relative_error < 10 else "many times"
         super().__init__(
             "the noise hides the directions in which the columns hardly vary, and with"
-            " them the graph: one standard error changes what was found by"
-            f" {relative_error:.0%} of itself, and less than 100% is needed. Take a"
-            " release of more rows, less noise, fewer columns or by"
-            " WhitenedCovarianceMechanism; or give an alpha for a penalised estimate"
+            f" them the graph: one standard error changes what was found by {size}"
+            " itself, and less than 100% is needed. Take a release of more rows, less"
+            " noise, fewer columns or by WhitenedCovarianceMechanism; or give an alpha"
+            " for a penalised estimate"
         )
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #ca8b96e2

@@ -77,6 +77,16 @@ def test_a_chapter_is_run_once(book, tmp_path):
     assert log.read_text() == "x"
 
 
+def test_what_one_chapter_sets_no_other_one_sees(book, tmp_path):
+    option = '"display.max_colwidth"'
+    sets = f"import pandas\npandas.set_option({option}, 140)"
+    book(printed("", sets))
+    (tmp_path / "nbs/01_it.ipynb").rename(tmp_path / "nbs/00_before.ipynb")
+    reads = f"import pandas\nprint(pandas.get_option({option}))"
+    book(printed("50\n", reads))
+    assert stale.main([]) == 0
+
+
 @pytest.mark.parametrize(
     ("saved", "fresh"),
     [
