@@ -31,7 +31,8 @@ _PUBLIC = {
     "publish.schema": ["Schema"],
     "publish.parquet": ["ReleaseError"],
     "publish.noise_correction": ["CovarianceError", "noise_corrected_covariance"],
-    "recover.planning": ["plan", "plot_plan", "recommend"],
+    "recover.planning": ["plan", "plot_plan"],
+    "recover.recommendation": ["recommend"],
     "recover.estimators": [
         "PrivateGraphicalLasso",
         "PrivateGraphicalLassoCV",

@@ -224,7 +224,7 @@ class DemoData(StrEnum):
     synthetic = "synthetic"
     sachs = "sachs"
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #cc63110d
 _Neighbors = Annotated[
     Neighbors, typer.Option(help="what is protected: one cell, or one replaced record")
 ]
@@ -340,7 +340,7 @@ def _answers(kinds, n, p, find, epsilon, spread, delta):
 # %% ../nbs/9_workshop/07_cli.ipynb #dbafaf29
 def _best(n, p, want=None, schema=None, **words):
     "The recommended mechanism: from public numbers alone."
-    from privglasso.recover.planning import recommend
+    from privglasso.recover.recommendation import recommend
 
     kept = {key: value for key, value in words.items() if value is not None}
     return recommend(n, p, want=(want or Want.graph).value, schema=schema, **kept)
@@ -361,7 +361,7 @@ def _recommended(best, n, p, **words):
     said.append(precision_sentence(n, p, **budget) if best.works else "")
     return "\n".join(filter(None, said))
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #e03710cf
 def _stated_schema(path):
     "The schema in a file, if one is named."
     if path is None:
@@ -632,7 +632,7 @@ def _suitable(words):
         return words.mechanism
     return Mechanism.table if words.cells else _USUAL[words.want or Want.graph]
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #a3f6f8b0
 def _choose(words, n, names):
     "Take the recommended mechanism, where none is named and one works."
     bounds = _bounds_of(words, names) if words.schema is None else None
@@ -652,7 +652,7 @@ def _choose(words, n, names):
         words["box"] = best.name == "box"
         words["mechanism"] = Mechanism("covariance" if words.box else best.name)
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #32e97d0b
 def _check_place(words, inputs):
     "What is paid for replaces nothing, and has a name that other commands read."
     check_output(words.release, inputs, words.force if words.budget is None else None)
@@ -991,7 +991,7 @@ def _published(words):
     with writing_to(words.release) as words["release"]:
         _carried_out(words)
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #5aa2397b
 def _carried_out(words):
     "The same, with what is said kept apart from what is written."
     free = words.mechanism is None and not words.cells and not words.box
@@ -1502,7 +1502,7 @@ def _say_found(found, model, alpha, level, as_json):
     if len(found) and not aside():
         say(found.to_string(index=False, float_format="{:.4g}".format))
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #1eeea546
 def _say_it_compiles():
     "Tell whoever waits for the first answer of all why it takes so long."
     from privglasso.recover.block_descent import descend

@@ -27,7 +27,8 @@ from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.schema import Schema
 from privglasso.recover import block_descent
-from privglasso.recover.planning import MECHANISMS, plan, recommend
+from privglasso.recover.planning import MECHANISMS, plan
+from privglasso.recover.recommendation import recommend
 
 
 def call(*words):

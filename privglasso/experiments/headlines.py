@@ -19,7 +19,8 @@ from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
 from ..publish.ranks import KendallMechanism, QuadrantMechanism
 from ..publish.synthetic import SyntheticDataMechanism
-from ..recover.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoEBIC
+from ..recover.estimators import PrivateGraphicalLasso
+from ..recover.estimators import PrivateGraphicalLassoEBIC
 from ..recover.estimators import PrivateGraphicalLassoSimultaneous
 from ..recover.feasibility import InfeasibleError
 
@@ -192,7 +193,7 @@ def headline_counts(results=None) -> pd.DataFrame:
     return held.groupby(keys, sort=False)[told].sum()
 
 
-def how_often(headline, rule="EBIC") -> str:
+def how_often(headline, rule="search") -> str:
     """How often a headline held, as a sentence.
 
     Parameters

@@ -281,9 +281,9 @@ def _mean_loss(r, precision, shifts):
     return own[off[few]].mean() / of_rows[off[few]].mean()
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #317f6086
-_ALIKE = 0.99  # a correlation beyond which the ratio of two small variances is not taken
+_ALIKE = 0.99  # beyond, the ratio of two variances near 0 is not taken
 
-
+# %% ../../nbs/2_publish/08_ranks.ipynb #5a19f404
 @dataclass(frozen=True, eq=False)
 class RankError(SamplingError):
     """How far correlations from signs may be from those of the Gaussian scale.

@@ -21,7 +21,8 @@ from ..privacy.guarantee import Guarantee
 from .lattice import symmetric_noise
 from .margins import ScoreMargins, atoms_mu, bin_edges
 from .margins import coefficients_on_sphere, find_atoms, histogram_mu
-from .margins import hermite_coefficients, histogram_sigma, least_share
+from .margins import hermite_coefficients, histogram_sigma
+from .margins import least_share
 from .margins import location_and_scale
 from .margins import noisy_margins
 from .margins import normal_on_sphere, pair_series, placed_cells

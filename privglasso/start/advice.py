@@ -17,7 +17,8 @@ from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import Guarantee
 from ..publish.covariance import CovarianceMechanism
 from ..publish.whitening import WhitenedCovarianceMechanism, WhitenedLattice
-from ..recover.planning import default_delta, plan_rows, recommend
+from ..recover.planning import plan_rows
+from ..recover.recommendation import default_delta, recommend
 
 # %% ../../nbs/0_start/06_advice.ipynb #79537f29
 def shape_to_plan(records, columns=None, schema=None) -> tuple:
