@@ -228,10 +228,12 @@ def _wishart_variance(A):
 
 
 def _correlation_variance(A, r):
-    "n times the variance of the correlations, all on the scale of unit variances."
-    a = np.diag(A)
-    scales = r**2 / 2 * (np.add.outer(a**2, a**2) + 2 * A**2)
-    return _wishart_variance(A) + scales - 2 * r * A * np.add.outer(a, a)
+    """n times the variance of the correlations, all on the scale of unit variances:
+    by sums and differences of two columns, so that nothing cancels near ±1."""
+    a = np.add.outer(np.diag(A), np.diag(A)) / 2
+    both = np.subtract.outer(np.diag(A), np.diag(A)) / 2
+    squares = ((1 - r) * (a + A)) ** 2 + ((1 + r) * (a - A)) ** 2
+    return np.maximum(squares / 2 - (1 - r**2) * both**2, 0.0)
 
 
 def _over_directions(Theta, V, weights, directions):

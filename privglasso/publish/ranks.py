@@ -214,6 +214,8 @@ def _noise_variance(r, v):
     return entries - np.diag(np.diag(entries))
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #0eb48ad2
+_ALIKE = 0.99  # of larger correlations no ratio of variances, both small, is taken
+_NEVER_LESS = 1e-12  # of Gaussian rows' variance, for nobody divides by 0
 _SIMULATED, _LEAST_SIMULATED, _PARTNERS = 2048, 256, 16
 _WORK = 1e10  # multiplications
 _AT_ONCE = 1 << 22  # numbers
@@ -363,10 +365,11 @@ class RankError(SamplingError):
         r, deviation = correlation_scale(self.parts[0][0])
         units = np.outer(deviation, deviation)
         scaled = np.asarray(precision, dtype=float) * units
+        rows = SamplingError(self.parts).precision_variance(precision)
         if len(r) <= _WIDE:
-            rows = self._linear(lambda M: scaled @ M @ scaled) / units**2
+            own = self._linear(lambda M: scaled @ M @ scaled) / units**2
+            rows = np.maximum(own, _NEVER_LESS * rows)
         else:
-            rows = SamplingError(self.parts).precision_variance(precision)
             rows = rows * _mean_loss(r, scaled, self.shifts) * self._ties(r)
         return rows + self._noise_alone().precision_variance(precision)
 
