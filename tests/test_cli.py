@@ -1365,6 +1365,8 @@ def test_what_is_wrong_is_named_as_it_was_typed(words, told):
 def test_help_is_a_word_too():
     assert call("help") == call("--help") and call("help")[0] == 0
     assert call("help", "budget", "new") == call("budget", "new", "--help")
+    assert call("budget", "help") == call("budget", "--help")
+    assert call("budget", "help", "new") == call("budget", "new", "--help")
     code, output = call("help", "publishh")
     assert code == 2 and "Did you mean 'publish'?" in output
 
