@@ -166,6 +166,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                'privglasso/base/shell.py'),
                                        'privglasso.base.shell._stop_between_imports': ( '9_workshop/shell.html#_stop_between_imports',
                                                                                         'privglasso/base/shell.py'),
+                                       'privglasso.base.shell._typed': ('9_workshop/shell.html#_typed', 'privglasso/base/shell.py'),
                                        'privglasso.base.shell._unless_nobody_reads': ( '9_workshop/shell.html#_unless_nobody_reads',
                                                                                        'privglasso/base/shell.py'),
                                        'privglasso.base.shell._vocabulary': ( '9_workshop/shell.html#_vocabulary',

@@ -1383,6 +1383,16 @@ def test_the_package_is_a_command(tmp_path):
     assert done.stdout == f"privglasso {privglasso.__version__}\n"
 
 
+@pytest.mark.parametrize("words", ["plan --eps 1", "budget neww", "plann"])
+def test_the_package_names_a_command_that_can_be_typed(words, tmp_path):
+    words = [sys.executable, "-m", "privglasso", *words.split()]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    asked = done.stderr.strip().partition("; see python -m ")[2].split()
+    words = [sys.executable, "-m", *asked]
+    assert asked[0] == "privglasso" and asked[-1] == "--help"
+    assert not subprocess.run(words, capture_output=True, cwd=tmp_path).returncode
+
+
 def test_a_package_that_is_missing_is_named(monkeypatch, tmp_path):
     rows = np.random.default_rng(0).normal(size=(500, 3))
     release = tmp_path / "r.parquet"

@@ -269,6 +269,17 @@ def _begun(error):
     return [option for option in options if option.startswith(error.option_name)]
 
 
+_PACKAGE = "python -m privglasso"  # what click names a package that is run
+
+
+def _typed(error):
+    "The command that a misuse is of, as it can be typed."
+    path = getattr(getattr(error, "ctx", None), "command_path", "privglasso")
+    if path.startswith(_PACKAGE):
+        return path
+    return " ".join(["privglasso", *path.split()[1:]])
+
+
 def misuse(error):
     "One sentence about words that a command does not understand."
     if getattr(error, "possibilities", None):
@@ -278,9 +289,7 @@ def misuse(error):
         if known in told:
             told = f"{told.partition(':')[0].removeprefix('Invalid value for ')}"
             told = f"{told}: {remedy}"
-    path = getattr(getattr(error, "ctx", None), "command_path", "privglasso")
-    help = " ".join(["privglasso", *path.split()[1:], "--help"])
-    return f"{told[0].lower()}{told[1:]}; see {help}"
+    return f"{told[0].lower()}{told[1:]}; see {_typed(error)} --help"
 
 
 def _flush(is_told):
