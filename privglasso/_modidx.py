@@ -160,6 +160,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'privglasso.base.shell._check_stream': ( '9_workshop/shell.html#_check_stream',
                                                                                 'privglasso/base/shell.py'),
                                        'privglasso.base.shell._choices': ('9_workshop/shell.html#_choices', 'privglasso/base/shell.py'),
+                                       'privglasso.base.shell._escaped': ('9_workshop/shell.html#_escaped', 'privglasso/base/shell.py'),
                                        'privglasso.base.shell._flush': ('9_workshop/shell.html#_flush', 'privglasso/base/shell.py'),
                                        'privglasso.base.shell._options': ('9_workshop/shell.html#_options', 'privglasso/base/shell.py'),
                                        'privglasso.base.shell._press_again': ( '9_workshop/shell.html#_press_again',

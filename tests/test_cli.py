@@ -780,7 +780,10 @@ def test_names_are_shown_and_cannot_speak_to_the_terminal(tmp_path):
     assert code == 0 and "names: weight, age" in output
 
 
-@pytest.mark.parametrize("nasty", ["\x1b]0;title\x07", "\x9b31m", "\u202egpj", "a\rb"])
+NASTY = "\x1b]0;title\x07", "\x9b31m", "\u202egpj", "a\rb", "\u200e"
+
+
+@pytest.mark.parametrize("nasty", NASTY)
 def test_paths_cannot_speak_to_the_terminal(nasty, tmp_path):
     code, output = call("inspect", tmp_path / f"{nasty}.parquet")
     shown = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in nasty)
@@ -789,7 +792,7 @@ def test_paths_cannot_speak_to_the_terminal(nasty, tmp_path):
 
 
 def test_numbers_for_machines_stay_json_and_lines_stay_lines(capsys):
-    names = {"a\x7f\x9b": 1.0, "größe\u202e": 2.0}
+    names = {"a\x7f\x9b": 1.0, "größe\u202e": 2.0, "b\U000e0041": 3.0}
     say_json(names)
     assert json.loads(capsys.readouterr().out) == names
     say("two\nlines")

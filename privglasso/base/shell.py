@@ -49,11 +49,17 @@ def aside():
     return _ASIDE.get()
 
 
+def _escaped(character):
+    "An escape that JSON knows: two of them beyond the first 65 536 characters."
+    code = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{code[at : at + 4]}" for at in range(0, len(code), 4))
+
+
 def say(text="", err=False, fg=None):
     """Print, what could steer a terminal as an escape that JSON knows, too; a reader
     that has gone away (a pipe closed early) stops nothing."""
     err = err or aside()
-    shown = (c if c == "\n" or is_plain(c) else f"\\u{ord(c):04x}" for c in text)
+    shown = (c if c == "\n" or is_plain(c) else _escaped(c) for c in text)
     try:
         typer.echo(typer.style("".join(shown), fg=fg, reset=fg is not None), err=err)
     except OSError as error:
