@@ -57,13 +57,12 @@ def _graph_of(given):
     return given
 
 
-def _differences(first, second, nodes):
+def _differences(first, second, nodes, pairs):
     "z values of the differences of two models' unshrunk partial correlations."
     order = [list(model._names()) for model in (first, second)]
-    places = [[names.index(node) for node in nodes] for names in order]
-    tests = [model._tests() for model in (first, second)]
-    at = [np.ix_(place, place) for place in places]
-    (one, other), (a, b) = tests, at
+    places = [np.array([names.index(node) for node in nodes]) for names in order]
+    a, b = ((place[pairs[0]], place[pairs[1]]) for place in places)
+    one, other = (model._tests() for model in (first, second))
     spread = np.hypot(one.standard_error[a], other.standard_error[b])
     return (one.unshrunk[a] - other.unshrunk[b]) / spread
 
@@ -402,6 +401,6 @@ def compare(first, second) -> pd.DataFrame:
     table = {"source": names[i], "target": names[j]}
     table |= {"first": one[i, j], "second": other[i, j], "edge_in": has}
     if all(hasattr(model, "sampling_error_") for model in (first, second)):
-        z = _differences(first, second, nodes)[i, j]
+        z = _differences(first, second, nodes, (i, j))
         table |= {"z_value": z, "p_value": 2 * ndtr(-np.abs(z))}
     return pd.DataFrame(table)

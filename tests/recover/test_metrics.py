@@ -14,7 +14,9 @@ from sklearn.metrics import f1_score as sklearn_f1
 from sklearn.metrics import roc_curve
 
 from privglasso.base.validation import InputError
+from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.recover.estimators import PrivateGraphicalLasso
 from privglasso.recover.metrics import Confusion, auc, auc_by_magnitude
 from privglasso.recover.metrics import auc_by_path_entry, compare, confusion
 from privglasso.recover.metrics import f1_score
@@ -268,3 +270,25 @@ def test_two_releases_are_compared():
     assert graphs.count(("a", "b", "both")) > 25
     # 30 squares of standard normals: above with probability below 3e-4
     assert 3 < np.sum(np.square(z)) < 65
+
+
+@pytest.mark.filterwarnings("error")
+def test_searched_models_are_compared():
+    "Their errors are 0 on the diagonal, which is no edge."
+    truth, names = chain_precision(4, 0.4, scales=np.ones(4)), list("abcd")
+    rows = sample_gaussian(truth, 4000, 0)
+    halves = pd.DataFrame(rows[:2000], columns=names), pd.DataFrame(
+        rows[2000:, ::-1], columns=names[::-1]
+    )
+    one, other = (PrivateGraphicalLasso().fit(half) for half in halves)
+    table = compare(one, other)
+    assert table.edge_in.tolist() == ["both"] * 3
+    for row in table.itertuples():
+        places = [
+            (list(half).index(row.source), list(half).index(row.target))
+            for half in halves
+        ]
+        a, b = (model._tests() for model in (one, other))
+        difference = a.unshrunk[places[0]] - b.unshrunk[places[1]]
+        error = np.hypot(a.standard_error[places[0]], b.standard_error[places[1]])
+        assert row.z_value == pytest.approx(difference / error)
