@@ -3389,6 +3389,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                  'privglasso/publish/ranks.py'),
                                           'privglasso.publish.ranks._SignMechanism.sampling_error': ( '2_publish/ranks.html#_signmechanism.sampling_error',
                                                                                                       'privglasso/publish/ranks.py'),
+                                          'privglasso.publish.ranks._angle_variance': ( '2_publish/ranks.html#_angle_variance',
+                                                                                        'privglasso/publish/ranks.py'),
                                           'privglasso.publish.ranks._compared': ( '2_publish/ranks.html#_compared',
                                                                                   'privglasso/publish/ranks.py'),
                                           'privglasso.publish.ranks._default_shifts': ( '2_publish/ranks.html#_default_shifts',
