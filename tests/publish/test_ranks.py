@@ -658,3 +658,16 @@ def test_a_release_that_is_all_noise_overflows_nothing():
     assert np.isfinite(release.corrected_covariance()).all()
     variance = release.sampling_error().precision_variance(np.eye(3))
     assert np.isfinite(variance).all()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=KINDS)
+def test_sums_of_many_rows_are_taken_in_blocks(mechanism):
+    "Two ends of blocks within the table, and a last block of one row."
+    rng = np.random.default_rng(0)
+    table, order = rng.integers(0, 9, (2**17 + 1, 2)) / 8, rng.permutation(2**17 + 1)
+    lattice = mechanism.lattice(*table.shape)
+    placed = table[order]
+    others = [np.roll(placed, -shift, axis=0) for shift in range(1, lattice.shifts + 1)]
+    signs = [np.sign(placed - other) for other in others or [lattice.center]]
+    expected = sum(sign.T @ sign for sign in signs)
+    assert sign_sums(table, lattice, order).tolist() == expected.tolist()
