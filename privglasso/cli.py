@@ -1155,7 +1155,9 @@ def schema(
 
 # %% ../nbs/9_workshop/07_cli.ipynb #240a6d20
 budget = typer.Typer(
-    no_args_is_help=True, help="What all releases of a data set may promise together."
+    cls=Commands,
+    no_args_is_help=True,
+    help="What all releases of a data set may promise together.",
 )
 app.add_typer(budget, name="budget")
 _BudgetFile = Annotated[

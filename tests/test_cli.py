@@ -781,7 +781,10 @@ def test_names_are_shown_and_cannot_speak_to_the_terminal(tmp_path):
     assert code == 0 and "names: weight, age" in output
 
 
-@pytest.mark.parametrize("nasty", ["\x1b]0;title\x07", "\x9b31m", "\u202egpj", "a\rb"])
+NASTY = "\x1b]0;title\x07", "\x9b31m", "\u202egpj", "a\rb", "\u200e"
+
+
+@pytest.mark.parametrize("nasty", NASTY)
 def test_paths_cannot_speak_to_the_terminal(nasty, tmp_path):
     code, output = call("inspect", tmp_path / f"{nasty}.parquet")
     shown = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in nasty)
@@ -790,7 +793,7 @@ def test_paths_cannot_speak_to_the_terminal(nasty, tmp_path):
 
 
 def test_numbers_for_machines_stay_json_and_lines_stay_lines(capsys):
-    names = {"a\x7f\x9b": 1.0, "größe\u202e": 2.0}
+    names = {"a\x7f\x9b": 1.0, "größe\u202e": 2.0, "b\U000e0041": 3.0}
     say_json(names)
     assert json.loads(capsys.readouterr().out) == names
     say("two\nlines")
@@ -1366,6 +1369,8 @@ def test_what_is_wrong_is_named_as_it_was_typed(words, told):
 def test_help_is_a_word_too():
     assert call("help") == call("--help") and call("help")[0] == 0
     assert call("help", "budget", "new") == call("budget", "new", "--help")
+    assert call("budget", "help") == call("budget", "--help")
+    assert call("budget", "help", "new") == call("budget", "new", "--help")
     code, output = call("help", "publishh")
     assert code == 2 and "Did you mean 'publish'?" in output
 
@@ -1380,6 +1385,16 @@ def test_the_package_is_a_command(tmp_path):
     words = [sys.executable, "-m", "privglasso", "--version"]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout == f"privglasso {privglasso.__version__}\n"
+
+
+@pytest.mark.parametrize("words", ["plan --eps 1", "budget neww", "plann"])
+def test_the_package_names_a_command_that_can_be_typed(words, tmp_path):
+    words = [sys.executable, "-m", "privglasso", *words.split()]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    asked = done.stderr.strip().partition("; see python -m ")[2].split()
+    words = [sys.executable, "-m", *asked]
+    assert asked[0] == "privglasso" and asked[-1] == "--help"
+    assert not subprocess.run(words, capture_output=True, cwd=tmp_path).returncode
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch, tmp_path):

@@ -207,9 +207,17 @@ def _sampling_variance(r, n, shifts, untied):
     return entries - np.diag(np.diag(entries))
 
 
+_MOST_ANGLE = 100.0  # a sine is long lost then, and its variance far from overflow
+
+
+def _angle_variance(v):
+    "Variance of the angle of an average with noise of variance v, as far as it tells."
+    return np.minimum(np.pi**2 / 4 * v, _MOST_ANGLE)
+
+
 def _noise_variance(r, v):
     "Variance that noise of variance v on an average adds to its unbiased sine."
-    angle, r = np.pi**2 / 4 * v, np.clip(r, -1, 1)
+    angle, r = _angle_variance(v), np.clip(r, -1, 1)
     entries = np.sinh(angle) - r**2 * -np.expm1(-angle)
     return entries - np.diag(np.diag(entries))
 
@@ -426,7 +434,7 @@ class _SignAverages:
         """(p, p) correlations of the Gaussian scores behind the columns: the sine map
         of the averages, noise taken into account; may be indefinite, unit diagonal."""
         tau, noise = self._averages()
-        correlation = np.sin(np.pi / 2 * tau) * np.exp(np.pi**2 / 8 * noise)
+        correlation = np.sin(np.pi / 2 * tau) * np.exp(_angle_variance(noise) / 2)
         np.fill_diagonal(correlation, 1.0)
         return correlation
 

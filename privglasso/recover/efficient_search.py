@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigvalsh, solve_triangular
 from scipy.special import ndtri
 
 from ..base.validation import InputError, check_number
@@ -160,17 +160,17 @@ def relative_error(fit) -> float:
     Returns
     -------
     float
-        inf if some parameter is not told at all, up to rounding.
+        Infinite where a standard error is beyond the doubles.
     """
     p = len(fit.graph)
     a_row = EfficientScore(Observation(np.eye(p), 1, np.ones(p)), fit.precision)
     clean = a_row.information(fit.places, fit.places)
-    factor = np.tril(fit.factor[0])
-    try:
-        most = eigh(clean, factor @ factor.T, eigvals_only=True)[-1]
-    except np.linalg.LinAlgError:  # the information is singular
+    # reduced by the factor itself: its square may be singular in doubles
+    half = solve_triangular(fit.factor[0], clean, lower=True)
+    reduced = solve_triangular(fit.factor[0], half.T, lower=True, check_finite=False)
+    if not np.isfinite(reduced).all():
         return np.inf
-    return float(np.sqrt(2 * most))
+    return float(np.sqrt(2 * eigvalsh(reduced)[-1]))
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #f9afc843
 class HiddenGraphError(ValueError):

@@ -5,6 +5,7 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -16,7 +17,8 @@ from scipy.stats import kendalltau, norm
 
 import privglasso as pg
 from privglasso.base.validation import InputError
-from privglasso.data_sets.synthetic import sample_gaussian, tridiagonal_precision
+from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.data_sets.synthetic import tridiagonal_precision
 from privglasso.privacy.audit import audit, audit_draws
 from privglasso.privacy.discrete_gaussian import variance
 from privglasso.privacy.sampler import bit_source, random_order, sampler
@@ -632,3 +634,40 @@ def test_sums_of_signs_are_exact_beyond_what_short_floats_count():
     assert (sums == n * 2049).all()
     rising[:, 1] *= -1
     assert sign_sums(rising, lattice)[0, 1] == -n * 2049
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("make", [KendallMechanism, partial(QuadrantMechanism, 0)])
+@pytest.mark.parametrize("mu", [3e-3, 1e-4])
+def test_noise_that_hides_everything_overflows_nothing(make, mu):
+    mechanism, truth = make(mu=mu), chain_precision(40, 0.4, scales=np.ones(40))
+    covariance = np.linalg.inv(truth)
+    assert mechanism.noise_std(500, 40)[0, 1] > 20
+    error = mechanism.sampling_error(covariance, 500)
+    variance = error.precision_variance(truth)
+    assert np.isfinite(variance).all() and variance[0, 1] > 1e20
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_release_that_is_all_noise_overflows_nothing():
+    table = np.random.default_rng(0).normal(size=(50, 3))
+    release = KendallMechanism(mu=1e-3).publish(table, random_state=0)
+    counts = release.counts.copy()
+    np.fill_diagonal(counts, np.diag(counts) + 2**62)  # as if it could be told
+    release = replace(release, counts=counts)
+    assert np.isfinite(release.corrected_covariance()).all()
+    variance = release.sampling_error().precision_variance(np.eye(3))
+    assert np.isfinite(variance).all()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=KINDS)
+def test_sums_of_many_rows_are_taken_in_blocks(mechanism):
+    "Two ends of blocks within the table, and a last block of one row."
+    rng = np.random.default_rng(0)
+    table, order = rng.integers(0, 9, (2**17 + 1, 2)) / 8, rng.permutation(2**17 + 1)
+    lattice = mechanism.lattice(*table.shape)
+    placed = table[order]
+    others = [np.roll(placed, -shift, axis=0) for shift in range(1, lattice.shifts + 1)]
+    signs = [np.sign(placed - other) for other in others or [lattice.center]]
+    expected = sum(sign.T @ sign for sign in signs)
+    assert sign_sums(table, lattice, order).tolist() == expected.tolist()

@@ -14,6 +14,7 @@ from sklearn.metrics import f1_score as sklearn_f1
 from sklearn.metrics import roc_curve
 
 from privglasso.base.validation import InputError
+from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.recover.estimators import PrivateGraphicalLasso
 from privglasso.recover.estimators import PrivateGraphicalLassoEBIC
@@ -318,3 +319,18 @@ def test_a_difference_is_found():
     table = compare(*(PrivateGraphicalLasso().fit(rows) for rows in (one, other)))
     differ = table[table.p_value < 0.01]
     assert differ[["source", "target"]].to_numpy().tolist() == [["x0", "x1"]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_searched_models_are_compared():
+    "Their errors are 0 on the diagonal, which is no edge."
+    truth, names = chain_precision(4, 0.4, scales=np.ones(4)), list("abcd")
+    rows = sample_gaussian(truth, 4000, 0)
+    halves = pd.DataFrame(rows[:2000], columns=names), pd.DataFrame(
+        rows[2000:, ::-1], columns=names[::-1]
+    )
+    one, other = (PrivateGraphicalLasso().fit(half) for half in halves)
+    table = compare(one, other)
+    assert table.edge_in.tolist() == ["both"] * 3
+    turned = compare(one, PrivateGraphicalLasso().fit(halves[1][names]))
+    assert np.allclose(table.z_value, turned.z_value, rtol=1e-6)
