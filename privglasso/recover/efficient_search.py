@@ -160,10 +160,13 @@ def relative_error(fit) -> float:
     Returns
     -------
     float
-        Infinite where a standard error is beyond the doubles.
+        Infinite where a standard error is beyond the doubles, or the model singular.
     """
     p = len(fit.graph)
-    a_row = EfficientScore(Observation(np.eye(p), 1, np.ones(p)), fit.precision)
+    try:
+        a_row = EfficientScore(Observation(np.eye(p), 1, np.ones(p)), fit.precision)
+    except np.linalg.LinAlgError:  # a model without variance in some direction
+        return np.inf
     clean = a_row.information(fit.places, fit.places)
     # reduced by the factor itself: its square may be singular in doubles
     half = solve_triangular(fit.factor[0], clean, lower=True)

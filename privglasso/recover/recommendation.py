@@ -46,7 +46,7 @@ def level_share(levels) -> float:
     Examples
     --------
     >>> [round(level_share(k), 2) for k in (2, 5, 50)]
-    [0.64, 0.88, 0.97]
+    [0.64, 0.92, 0.99]
     """
     cuts = _cuts(levels)
     density = np.exp(-(cuts**2) / 2) / math.sqrt(2 * math.pi)
@@ -421,7 +421,8 @@ class Recommendation:
         target = 1 - _WORKS
         at_epsilon = lambda n: missed(n, self.epsilon)
         records = least_enough(at_epsilon, target, math.log10(2), 9.0, 4.0, 1e-3)
-        epsilon = least_enough(lambda e: missed(self.n, e), target, -3.0, 3.0, 0.0, 1e-3)
+        at_n = lambda epsilon: missed(self.n, epsilon)
+        epsilon = least_enough(at_n, target, -3.0, 3.0, 0.0, 1e-3)
         return _up(records), _up(epsilon)
 
     def remedy(self) -> str:

@@ -9,7 +9,9 @@ import pytest
 import privglasso as pg
 from privglasso.base.graphs import support
 from privglasso.base.validation import InputError
+from privglasso.data_sets.grids import load_grid11
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.publish.whitening import WhitenedCovarianceMechanism
 from privglasso.recover.efficient_score import Observation, fit_graph
 from privglasso.recover.efficient_search import MOST_COLUMNS, HiddenGraphError
 from privglasso.recover.efficient_search import edge_threshold, efficient_search
@@ -139,3 +141,14 @@ def test_bad_arguments():
         pg.PrivateGraphicalLasso(weights=np.ones((2, 2))).fit(rows)
     with pytest.raises(InputError, match="alpha"):
         pg.PrivateGraphicalLasso(-1.0).fit(rows)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", [6, 10])
+def test_a_model_that_noise_drives_to_a_singular_one_is_refused(seed):
+    "Its precision grew beyond the doubles, and eigenvalues of it did not converge."
+    grid = load_grid11().table
+    mechanism = WhitenedCovarianceMechanism(epsilon=1, delta=len(grid) ** -2.0)
+    release = mechanism.publish(grid, random_state=seed)
+    with pytest.raises(HiddenGraphError, match="itself, and less than 100% is needed"):
+        pg.PrivateGraphicalLasso().fit(release)
