@@ -4077,6 +4077,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                        'privglasso/publish/tables.py'),
                                            'privglasso.publish.tables._check_one_mark': ( '2_publish/tables.html#_check_one_mark',
                                                                                           'privglasso/publish/tables.py'),
+                                           'privglasso.publish.tables._check_unpacked': ( '2_publish/tables.html#_check_unpacked',
+                                                                                          'privglasso/publish/tables.py'),
                                            'privglasso.publish.tables._column': ( '2_publish/tables.html#_column',
                                                                                   'privglasso/publish/tables.py'),
                                            'privglasso.publish.tables._decimal_mark': ( '2_publish/tables.html#_decimal_mark',
