@@ -290,33 +290,20 @@ def _fault_of(error):
     return str(error)
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #039e80ea
-def _bytes(path):
-    "What stands in a budget file, or `BudgetFileError` if nothing can be read."
+def _load(path):
+    "The contents of a budget file, or `BudgetFileError`."
     try:
-        # a pipe would make us wait for whoever writes into it
-        if path.is_file() or not path.exists():
-            return path.read_bytes()
-        reason = "it is a folder or a device"
+        state = json.loads(
+            path.read_text(encoding="utf-8"),
+            parse_int=float,
+            object_pairs_hook=_once_each,
+        )
     except FileNotFoundError as error:
         raise BudgetFileError(
             f"{path.name}: there is no such file. Begin a budget (privglasso budget"
             " new, or Budget.create) or, if one was begun, fetch it back: it counts"
             " what is already published"
         ) from error
-    except OSError as error:
-        reason = error.strerror
-    raise BudgetFileError(
-        f"{path.name} cannot be read ({reason}): name a budget's file that you may read"
-    )
-
-
-def _load(path):
-    "The contents of a budget file, or `BudgetFileError`."
-    raw = _bytes(path)
-    try:
-        state = json.loads(
-            raw.decode(), parse_int=float, object_pairs_hook=_once_each
-        )
     except (ValueError, RecursionError) as error:
         fault = _fault_of(error)
     else:
@@ -429,17 +416,7 @@ def _enter(path, promises, columns, label, mechanism):
         entry = {"label": label, "time": _now(), "mechanism": str(mechanism)} | _costs(
             charges
         )
-        _check_unchanged(path, state)
         _enter_last(path, state | {"spent": [*state["spent"], entry]})
-
-
-def _check_unchanged(path, state):
-    "`BudgetFileError` if the file has changed: an editor or a copy waits for no lock."
-    if _load(path) != state:
-        raise BudgetFileError(
-            f"{path.name} was changed by another program while it was in use: nothing"
-            " was spent; try again when that program has finished"
-        )
 
 
 def _enter_last(path, state):
@@ -521,7 +498,7 @@ class BudgetBook:
     """
 
     def __init__(self, path):
-        self.path = Path(os.path.realpath(path))  # says nothing of links in a circle
+        self.path = Path(path).resolve()
         _load(self.path)
 
     def _relation(self, neighbors):
@@ -648,7 +625,7 @@ class Budget(BudgetBook):
             Empty.
 
         """
-        _begin(Path(os.path.realpath(path)), limits, delta)
+        _begin(Path(path).resolve(), limits, delta)
         return cls(path)
 
     def spend(

@@ -12,7 +12,6 @@ import json
 import os
 import warnings
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import numpy as np
 
@@ -80,22 +79,14 @@ COMMON_FIELDS = {
 def _digest(raw, table):
     "SHA-256 of metadata and of the names, types and bytes of all columns."
     digest = hashlib.sha256()
-    for part in _parts(raw, table):
-        # lengths, so that nothing can move from one to the next
-        digest.update(memoryview(part).nbytes.to_bytes(8, "little"))
-        digest.update(part)
-    return digest.hexdigest()
-
-
-def _parts(raw, table):
-    "What a checksum is taken over, one part at a time: a table may be large."
-    yield raw
+    parts = [raw]
     for j, name in enumerate(table.columns):
         values = np.asarray(table.iloc[:, j])
         values = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-        yield str(name).encode()
-        yield values.dtype.str.encode()
-        yield values.view(np.uint8) if len(values) else b""
+        parts += [str(name).encode(), values.dtype.str.encode(), values.tobytes()]
+    for part in parts:  # lengths, so that nothing can move from one to the next
+        digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
 
 
 def sealed(metadata, table):
@@ -182,151 +173,12 @@ def _described(release):
         "noise_variance": release.noise_variance.tolist(),
     }
 
-# %% ../../nbs/2_publish/16_parquet.ipynb #ecf60501
-def _integer(raw, at):
-    "An integer without a sign, seven bits a byte, and where it ends."
-    value = shift = 0
-    while raw[at] & 128:
-        value |= (raw[at] & 127) << shift
-        at, shift = at + 1, shift + 7
-        if shift > 63:
-            raise IndexError("an integer does not end")
-    return value | raw[at] << shift, at + 1
-
-
-def _signed(raw, at):
-    "An integer, whose sign is its last bit, and where it ends."
-    value, at = _integer(raw, at)
-    return (value >> 1) ^ -(value & 1), at
-
-
-def _fields(raw, at):
-    "Number, kind and place of each field of a struct, and last where the struct ends."
-    number = 0
-    while raw[at]:
-        kind, distance = raw[at] & 15, raw[at] >> 4
-        number, at = (number + distance, at + 1) if distance else _signed(raw, at + 1)
-        yield number, kind, at
-        at = _behind(raw, at, kind)
-    yield 0, 0, at + 1
-
-# %% ../../nbs/2_publish/16_parquet.ipynb #ecf60502
-_NO_VALUE, _BYTE, _INTEGERS, _DOUBLE, _BYTES = (1, 2), 3, (4, 5, 6), 7, 8
-_LISTS, _STRUCT = (9, 10), 12
-
-
-def _behind(raw, at, kind):
-    "Where a value ends; `IndexError` for what Parquet has no use for."
-    if kind in _NO_VALUE:  # the kind says whether it is true
-        return at
-    if kind == _BYTE:
-        return at + 1
-    if kind == _DOUBLE:
-        return at + 8
-    if kind in _INTEGERS:
-        return _integer(raw, at)[1]
-    if kind == _BYTES:
-        length, at = _integer(raw, at)
-        return at + length
-    if kind in _LISTS:
-        each, count, at = _listed(raw, at)
-        for _ in range(count):
-            at = at + 1 if each in _NO_VALUE else _behind(raw, at, each)
-            raw[at - 1]  # the file has ended long before a count that lies
-        return at
-    if kind == _STRUCT:
-        return max(end for _, _, end in _fields(raw, at))
-    raise IndexError(f"no value is of kind {kind}")
-
-
-def _listed(raw, at):
-    "The kind of a list's values, how many there are, and where the first one is."
-    kind, count = raw[at] & 15, raw[at] >> 4
-    return (kind, count, at + 1) if count < 15 else (kind, *_integer(raw, at + 1))
-
-# %% ../../nbs/2_publish/16_parquet.ipynb #ecf60503
-_I32, _I64 = 5, 6
-
-
-def _structs(raw, at):
-    "Where each struct of a list begins."
-    _, count, at = _listed(raw, at)
-    for _ in range(count):
-        yield at
-        at = _behind(raw, at, _STRUCT)
-
-
-def _places(raw, at, number, *below):
-    "Where each struct at a path of fields begins, through all lists on the way."
-    for found, kind, place in _fields(raw, at):
-        if found == number:
-            for each in _structs(raw, place) if kind in _LISTS else [place]:
-                yield from _places(raw, each, *below) if below else [each]
-
-
-def _integers(raw, at, wanted):
-    "The integers of a kind in a struct, by the numbers of fields, and where it ends."
-    found = {}
-    for number, kind, place in _fields(raw, at):
-        if kind == wanted and number in found:
-            raise IndexError("a field stands twice")
-        if kind == wanted:
-            found[number] = _signed(raw, place)[0]
-    return found, place
-
-# %% ../../nbs/2_publish/16_parquet.ipynb #ecf60504
-_SCHEMA, _CHILDREN = 2, 5  # fields of the footer, and of one of its columns
-_CHUNKS = (4, 1, 3)  # of the footer, of a group of rows, and of a column there
-_LENGTH, _DATA, _DICTIONARY = 7, 9, 11  # fields of what they say: all pages, the first
-_UNPACKED, _PACKED = 2, 3  # fields of what stands in front of a page
-_LONGEST_HEADER = 1 << 16  # bytes in front of a page; some fifty are usual
-
-
-def _skimmed(path, file):
-    "The integers that a footer says of each column of each group of rows."
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - 8))
-    length = min(size, int.from_bytes(file.read(4), "little"))
-    file.seek(max(0, size - 8 - length))
-    footer = file.read(length)
-    _, *columns = _places(footer, 0, _SCHEMA)
-    if any(_integers(footer, at, _I32)[0].get(_CHILDREN) for at in columns):
-        # full names of any size, if Parquet were to write them down
-        raise ReleaseError(f"{path.name} is not a release: it has columns in columns")
-    return [_integers(footer, at, _I64)[0] for at in _places(footer, 0, *_CHUNKS)]
-
-
-def _page_bytes(file, chunks):
-    "How many bytes the pages of all columns say that they unpack to."
-    packed, unpacked = sum(abs(chunk[_LENGTH]) for chunk in chunks), 0
-    if packed > os.fstat(file.fileno()).st_size:
-        raise IndexError("columns share their pages")  # skimming would not end
-    for chunk in chunks:
-        at, first = chunk[_DATA], chunk.get(_DICTIONARY, 0)
-        at = first if 0 < first < at else at
-        end = at + chunk[_LENGTH]
-        while at < end:
-            file.seek(at)
-            found, length = _integers(file.read(_LONGEST_HEADER), 0, _I32)
-            unpacked += abs(found[_UNPACKED])
-            at += length + max(0, found[_PACKED])
-    return unpacked
-
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f7
 _FOREIGN = (
     "is not a release: it was not written by privglasso (publish, or to_parquet in"
     " Python)"
 )
 _DAMAGED = "is not a whole Parquet file, or is damaged: ask for it again"
-
-
-class _Skimmed(NamedTuple):
-    """What a file says of itself: its size, how many columns all groups of rows have,
-    and the bytes that they unpack to."""
-
-    size: int
-    chunks: int
-    unpacked: int
 
 
 @contextmanager
@@ -341,29 +193,23 @@ def _opened(path):
     except OSError as error:
         raise ReleaseError(f"{path.name} cannot be opened as a file") from error
     with file:
-        size = os.fstat(file.fileno()).st_size
         try:
-            chunks = _skimmed(path, file)
-            unpacked = _page_bytes(file, chunks)
             stored = pq.ParquetFile(file, page_checksum_verification=True)
-        except ReleaseError:
-            raise
         except Exception as error:  # whatever a parser meets in damaged bytes
             raise ReleaseError(f"{path.name} {_DAMAGED}") from error
-        yield stored, _Skimmed(size, len(chunks), unpacked)
+        yield stored, os.fstat(file.fileno()).st_size
 
 
 def _table(path, stored):
     "The DataFrame of a Parquet file, its page checksums verified."
     try:
-        table = stored.read()
-        return table.to_pandas(ignore_metadata=True, self_destruct=True)
+        return stored.read().to_pandas(ignore_metadata=True)
     except Exception as error:
         raise ReleaseError(f"{path.name} {_DAMAGED}") from error
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f9
 _SQUARE = ("covariance", "shape", "whitened", "local", "kendall", "quadrant")
-_ROOM, _DENSEST = 1 << 26, 128  # bytes of numbers: of any file, of each of its bytes
+_ROOM, _DENSEST = 1 << 27, 256  # bytes of numbers: of any file, of each of its bytes
 
 
 def _has_shape(metadata, rows, names):
@@ -384,25 +230,17 @@ def _is_numbers(footer):
     )
 
 
-def _adds_up(footer, chunks):
-    "Whether the parts of a table have its columns and, together, its rows."
-    groups = footer.num_row_groups
-    rows = [footer.row_group(k).num_rows for k in range(groups)]
-    lengths = sum(rows) == footer.num_rows and min(rows, default=0) >= 0
-    return lengths and chunks == groups * footer.num_columns
-
-
-def _check_footer(path, footer, names, metadata, skimmed):
+def _check_footer(path, footer, names, metadata, size):
     """`ReleaseError` unless the footer announces what the metadata state, and no more
     than noisy numbers in so many bytes can be: a small file can unpack to any size."""
-    rows, size = footer.num_rows, skimmed.size
-    shaped = _has_shape(metadata, rows, names) and _is_numbers(footer)
-    if not shaped or not _adds_up(footer, skimmed.chunks):
+    rows = footer.num_rows
+    groups = (footer.row_group(k) for k in range(footer.num_row_groups))
+    unpacked = max(8 * rows * len(names), sum(each.total_byte_size for each in groups))
+    if not _has_shape(metadata, rows, names) or not _is_numbers(footer):
         raise ReleaseError(
             f"{path.name} contradicts itself: the columns and rows of its table are"
             " not those of its metadata: ask for it again"
         )
-    unpacked = max(8 * rows * len(names), skimmed.unpacked)
     if unpacked > _ROOM + _DENSEST * size:
         raise ReleaseError(
             f"{path.name} was not read: its {size} bytes announce {unpacked} bytes of"
@@ -436,14 +274,13 @@ def stored_release(path):
     UserWarning
         If the file is of format 1 or 2, which had no checksum.
     """
-    with _opened(path) as (stored, skimmed):
+    with _opened(path) as (stored, size):
         schema = stored.schema_arrow.metadata or {}
         raw, checksum = schema.get(METADATA_KEY), schema.get(CHECKSUM_KEY)
         if raw is None:
             raise ReleaseError(f"{path.name} {_FOREIGN}")
         metadata = _known_format(raw, path, checksum is not None)
-        announced = stored.metadata, stored.schema_arrow.names
-        _check_footer(path, *announced, metadata, skimmed)
+        _check_footer(path, stored.metadata, stored.schema_arrow.names, metadata, size)
         table = _table(path, stored)
     if checksum is not None and checksum != _digest(raw, table).encode():
         raise ReleaseError(

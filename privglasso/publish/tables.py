@@ -17,7 +17,6 @@ import lzma
 import numbers
 import os
 import re
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
@@ -708,30 +707,10 @@ def _read_excel(path, form, as_text):
     return pd.concat(columns, axis=1).set_axis(names, axis=1)
 
 # %% ../../nbs/2_publish/17_tables.ipynb #a1f00110
-# bytes of XML: of any Excel file, of each of its bytes (a sheet of zeros has 16)
-_ROOM, _DENSEST = 1 << 24, 40
-
-
-def _check_unpacked(path):
-    "`TableError` if an Excel file, which is a packed one, unpacks to no usual size."
-    size = path.stat().st_size
-    try:
-        with zipfile.ZipFile(path) as packed:
-            unpacked = sum(part.file_size for part in packed.infolist())
-    except zipfile.BadZipFile:
-        return  # what the file is instead is found out when it is read
-    if unpacked > _ROOM + _DENSEST * size:
-        raise TableError(
-            f"{path.name}: its {size} bytes unpack to {unpacked}, which no usual sheet"
-            " does: save the sheet as CSV"
-        )
-
-
 def _sheet(path, form):
     "The cells of the sheet that is meant, empty ones NaN."
     import pandas as pd  # slow to load
 
-    _check_unpacked(path)
     try:
         book = pd.ExcelFile(path)
     except ImportError:

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from privglasso.base.validation import InputError
-from privglasso.publish import parquet
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.local import LocalMechanism
@@ -307,7 +306,7 @@ ROWS = 40_000_000
         (pa.float64(), ROWS, {"kind": "covariance"}, "the columns and rows"),
         (pa.float64(), ROWS, {"kind": ["table"]}, "the columns and rows"),
         (pa.string(), 1 << 20, {"n": 1 << 20}, "the columns and rows"),
-        (pa.list_(pa.float64()), 1 << 17, {"n": 1 << 17}, "columns in columns"),
+        (pa.list_(pa.float64()), 1 << 17, {"n": 1 << 17}, "the columns and rows"),
     ],
 )
 def test_a_bomb_is_refused_before_it_is_unpacked(
@@ -331,157 +330,3 @@ def test_what_noise_made_is_packed_nowhere_near_as_tightly(tmp_path):
     quiet.to_parquet(path)
     assert 8 * constant.size < 128 * path.stat().st_size
     assert len(read_release(path).table) == len(constant)
-
-
-# ------------------------------------------- footers and pages that lie of their size
-
-
-def integer(value):
-    "Seven bits a byte, as Thrift's compact form has it."
-    out = bytearray()
-    while value > 127:
-        value, out = value >> 7, out + bytes([value & 127 | 128])
-    return bytes(out + bytes([value]))
-
-
-def with_footer(path, change):
-    "The file at `path`, its footer changed, the numbers before it as they are."
-    whole = path.read_bytes()
-    length = int.from_bytes(whole[-8:-4], "little")
-    footer = change(whole[-8 - length : -8])
-    ending = len(footer).to_bytes(4, "little") + b"PAR1"
-    path.write_bytes(whole[: -8 - length] + footer + ending)
-
-
-def read_apart(path):
-    "What a process with a limit says of a file, and the megabytes that it took."
-    command = [sys.executable, "-c", READ, str(path)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    megabytes, _, message = told.partition(": ")
-    return message, int(megabytes)
-
-
-def test_a_footer_that_says_few_rows_and_has_groups_of_many_is_refused(tmp_path):
-    path = tmp_path / "bomb.parquet"
-    bomb(path, ROWS, pa.float64(), {"n": 4})
-    rows = b"\x16" + integer(2 * ROWS) + b"\x19"  # field 3, and the list that follows
-
-    def fewer(footer):
-        assert footer.count(rows) == 1
-        return footer.replace(rows, b"\x16" + integer(2 * 4) + b"\x19")
-
-    with_footer(path, fewer)
-    message, megabytes = read_apart(path)
-    assert "the columns and rows" in message and megabytes < 60
-
-
-def test_names_that_many_columns_share_are_not_written_out(path):
-    "One name of 50 000 bytes above 100 000 columns: 5 GB of full names."
-    leaf = b"\x15\x0a\x25\x00\x18\x00\x00"
-    name = b"\x18" + integer(50_000) + b"x" * 50_000
-    above = b"\x35\x00" + name + b"\x15" + integer(200_000)
-
-    def tree(footer):
-        assert footer[2:4] == b"\x19\x3c"  # a root and two columns
-        end = parquet._behind(footer, 4, parquet._STRUCT)
-        root = footer[4:end].replace(b"\x15\x04\x00", b"\x15\x06\x00")
-        rest = footer[end:]
-        first = parquet._behind(rest, 0, parquet._STRUCT)
-        columns = rest[:first] + above + b"\x00" + leaf * 100_000
-        count = b"\x19\xfc" + integer(100_004)
-        return footer[:2] + count + root + columns + rest[first:]
-
-    with_footer(path, tree)
-    assert path.stat().st_size < 1 << 20
-    message, megabytes = read_apart(path)
-    assert "columns in columns" in message and megabytes < 60
-
-
-def with_page(path, unpacked, packed):
-    "The file at `path`, its first page replaced by one that says these sizes."
-    whole = path.read_bytes()
-    sizes, end = parquet._integers(whole, 4, parquet._I32)
-    header = b"\x15\x04\x15" + integer(2 * unpacked)
-    header += b"\x15" + integer(2 * len(packed))
-    rest = whole[end + sizes[3] :]
-    table = b"\x4c\x15\x08\x15\x00\x12\x00\x00"  # four numbers, as they are
-    path.write_bytes(whole[:4] + header + table + packed + rest)
-    return len(header + table + packed) - end - sizes[3]
-
-
-def test_a_page_is_asked_for_its_size_before_it_is_unpacked(tmp_path):
-    "The footer says 131 bytes, the page unpacks to 600 MB."
-    path, size = tmp_path / "r.parquet", 600_000_000
-    MECHANISMS["table"].publish(TABLE[["a"]]).to_parquet(path)
-    column = pq.ParquetFile(path).metadata.row_group(0).column(0)
-    packed = bytes(pa.compress(b"\0" * size, codec="zstd"))
-    longer = with_page(path, size, packed)
-    total, at = column.total_compressed_size, column.data_page_offset
-    sized, place = b"\x16" + integer(2 * total), b"\x26" + integer(2 * at)
-
-    def moved(footer):
-        assert sized + place in footer
-        new = b"\x16" + integer(2 * (total + longer)) + b"\x26"
-        return footer.replace(sized + place, new + integer(2 * (at + longer)))
-
-    with_footer(path, moved)
-    message, megabytes = read_apart(path)
-    assert "announce 600000" in message and megabytes < 60, message
-
-
-@pytest.mark.parametrize(
-    "footer",
-    [
-        *(b"\x1c" * 900_000, b"\x19" * 900_000, b"\x19\xfc" + b"\xff" * 99),
-        *(b"\x19\xf1" + integer(1 << 60), b"\x16" + b"\xff" * 99, b"\x1d\x00", b"\x15"),
-    ],
-)
-def test_a_footer_that_does_not_end_is_damaged(path, footer):
-    with_footer(path, lambda _: footer)
-    with pytest.raises(ReleaseError, match="not a whole Parquet file"):
-        read_release(path)
-
-
-def test_columns_that_share_their_pages_are_damaged(path):
-    "To skim the same pages for each of many columns would take hours."
-    with open(path, "rb") as file:
-        chunks = parquet._skimmed(path, file)
-        assert len(chunks) == 2 and parquet._page_bytes(file, chunks) > 0
-        with pytest.raises(IndexError, match="share"):
-            parquet._page_bytes(file, chunks * 9)
-
-
-def test_what_is_skimmed_is_what_the_footer_says(tmp_path):
-    "In several groups of rows, with and without a dictionary."
-    path = tmp_path / "t.parquet"
-    table = pa.table({"a": np.arange(900.0), "b": [1] * 900})
-    pq.write_table(table, path, row_group_size=300, use_dictionary=["b"])
-    with open(path, "rb") as file:
-        chunks = parquet._skimmed(path, file)
-        unpacked = parquet._page_bytes(file, chunks)
-    footer = pq.ParquetFile(path).metadata
-    groups = [footer.row_group(k) for k in range(3)]
-    columns = [group.column(j) for group in groups for j in range(2)]
-    said = [(each.total_compressed_size, each.data_page_offset) for each in columns]
-    assert [(chunk[7], chunk[9]) for chunk in chunks] == said
-    headers = sum(group.total_byte_size for group in groups) - unpacked
-    assert 0 < headers < 9 * 99  # the pages: two of each "b", one of each "a"
-
-
-def test_the_densest_table_of_a_megabyte_is_read_in_less_than_500_megabytes(tmp_path):
-    "It agrees with itself: one cell over and over, and the checksum is right."
-    path, rows = tmp_path / "r.parquet", 20_000_000
-    MECHANISMS["table"].publish(TABLE[["a"]]).to_parquet(path)
-    stored = pq.read_table(path)
-    said = json.loads(stored.schema.metadata[METADATA_KEY]) | {"n": rows}
-    table = pd.DataFrame({"a": np.full(rows, stored["a"][0].as_py())})
-    more = np.random.default_rng(0).bytes(800_000).hex()
-    seal = sealed(said, table) | {b"more": more}
-    dense = pa.Table.from_pandas(table, preserve_index=False)
-    pq.write_table(dense.replace_schema_metadata(seal), path, compression="zstd")
-    code = READ.replace("try:\n    files", "try:\n    print(0) or files").replace(
-        "except files", "    print(used() - before)\nexcept files"
-    )
-    command = [sys.executable, "-c", code, str(path)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert int(told.split()[1]) < 500
