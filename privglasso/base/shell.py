@@ -274,7 +274,7 @@ def _begun(error):
     options = [option for param in params for option in param.opts]
     return [option for option in options if option.startswith(error.option_name)]
 
-
+# %% ../../nbs/9_workshop/08_shell.ipynb #e8489686
 _PACKAGE = "python -m privglasso"  # what click names a package that is run
 
 
