@@ -32,6 +32,7 @@ _PUBLIC = {
     "publish.parquet": ["ReleaseError"],
     "publish.noise_correction": ["CovarianceError", "noise_corrected_covariance"],
     "recover.planning": ["plan", "plot_plan"],
+    "recover.recommendation": ["recommend"],
     "recover.estimators": [
         "PrivateGraphicalLasso",
         "PrivateGraphicalLassoCV",

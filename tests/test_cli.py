@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,8 +25,10 @@ from privglasso.papers import registry
 from privglasso.privacy.budget import Budget
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
+from privglasso.publish.schema import Schema
 from privglasso.recover import block_descent
 from privglasso.recover.planning import MECHANISMS, plan
+from privglasso.recover.recommendation import recommend
 
 
 def call(*words):
@@ -71,7 +74,7 @@ def test_publish_inspect_recover(secret, tmp_path):
         and "one cell were changed" in output
     )
     code, output = call("recover", release, edges)
-    assert code == 0 and "duality gap" in output
+    assert code == 0 and "4 edges, each at least" in output
     found = pd.read_csv(edges)
     strongest = {
         frozenset(pair)
@@ -362,10 +365,8 @@ def test_the_plan_of_the_shell_is_that_of_python():
     smallest = offers.set_index("mechanism").smallest_partial_correlation
     found = smallest["covariance, bounds"]
     assert f"{found:.3g}" in output and "inf" in output
-    own = plan(CovarianceMechanism(epsilon=2, delta=1e-9), 20_000, 6)
-    smallest = own.smallest_partial_correlation[0]
-    assert "Recommended: covariance (or synthetic, if rows are wanted). It" in output
-    assert f"partial correlations from {smallest:.2g} on" in output
+    best = recommend(20_000, 6, epsilon=2, delta=1e-9)
+    assert best.name == "covariance" and f"Recommended: {best}." in output
 
 
 @pytest.mark.parametrize(
@@ -522,7 +523,7 @@ PRESSED = {
     "publish --mechanism co": "covariance copula",
     "publish --mechanism = c": "covariance copula",
     "publish --low -": "",
-    "recover --rule ": "ebic simultaneous cv",
+    "recover --rule ": "search ebic simultaneous cv",
 }
 
 
@@ -780,7 +781,10 @@ def test_names_are_shown_and_cannot_speak_to_the_terminal(tmp_path):
     assert code == 0 and "names: weight, age" in output
 
 
-@pytest.mark.parametrize("nasty", ["\x1b]0;title\x07", "\x9b31m", "\u202egpj", "a\rb"])
+NASTY = "\x1b]0;title\x07", "\x9b31m", "\u202egpj", "a\rb", "\u200e"
+
+
+@pytest.mark.parametrize("nasty", NASTY)
 def test_paths_cannot_speak_to_the_terminal(nasty, tmp_path):
     code, output = call("inspect", tmp_path / f"{nasty}.parquet")
     shown = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in nasty)
@@ -789,7 +793,7 @@ def test_paths_cannot_speak_to_the_terminal(nasty, tmp_path):
 
 
 def test_numbers_for_machines_stay_json_and_lines_stay_lines(capsys):
-    names = {"a\x7f\x9b": 1.0, "größe\u202e": 2.0}
+    names = {"a\x7f\x9b": 1.0, "größe\u202e": 2.0, "b\U000e0041": 3.0}
     say_json(names)
     assert json.loads(capsys.readouterr().out) == names
     say("two\nlines")
@@ -1060,7 +1064,7 @@ def test_the_standard_output_gets_the_output_and_nothing_else(secret, tmp_path):
     code, output, said = streamed(
         tmp_path, ("recover", "r.parquet", "-", "--form", "json")
     )
-    assert code == 0 and "edges at alpha" in said
+    assert code == 0 and "edges, each at least" in said
     graph = nx.node_link_graph(json.loads(output), edges="links")
     assert set(graph) == set("abcde") and len(graph.edges) >= 4
     with open(tmp_path / "s.toml", "wb") as file:  # after what is there already
@@ -1082,7 +1086,7 @@ def test_pipes_and_devices_stay_what_they_are(secret, tmp_path):
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
         code, output, said = streamed(tmp_path, ("recover", "r.parquet", pipe))
         read = reader.stdout.read()
-    assert code == 0 and b"edges at alpha" in output and said == ""
+    assert code == 0 and b"edges, each at least" in output and said == ""
     assert len(nx.parse_graphml(read.decode()).edges) >= 4
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
         assert call(*SMALL[:1], secret, *SMALL[2:], pipe)[0] == 0
@@ -1215,7 +1219,7 @@ def test_every_result_is_to_be_had_for_machines(secret, tmp_path):
     assert told("publish", secret, release, *words)["fits"] is False
     assert told("publish", secret, release, "--mu", 1, "--seed", 1)["written"]
     found = told("recover", release)
-    assert len(found["edges"]) >= 4 and found["alpha"] > 0
+    assert len(found["edges"]) >= 4 and found["threshold"] > 3
     tested = told("recover", release, tmp_path / "edges.csv", "--level", 0.05)
     assert tested["level"] == 0.05 and len(pd.read_csv(tmp_path / "edges.csv")) == len(
         tested["edges"]
@@ -1324,7 +1328,7 @@ def test_the_first_recover_says_that_it_compiles(tmp_path, monkeypatch):
         monkeypatch.setattr(block_descent.descend, "_compiled", None)
         found = lambda _, kept=kept: kept
         monkeypatch.setattr("privglasso.base.kernels.Kernel.is_kept", found)
-        result = CliRunner().invoke(app, ["recover", str(release)])
+        result = CliRunner().invoke(app, ["recover", str(release), "--rule", "ebic"])
         assert result.exit_code == 0, result.output
         assert ("once on this machine" in result.stderr) == (not kept and not price)
         assert "once on this machine" not in result.stdout
@@ -1365,6 +1369,8 @@ def test_what_is_wrong_is_named_as_it_was_typed(words, told):
 def test_help_is_a_word_too():
     assert call("help") == call("--help") and call("help")[0] == 0
     assert call("help", "budget", "new") == call("budget", "new", "--help")
+    assert call("budget", "help") == call("budget", "--help")
+    assert call("budget", "help", "new") == call("budget", "new", "--help")
     code, output = call("help", "publishh")
     assert code == 2 and "Did you mean 'publish'?" in output
 
@@ -1381,6 +1387,16 @@ def test_the_package_is_a_command(tmp_path):
     assert done.stdout == f"privglasso {privglasso.__version__}\n"
 
 
+@pytest.mark.parametrize("words", ["plan --eps 1", "budget neww", "plann"])
+def test_the_package_names_a_command_that_can_be_typed(words, tmp_path):
+    words = [sys.executable, "-m", "privglasso", *words.split()]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
+    asked = done.stderr.strip().partition("; see python -m ")[2].split()
+    words = [sys.executable, "-m", *asked]
+    assert asked[0] == "privglasso" and asked[-1] == "--help"
+    assert not subprocess.run(words, capture_output=True, cwd=tmp_path).returncode
+
+
 def test_a_package_that_is_missing_is_named(monkeypatch, tmp_path):
     rows = np.random.default_rng(0).normal(size=(500, 3))
     release = tmp_path / "r.parquet"
@@ -1391,3 +1407,68 @@ def test_a_package_that_is_missing_is_named(monkeypatch, tmp_path):
     assert "networkx is not installed here: pip install networkx" in output
     error = ModuleNotFoundError("No module named 'sympy.polys'", name="sympy.polys")
     assert sentence(error) == ("sympy is not installed here: pip install sympy", 1)
+
+
+def test_what_is_published_where_no_mechanism_is_named_is_recommended(secret, tmp_path):
+    "Few records, which have no private units: signs; enough of them: scores."
+    few, release = tmp_path / "few.csv", tmp_path / "r.parquet"
+    pd.read_csv(secret)[:500].to_csv(few, index=False)
+    for table, n, name in ((few, 500, "kendall"), (secret, 5000, "covariance")):
+        words = ("publish", table, release, "--epsilon", 2, "--force")
+        best = recommend(n, 5, epsilon=2)
+        code, output = call(*words, "--dry-run")
+        assert best.name == name and f"recommended: {best}" in output
+        output = CliRunner().invoke(app, [*map(str, words), "--json"]).stdout
+        told = json.loads(output)["recommended"]
+        assert told["mechanism"] == name and told["auc"] == best.recovery.auc
+        assert read_release(release).mechanism == type(best.mechanism).__name__
+
+
+def test_where_nothing_works_the_plan_says_what_would():
+    code, output = call("plan", 2000, 20, "--epsilon", 0.1)
+    assert code == 0 and "Recommended: nothing works at this budget" in output
+    records = int(re.search(r"it takes n = (\d+) records", output)[1])
+    code, output = call("plan", records, 20, "--epsilon", 0.1)
+    assert "nothing works" not in output and "For 95 %" not in output
+
+
+@pytest.mark.parametrize(
+    "want, made",
+    [
+        ("rows", "SyntheticDataMechanism"),
+        ("margins", "CopulaMechanism"),
+        ("tree", "TreeMechanism"),
+        ("graph", "CovarianceMechanism"),
+    ],
+)
+def test_what_is_wanted_chooses_the_mechanism(want, made, secret, tmp_path):
+    release = tmp_path / "r.parquet"
+    words = ("publish", secret, release, "--epsilon", 3, "--want", want)
+    assert call(*words)[0] == 0 and read_release(release).mechanism == made
+    code, output = call(*words, "--force", "--mechanism", "table")
+    assert code == 2 and "name none beside it" in output
+
+
+def test_levels_of_a_schema_are_known_to_the_recommendation(tmp_path):
+    "Answers from 1 to 5 tell less than numbers, and need no private units."
+    columns = {f"q{k}": {"kind": "integer", "low": 1, "high": 5} for k in range(6)}
+    schema, plain = tmp_path / "s.toml", tmp_path / "plain.toml"
+    Schema(columns).write(schema)
+    Schema({name: {"kind": "real"} for name in columns}).write(plain)
+    told = []
+    for file in (schema, plain):
+        words = ["plan", "400", "--schema", str(file), "--epsilon", "3", "--json"]
+        told.append(json.loads(CliRunner().invoke(app, words).stdout)["recommended"])
+    assert [each["mechanism"] for each in told] == ["covariance", "kendall"]
+    assert told[0]["auc"] > told[1]["auc"]
+
+
+def test_a_plan_of_a_shape_loads_nothing_slow():
+    program = (
+        "import sys; from typer.testing import CliRunner"
+        "; from privglasso.cli import app"
+        "; print(CliRunner().invoke(app, ['plan', '9000', '9']).exit_code)"
+        "; print(*{'pandas', 'sklearn', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True)
+    assert done.stdout.split() == [b"0"] and not done.stderr

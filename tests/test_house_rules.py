@@ -139,7 +139,8 @@ def whole(table):
 
 def noise_of(mechanism, table, state):
     "The noise that a release adds to a table."
-    release = mechanism(BOUNDS, sigma=2.0).publish(table, random_state=state)
+    in_place = mechanism(BOUNDS, neighbors="cell", sigma=2.0)
+    release = in_place.publish(table, random_state=state)
     return release.table.to_numpy() - table
 
 
@@ -148,7 +149,8 @@ RELEASERS = {
     "discrete": lambda table, s: noise_of(DiscreteGaussianMechanism, whole(table), s),
     "sample": lambda table, s: sample(table.shape, 2.0, random_state=s),
     "publish_at_snr": lambda table, s: (
-        publish_at_snr(table, BOUNDS, 0.0, random_state=s).table.to_numpy() - table
+        publish_at_snr(table, BOUNDS, 0.0, "cell", random_state=s).table.to_numpy()
+        - table
     ),
     "the data's own stream": lambda table, s: MAKERS["numpy"](s),
 }

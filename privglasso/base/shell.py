@@ -49,11 +49,17 @@ def aside():
     return _ASIDE.get()
 
 
+def _escaped(character):
+    "An escape that JSON knows: two of them beyond the first 65 536 characters."
+    code = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{code[at : at + 4]}" for at in range(0, len(code), 4))
+
+
 def say(text="", err=False, fg=None):
     """Print, what could steer a terminal as an escape that JSON knows, too; a reader
     that has gone away (a pipe closed early) stops nothing."""
     err = err or aside()
-    shown = (c if c == "\n" or is_plain(c) else f"\\u{ord(c):04x}" for c in text)
+    shown = (c if c == "\n" or is_plain(c) else _escaped(c) for c in text)
     try:
         typer.echo(typer.style("".join(shown), fg=fg, reset=fg is not None), err=err)
     except OSError as error:
@@ -268,6 +274,17 @@ def _begun(error):
     options = [option for param in params for option in param.opts]
     return [option for option in options if option.startswith(error.option_name)]
 
+# %% ../../nbs/9_workshop/08_shell.ipynb #e8489686
+_PACKAGE = "python -m privglasso"  # what click names a package that is run
+
+
+def _typed(error):
+    "The command that a misuse is of, as it can be typed."
+    path = getattr(getattr(error, "ctx", None), "command_path", "privglasso")
+    if path.startswith(_PACKAGE):
+        return path
+    return " ".join(["privglasso", *path.split()[1:]])
+
 
 def misuse(error):
     "One sentence about words that a command does not understand."
@@ -278,9 +295,7 @@ def misuse(error):
         if known in told:
             told = f"{told.partition(':')[0].removeprefix('Invalid value for ')}"
             told = f"{told}: {remedy}"
-    path = getattr(getattr(error, "ctx", None), "command_path", "privglasso")
-    help = " ".join(["privglasso", *path.split()[1:], "--help"])
-    return f"{told[0].lower()}{told[1:]}; see {help}"
+    return f"{told[0].lower()}{told[1:]}; see {_typed(error)} --help"
 
 
 def _flush(is_told):

@@ -179,12 +179,14 @@ def _refuse_cells(bad, name, columns, reason):
         raise InputError(name, found, reason)
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #adb57845
-_TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+_JOINERS = "\u200c\u200d"  # by which Persian, Indian scripts and emoji are spelled
 
 
 def is_plain(text):
-    """Whether a text holds nothing that steers a terminal: no control character, no
-    line break, nothing that changes the direction of what follows.
+    """Whether a text holds nothing that steers a terminal or hides in it: no control
+    character, no line break, no invisible character of Unicode's category of formats,
+    which change the direction of what follows or tell two names apart that look alike.
+    The joiners of letters are allowed.
 
     Parameters
     ----------
@@ -196,9 +198,9 @@ def is_plain(text):
     (True, False, False)
     """
     return not any(
-        unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
-        or unicodedata.bidirectional(character) in _TURNING
+        unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")
         for character in text
+        if character not in _JOINERS
     )
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #33380321
@@ -314,7 +316,7 @@ def _distinct_columns(X, name):
         raise InputError(name, repeated, "column names must be distinct: rename these")
     unsafe = [column for column in columns if not is_plain(column)]
     if unsafe:
-        remedy = "column names hold control characters: rename these"
+        remedy = "column names hold control or invisible characters: rename these"
         raise InputError(name, unsafe, remedy)
     return columns
 

@@ -19,6 +19,7 @@ from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
 from ..publish.ranks import KendallMechanism, QuadrantMechanism
 from ..publish.synthetic import SyntheticDataMechanism
+from ..recover.estimators import PrivateGraphicalLasso
 from ..recover.estimators import PrivateGraphicalLassoEBIC
 from ..recover.estimators import PrivateGraphicalLassoSimultaneous
 from ..recover.feasibility import InfeasibleError
@@ -108,6 +109,7 @@ HEADLINES = {
     ),
 }
 RULES = {
+    "search": PrivateGraphicalLasso,
     "EBIC": PrivateGraphicalLassoEBIC,
     "simultaneous": PrivateGraphicalLassoSimultaneous,
 }
@@ -163,7 +165,7 @@ def headlines_jobs(profile):
     ]
 
 
-HEADLINES_STUDY = Study("headlines", headlines_jobs, headlines_run, version=2)
+HEADLINES_STUDY = Study("headlines", headlines_jobs, headlines_run, version=3)
 
 # %% ../../nbs/6_experiments/34_headlines.ipynb #18ab557b
 def headline_counts(results=None) -> pd.DataFrame:
@@ -191,7 +193,7 @@ def headline_counts(results=None) -> pd.DataFrame:
     return held.groupby(keys, sort=False)[told].sum()
 
 
-def how_often(headline, rule="EBIC") -> str:
+def how_often(headline, rule="search") -> str:
     """How often a headline held, as a sentence.
 
     Parameters

@@ -118,7 +118,7 @@ def unit_jobs(profile):
     ]
 
 
-PRIVATE_UNITS = Study("private_units", unit_jobs, count_wrong, version=2)
+PRIVATE_UNITS = Study("private_units", unit_jobs, count_wrong, version=3)
 
 # %% ../../nbs/6_experiments/08_private_units.ipynb #fb402dac
 def planned_jobs(profile):
@@ -182,4 +182,4 @@ def planned_run(n, epsilon, size, releases, seed, p=10):
     return [facts | {"expected": float(expected)} | shares]
 
 
-PLANNED = Study("planned", planned_jobs, planned_run, version=2)
+PLANNED = Study("planned", planned_jobs, planned_run, version=3)

@@ -7,14 +7,16 @@ __all__ = ['STUDIES', 'reproduce']
 
 # %% ../../nbs/6_experiments/32_registry.ipynb #9639ed3e
 from ..base.validation import InputError
-from .audit_table import AUDIT
+from .audit_table import AUDIT, RESORTED
 from .certified_tree import CERTIFIED_TREE
 from .choosing_lambda import CHOOSING_LAMBDA
 from .correction import CORRECTION
-from .frontier import FRONTIER, PEER_LIBRARIES
+from .frontier import FRONTIER, FRONTIER_MARGINS, PEER_LIBRARIES
 from .frontier_audits import FRONTIER_AUDITS
+from .frontier_real import FRONTIER_REAL
 from .grid_baselines import GRID_BASELINES
 from .headlines import HEADLINES_STUDY
+from .independence import CONDITIONAL, INDEPENDENCE
 from .private_units import PLANNED, PRIVATE_UNITS
 from .robustness import ROBUSTNESS
 from .sampler_chi2 import SAMPLER_CHI2
@@ -35,14 +37,19 @@ STUDIES = (
     AUDIT,
     CERTIFIED_TREE,
     CHOOSING_LAMBDA,
+    CONDITIONAL,
     CORRECTION,
     FRONTIER,
     FRONTIER_AUDITS,
+    FRONTIER_MARGINS,
+    FRONTIER_REAL,
     GRID_BASELINES,
     HEADLINES_STUDY,
+    INDEPENDENCE,
     PEER_LIBRARIES,
     PLANNED,
     PRIVATE_UNITS,
+    RESORTED,
     ROBUSTNESS,
     SAMPLER_CHI2,
     SEARCH_RULES,

@@ -192,4 +192,4 @@ def selection_run(model, kind, n, seed):
         ]
 
 
-SELECTION = Study("selection", selection_jobs, selection_run, version=3)
+SELECTION = Study("selection", selection_jobs, selection_run, version=4)

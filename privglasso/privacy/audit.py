@@ -371,7 +371,8 @@ def _statistics(mechanism, X, statistic, tiled, trials, rng):
 
 def _check_tiled(mechanism, statistic):
     "That many tables below each other are as good as many releases."
-    declared = vars(type(mechanism)).get("independent_cells")
+    own = vars(type(mechanism)).get("independent_cells")
+    declared = own and mechanism.independent_cells  # perhaps for cells only
     if not declared or not hasattr(statistic, "of_tables"):
         raise InputError(
             "tiled",

@@ -197,7 +197,8 @@ class Guarantee(_Implied, _InWords):
     neighbors : {"cell", "record"}
         What may differ between two tables that the release hides from each other: one
         entry, or one row *replaced* by any other. (Many would expect "one row added or
-        removed". That is a different promise.)
+        removed". That is a different promise.) Mechanisms that pair or sample rows do
+        so at secret places, so that a row is hidden whatever the order of the records.
     pairs : tuple of (shift, sigma)
         For releases in which a single integer column changes: the columns' worst shifts
         and noise parameters, in lattice steps, for which the exact discrete curve is

@@ -8,7 +8,7 @@ __all__ = ['MomentLattice', 'CovarianceRelease', 'check_norm_bound', 'Covariance
 # %% ../../nbs/2_publish/03_covariance.ipynb #ed0540ae
 import math
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -438,13 +438,20 @@ class _PlannedMoments:
         "Whether clipping is one of the older kinds, with a mean of its own."
         return self.clipping == "box" or self.norm_bound is not None
 
+    def _gives_bins(self, p):
+        "Whether all of `p` columns have bounds or levels: bins for a small table."
+        names = getattr(self.bounds, "names", None)
+        some = names is not None and len({*names, *self.levels}) < p
+        return self.bounds is not None and not some
+
     def lattice(self, n: int, p: int):
         """How `n` rows of `p` columns become integers, and with what noise: a
         `ScoresLattice`, a `ShapeLattice` of rows on a sphere, or a `MomentLattice`."""
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
         mu, share = self.budget["mu"], self.mean_share
         if self._scores:
-            public = self.levels, self.bounds, self.unit_failure, self.latent
+            bounds = self.bounds if self._gives_bins(p) else None
+            public = self.levels, bounds, self.unit_failure, self.latent
             return scores_lattice(n, p, mu, *public)
         if not self._clips_cells:
             clipping = None if self.clipping == "sphere" else self.clipping
@@ -595,8 +602,9 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
     ----------
     bounds : (low, high), dict or DataFrame, optional
         Each half a scalar or one value per column, in data units, *chosen without
-        looking at the data*; or a pair for each column by name. Cells outside are
-        clipped. Where a table is too small for private units, bounds give the bins.
+        looking at the data*; or pairs by name, for each column or, unless in a box, for
+        some. Cells outside are clipped. Where a table is too small for private units,
+        bounds of all columns give the bins.
     clipping : {"box", "sphere"}, Sphere or Ball, optional
         Another geometry, by name. "box": sums of cells in data units, clipped to
         `bounds`, for variances; tight bounds are needed, and much more noise. "sphere",
@@ -654,6 +662,8 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
     (['x0', 'x1', 'x2'], True)
     """
 
+    _bounded = frozenset()  # columns that a schema has bounds for
+
     def __init__(
         self,
         bounds=None,
@@ -691,15 +701,37 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
         """The values (n, p) and column names of a table that can be published, or
         `InputError`: what is refused is refused before anything is paid for."""
         read = check_table if self.missing == "refuse" else check_incomplete_table
-        values, columns = in_order(*read(X, copy=False), self.bounds)
+        values, columns = self._in_order(*read(X, copy=False))
         if unknown := [name for name in self.levels if name not in columns]:
             raise InputError("levels", unknown, "the table has no such columns")
-        self._lattice(*values.shape)
+        try:
+            self._lattice(*values.shape)
+        except InputError as error:
+            raise self._naming_bare(error, columns) from None
         return values, columns
+
+    def _in_order(self, values, columns):
+        "As the function of this name; but for scores, some columns may have bounds."
+        names = {*(getattr(self.bounds, "names", None) or ())}
+        if not (self._scores and names ^ {*columns} and names):
+            return in_order(values, columns, self.bounds)
+        if unknown := sorted(names - {*columns}):
+            raise InputError("bounds", unknown, "the table has no such columns")
+        return values, columns
+
+    def _naming_bare(self, error, columns):
+        "The same error, saying which columns need units, if others need none."
+        named = getattr(self.bounds, "names", None) or ()
+        known = {*named, *self.levels, *self._bounded}
+        bare = [name for name in columns if name not in known]
+        if not (self._scores and known and bare):
+            return error
+        remedy = f"{error.remedy}; neither bounds nor levels are stated for {bare}"
+        return InputError(error.argument, error.value, remedy)
 
     def publish(self, X, random_state=None, schema=None) -> Release:
         """Release `X` as its covariance: see `Mechanism.publish`; a schema also tells
-        of which columns the levels are known, and the bounds, if all have some."""
+        of which columns levels or bounds are known."""
         if schema is None:
             return super().publish(X, random_state)
         from privglasso.publish.schema import as_schema  # slow to load
@@ -712,7 +744,8 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
         told, bounds = copy(self), schema.bounds()
         if self._scores:
             told.levels = schema.levels | self.levels
-            if self.bounds is None and bounds is not None:
+            told._bounded = set(schema.limits())
+            if self.bounds is None and bounds is not None:  # a schema clips by itself
                 pairs = zip(*bounds, strict=True)
                 told.bounds = check_bounds(dict(zip(schema.names, pairs, strict=True)))
         return told
@@ -723,8 +756,20 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
     def _release(self, values, columns, lattice, bits):
         name = type(self).__name__
         if self._scores and self.bounds is not None:
-            values = np.clip(values, *self.bounds)
+            bounds = self._bounds_of(columns)
+            values = np.clip(values, *bounds)
+            if lattice.bounds is not None:
+                lattice = replace(lattice, bounds=bounds)
         return lattice.release(values, columns, self.neighbors, bits, name)
+
+    def _bounds_of(self, columns):
+        "(low, high) of these columns, infinite where none are stated."
+        names = getattr(self.bounds, "names", None)
+        if names is None:
+            return self.bounds
+        pairs = dict(zip(names, np.transpose(self.bounds).reshape(-1, 2), strict=True))
+        none = -np.inf, np.inf
+        return tuple(np.transpose([pairs.get(name, none) for name in columns]))
 
     def _stated(self):
         kinds = ("bounds", "clipping", "norm_bound", "levels", "latent")

@@ -258,6 +258,8 @@ _SCORES = {
     "all_columns": _names("all"),
     "set_aside": _Each(_word(words=(NO_VALUE, TOO_EXTREME))),
     "lattice": {"steps": _whole(1, 2**26), "sigma": _noise(2)},
+    "constant": _real(1e-9, 1e9),
+    "total": _whole(-(2**62), 2**62, ("p + 1",)),
     "margins": {
         "kinds": _word(words=MARGIN_KINDS, shape=("p",)),
         "center": _real(-1e100, 1e100, ("p",)),
@@ -324,6 +326,7 @@ def _sizes(metadata, table):
     n = stated.get("n")
     return {
         "p": table.shape[1],
+        "p + 1": table.shape[1] + 1,
         "n": n if type(n) is int else 0,
         "bins": bin_counts(np.zeros((0, 1)), np.zeros(1), np.ones(1)).shape[1],
     }
@@ -580,18 +583,22 @@ def _scores_release(metadata, table):
     rows = scores_rows(metadata["n"], table.shape[1], **stated)
     units = None if units is None else UnitsPlan.from_settings(units)
     second, margins = table.to_numpy(), _column_margins(metadata)
+    total, p = np.array(metadata["total"], np.int64), table.shape[1]
+    _require(second.shape == (p, p), "the matrix is not square")
     _check_set_aside(metadata, units)
     _check_row_lattice(rows, None)
-    _check_row_sums(second, None, rows)
     _check_searched(metadata, units)
     searched, latent = metadata["searched"], metadata["latent"]
     public = units, margins.sigma, searched, metadata["neighbors"]
     promise = scores_promise(rows, *public)
     aside, secure = metadata["set_aside"], metadata["secure"]
     told = units, searched, latent, aside, promise, secure, metadata["mechanism"]
-    return ScoresRelease(second, metadata["all_columns"], rows, margins, *told)
+    made = metadata["all_columns"], rows, metadata["constant"], margins
+    release = ScoresRelease(second, total, *made, *told)
+    _check_row_sums(release.moments, None, rows)
+    return release
 
-
+# %% ../../nbs/2_publish/20_files.ipynb #7b1c0e96
 def _column_margins(metadata):
     "The histograms behind scores, if noisy counts of n records can be so."
     stated, n = metadata["margins"], metadata["n"]

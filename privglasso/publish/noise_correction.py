@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CovarianceError', 'sample_covariance', 'check_noise_variance', 'noise_corrected_covariance', 'correlation_scale',
-           'SamplingError']
+           'check_weights', 'SamplingError']
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #c5e669ec
 from dataclasses import dataclass
@@ -228,10 +228,12 @@ def _wishart_variance(A):
 
 
 def _correlation_variance(A, r):
-    "n times the variance of the correlations, all on the scale of unit variances."
-    a = np.diag(A)
-    scales = r**2 / 2 * (np.add.outer(a**2, a**2) + 2 * A**2)
-    return _wishart_variance(A) + scales - 2 * r * A * np.add.outer(a, a)
+    """n times the variance of the correlations, all on the scale of unit variances:
+    by sums and differences of two columns, so that nothing cancels near ±1."""
+    a = np.add.outer(np.diag(A), np.diag(A)) / 2
+    both = np.subtract.outer(np.diag(A), np.diag(A)) / 2
+    squares = ((1 - r) * (a + A)) ** 2 + ((1 + r) * (a - A)) ** 2
+    return np.maximum(squares / 2 - (1 - r**2) * both**2, 0.0)
 
 
 def _over_directions(Theta, V, weights, directions):
@@ -361,6 +363,28 @@ def _check_noise(noise, p):
         raise InputError("noise", float(noise.min()), "variances are at least 0")
     return noise
 
+
+def check_weights(weights, p):
+    """Weights of the entries of a (p, p) matrix, as an array (m, p, p).
+
+    Parameters
+    ----------
+    weights : array of shape (m, p, p)
+        Symmetric.
+    p : int
+
+    Returns
+    -------
+    ndarray of shape (m, p, p)
+    """
+    weights = np.asarray(weights, dtype=float)
+    if weights.ndim != 3 or weights.shape[1:] != (p, p):
+        remedy = f"give one matrix of shape ({p}, {p}) for each estimate"
+        raise InputError("weights", f"array of shape {weights.shape}", remedy)
+    if not np.isfinite(weights).all():
+        raise InputError("weights", "not finite", "give finite numbers")
+    return (weights + np.swapaxes(weights, 1, 2)) / 2
+
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #84c289f0
 @dataclass(frozen=True, eq=False)
 class SamplingError:
@@ -437,6 +461,27 @@ class SamplingError:
         Theta = _of_size(precision, "precision", len(self.noise))
         variance = sum(_wishart_variance(_between(Theta, A)) / n for A, n in self.parts)
         return variance + _noise_bracket(Theta, self.noise)
+
+    def weighted_variance(self, weights) -> np.ndarray:
+        """Variances of sums of the entries with given weights: of any estimate whose
+        slope by the entries is known.
+
+        Parameters
+        ----------
+        weights : array of shape (m, p, p)
+            Symmetric; both entries of a pair are counted.
+
+        Returns
+        -------
+        np.ndarray
+            (m,).
+        """
+        weights = check_weights(weights, len(self.noise))
+        moved = [(weights @ A, n) for A, n in self.parts]
+        rows = sum(2 * np.einsum("mij,mji->m", B, B) / n for B, n in moved)
+        noise = 2 * np.einsum("mij,ij->m", weights**2, self.noise)
+        own = np.einsum("mii,ii->m", weights**2, self.noise)
+        return rows + noise - own
 
     def partial_correlation_variance(self, precision, i, j) -> np.ndarray:
         """Variance of partial correlations, the errors of the two scales included: of

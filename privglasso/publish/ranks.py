@@ -21,7 +21,7 @@ from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import random_order, sampler
 from .noise_correction import CovarianceError, SamplingError
-from .noise_correction import correlation_scale
+from .noise_correction import check_weights, correlation_scale
 from .release import Mechanism, Release
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #cd385ee5
@@ -207,14 +207,25 @@ def _sampling_variance(r, n, shifts, untied):
     return entries - np.diag(np.diag(entries))
 
 
+_MOST_ANGLE = 100.0  # a sine is long lost then, and its variance far from overflow
+
+
+def _angle_variance(v):
+    "Variance of the angle of an average with noise of variance v, as far as it tells."
+    return np.minimum(np.pi**2 / 4 * v, _MOST_ANGLE)
+
+
 def _noise_variance(r, v):
     "Variance that noise of variance v on an average adds to its unbiased sine."
-    angle, r = np.pi**2 / 4 * v, np.clip(r, -1, 1)
+    angle, r = _angle_variance(v), np.clip(r, -1, 1)
     entries = np.sinh(angle) - r**2 * -np.expm1(-angle)
     return entries - np.diag(np.diag(entries))
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #0eb48ad2
-_SIMULATED, _PARTNERS = 1024, 16
+_ALIKE = 0.99  # of larger correlations no ratio of variances, both small, is taken
+_NEVER_LESS = 1e-12  # of Gaussian rows' variance, for nobody divides by 0
+_SIMULATED, _LEAST_SIMULATED, _PARTNERS = 2048, 256, 16
+_WORK = 1e10  # multiplications
 _AT_ONCE = 1 << 22  # numbers
 _WIDE, _LOOKED_AT = 200, 64  # of more columns, so many rows stand for all
 
@@ -224,7 +235,7 @@ def _simulated_products(r, shifts):
     over several partners of a row; in portions that fit into memory."""
     p = len(r)
     values, vectors = eigen(r)
-    rows = min(_SIMULATED, max(_AT_ONCE // p**2, 64))
+    rows = int(np.clip(_WORK / p**3 / 4, _LEAST_SIMULATED, _SIMULATED))
     draws = np.random.default_rng(0).standard_normal((rows, p))
     draws = draws * np.sqrt(np.maximum(values, 0)) @ vectors.T
     signs = np.sign(draws)[:, None]
@@ -249,30 +260,40 @@ def _variances(portions):
     return squares / count - (sums / count) ** 2
 
 
-def _precision_loss(r, precision, shifts):
-    """Mean variance of a precision matrix's entries from signs, over that from Gaussian
-    rows: by simulation with a fixed seed."""
-    p = len(r)
-    off = ~np.eye(p, dtype=bool)
-    slopes = np.pi / 2 * np.sqrt(np.maximum(1 - r**2, 0)) * off
-    few = np.arange(p) if p <= _WIDE else np.linspace(0, p - 1, _LOOKED_AT, dtype=int)
-    if is_wide_diagonal(precision):
-        scale = np.diag(precision)
-        reached = lambda M: scale[few][:, None] * M[:, few] * scale
-    else:
-        reached = lambda M: precision[few] @ M @ precision
+def _sign_variance(r, shifts, change):
+    """n times the variance that signs give to what `change` makes of the correlations'
+    errors, (rows, p, p): by simulation with a fixed seed."""
+    slopes = np.pi / 2 * np.sqrt(np.maximum(1 - r**2, 0))
+    np.fill_diagonal(slopes, 0.0)
     portions = (
-        [reached(slopes * products) for products in portion]
+        [change(slopes * products) for products in portion]
         for portion in _simulated_products(r, shifts)
     )
-    single, *averaged = (v[off[few]].mean() for v in _variances(portions))
-    if averaged:
-        shared = (averaged[0] - single / _PARTNERS) / (1 - 1 / _PARTNERS)
-        single = max(single - 2 * shared, 0.0) / shifts + 4 * shared
-    of_rows = SamplingError(((r, 1),)).precision_variance(precision)
-    return single / of_rows[few][off[few]].mean()
+    single, *averaged = _variances(portions)
+    if not averaged:
+        return single
+    shared = (averaged[0] - single / _PARTNERS) / (1 - 1 / _PARTNERS)
+    return np.maximum(single - 2 * shared, 0.0) / shifts + 4 * np.maximum(shared, 0.0)
+
+
+def _mean_loss(r, precision, shifts):
+    """Mean variance of a wide precision matrix's entries from signs, over that from
+    Gaussian rows."""
+    p = len(r)
+    few, off = np.linspace(0, p - 1, _LOOKED_AT, dtype=int), ~np.eye(p, dtype=bool)
+    if is_wide_diagonal(precision):
+        scale = np.diag(precision)
+        change = lambda M: scale[few][:, None] * M[:, few] * scale
+    else:
+        change = lambda M: precision[few] @ M @ precision
+    of_rows = SamplingError(((r, 1),)).precision_variance(precision)[few]
+    own = _sign_variance(r, shifts, change)
+    return own[off[few]].mean() / of_rows[off[few]].mean()
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #317f6086
+_ALIKE = 0.99  # beyond, the ratio of two variances near 0 is not taken
+
+# %% ../../nbs/2_publish/08_ranks.ipynb #5a19f404
 @dataclass(frozen=True, eq=False)
 class RankError(SamplingError):
     """How far correlations from signs may be from those of the Gaussian scale.
@@ -320,17 +341,62 @@ class RankError(SamplingError):
         noise = self.noise / np.outer(deviation, deviation) ** 2
         return self._of_rows(r, self.untied) + noise - np.diag(np.diag(noise))
 
-    def precision_variance(self, precision) -> np.ndarray:
-        """(p, p) variance of the entries of an unpenalised `precision`: that of
-        Gaussian rows, times what signs lose on average over the pairs."""
+    def _linear(self, change):
+        "Variance that signs give to what `change` makes of the correlations' errors."
+        ((A, n),) = self.parts
+        r = np.clip(correlation_scale(A)[0], -1, 1)
+        return _sign_variance(r, self.shifts, change) * self._ties(r) / n
+
+    def _ties(self, r):
+        "By what ties multiply variances, on average over the pairs."
+        r = np.clip(r, -_ALIKE, _ALIKE)
+        return self._of_rows(r, self.untied).sum() / self._of_rows(r, 1.0).sum()
+
+    def _noise_alone(self):
         ((A, _),) = self.parts
-        r, deviation = correlation_scale(A)
-        of_rows = SamplingError(self.parts).precision_variance(precision)
-        of_noise = SamplingError(((0 * r, 1),), self.noise)
-        scaled = np.asarray(precision, dtype=float) * np.outer(deviation, deviation)
-        loss = _precision_loss(r, scaled, self.shifts)
-        ties = self._of_rows(r, self.untied).mean() / self._of_rows(r, 1.0).mean()
-        return loss * ties * of_rows + of_noise.precision_variance(precision)
+        return SamplingError(((0 * A, 1),), self.noise)
+
+    def weighted_variance(self, weights) -> np.ndarray:
+        """(m,) variances of sums of the entries with m symmetric (p, p) weights, such
+        as the slopes of m estimates by the entries."""
+        weights = check_weights(weights, len(self.noise))
+        _, deviation = correlation_scale(self.parts[0][0])
+        units, p = np.outer(deviation, deviation), len(deviation)
+        flat = (weights * units).reshape(-1, p * p).T
+        rows = self._linear(lambda M: M.reshape(len(M), -1) @ flat)
+        return rows + self._noise_alone().weighted_variance(weights)
+
+    def precision_variance(self, precision) -> np.ndarray:
+        """(p, p) variance of the entries of an unpenalised `precision`: each its own,
+        up to 200 columns; beyond, that of Gaussian rows times what signs lose on
+        average."""
+        r, deviation = correlation_scale(self.parts[0][0])
+        units = np.outer(deviation, deviation)
+        scaled = np.asarray(precision, dtype=float) * units
+        rows = SamplingError(self.parts).precision_variance(precision)
+        if len(r) <= _WIDE:
+            own = self._linear(lambda M: scaled @ M @ scaled) / units**2
+            rows = np.maximum(own, _NEVER_LESS * rows)
+        else:
+            rows = rows * _mean_loss(r, scaled, self.shifts) * self._ties(r)
+        return rows + self._noise_alone().precision_variance(precision)
+
+    def partial_correlation_variance(self, precision, i, j) -> np.ndarray:
+        """(m,) variances of partial correlations at pairs (i, j) of columns, each with
+        what its signs lose."""
+        ((A, _),) = self.parts
+        deviation = np.sqrt(np.diag(A))
+        Theta = check_symmetric(precision, "precision") * np.outer(deviation, deviation)
+        rows = Theta / np.sqrt(np.diag(Theta))[:, None]  # of Θ with a unit diagonal
+        r = (rows / np.sqrt(np.diag(Theta)))[i, j]
+
+        def change(M):
+            moved = rows @ M @ rows.T
+            own = np.einsum("nii->ni", moved)
+            return moved[:, i, j] - r / 2 * (own[:, i] + own[:, j])
+
+        noise = self._noise_alone().partial_correlation_variance(precision, i, j)
+        return self._linear(change) + noise
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #33a040c0
 class _SignAverages:
@@ -368,7 +434,7 @@ class _SignAverages:
         """(p, p) correlations of the Gaussian scores behind the columns: the sine map
         of the averages, noise taken into account; may be indefinite, unit diagonal."""
         tau, noise = self._averages()
-        correlation = np.sin(np.pi / 2 * tau) * np.exp(np.pi**2 / 8 * noise)
+        correlation = np.sin(np.pi / 2 * tau) * np.exp(_angle_variance(noise) / 2)
         np.fill_diagonal(correlation, 1.0)
         return correlation
 

@@ -432,7 +432,7 @@ class Schema(_StatedColumns, _SchemaFile):
             )
         unsafe = [str(key) for key in columns if not is_plain(str(key))]
         if unsafe:  # before a message says one as it is
-            remedy = "column names hold control characters: rename these"
+            remedy = "column names hold control or invisible characters: rename these"
             raise InputError("schema", unsafe, remedy)
         self.columns = {str(key): _column(key, each) for key, each in columns.items()}
         self.file = Form.of(file or {})

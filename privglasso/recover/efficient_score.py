@@ -374,6 +374,7 @@ class GraphFit:
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #6331e839
 _CLOSE, _FAR = 1e-2, 1e-2  # misfit left to gain: as such, over what the model misses
 _MOST_ROUNDS, _SHORTEST, _PROMISED = 60, 1e-6, 0.2
+_LARGEST = 1e12  # entry of a precision matrix of correlations that is not rounding
 
 
 def _shorter(score, step, gain):
@@ -381,7 +382,7 @@ def _shorter(score, step, gain):
     t = 1.0
     while t > _SHORTEST:
         precision = score.precision + t * step
-        if is_definite(precision):
+        if precision.max() < _LARGEST and is_definite(precision):
             new = EfficientScore(score.observation, precision)
             falls = score.misfit_of(new) < score.misfit - _PROMISED * t * gain
             if falls or gain < 0.3:  # where the weights' own change is as large

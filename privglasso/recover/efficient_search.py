@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigvalsh, solve_triangular
 from scipy.special import ndtri
 
 from ..base.validation import InputError, check_number
@@ -160,12 +160,20 @@ def relative_error(fit) -> float:
     Returns
     -------
     float
+        Infinite where a standard error is beyond the doubles, or the model singular.
     """
     p = len(fit.graph)
-    a_row = EfficientScore(Observation(np.eye(p), 1, np.ones(p)), fit.precision)
+    try:
+        a_row = EfficientScore(Observation(np.eye(p), 1, np.ones(p)), fit.precision)
+    except np.linalg.LinAlgError:  # a model without variance in some direction
+        return np.inf
     clean = a_row.information(fit.places, fit.places)
-    factor = np.tril(fit.factor[0])
-    return float(np.sqrt(2 * eigh(clean, factor @ factor.T, eigvals_only=True)[-1]))
+    # reduced by the factor itself: its square may be singular in doubles
+    half = solve_triangular(fit.factor[0], clean, lower=True)
+    reduced = solve_triangular(fit.factor[0], half.T, lower=True, check_finite=False)
+    if not np.isfinite(reduced).all():
+        return np.inf
+    return float(np.sqrt(2 * eigvalsh(reduced)[-1]))
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #f9afc843
 class HiddenGraphError(ValueError):
@@ -179,12 +187,13 @@ class HiddenGraphError(ValueError):
 
     def __init__(self, relative_error):
         self.relative_error = relative_error
+        size = f"{relative_error:.0%} of" if relative_error < 10 else "many times"
         super().__init__(
             "the noise hides the directions in which the columns hardly vary, and with"
-            " them the graph: one standard error changes what was found by"
-            f" {relative_error:.0%} of itself, and less than 100% is needed. Take a"
-            " release of more rows, less noise, fewer columns or by"
-            " WhitenedCovarianceMechanism; or give an alpha for a penalised estimate"
+            f" them the graph: one standard error changes what was found by {size}"
+            " itself, and less than 100% is needed. Take a release of more rows, less"
+            " noise, fewer columns or by WhitenedCovarianceMechanism; or give an alpha"
+            " for a penalised estimate"
         )
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #ca8b96e2

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['penalized_matrix', 'Evidence', 'ReadsTables', 'ReadsReleases', 'log_likelihood', 'expected_log_likelihood',
-           'EdgeTests', 'edge_tests', 'GraphModel', 'PenalizedModel', 'solvable_path', 'surely_solvable',
-           'descending_alphas', 'check_alphas']
+           'EdgeTests', 'edge_tests', 'own_errors', 'strengths', 'GraphModel', 'PenalizedModel', 'solvable_path',
+           'surely_solvable', 'descending_alphas', 'check_alphas']
 
 # %% ../../nbs/3_recover/09_graph_models.ipynb #f24b3f69
 import inspect
@@ -148,6 +148,42 @@ def _agreed_noise(given, X, columns):
         )
     return own
 
+# %% ../../nbs/3_recover/09_graph_models.ipynb #3e4dfc13
+_COLLINEAR = 1e-9  # least eigenvalue of correlations that is told from rounding
+_TAKES_PART = 0.1  # of the largest coefficient in a sum of columns that is constant
+
+
+_LOST = (
+    "nearly a sum of each other, and what is left of them is lost in rounding: drop one"
+    " of them, or give a larger penalty"
+)
+
+
+def _least_varying(matrix, names):
+    "The columns whose weighted sum varies least."
+    part = np.abs(np.linalg.eigh(correlation_scale(matrix)[0])[1][:, 0])
+    return [names[j] for j in np.flatnonzero(part > _TAKES_PART * part.max())]
+
+
+def _refuse_collinear(data, names):
+    "Complain about columns that are sums of others, where there are rows to tell."
+    deviation = np.sqrt(np.maximum(np.diag(data.corrected), 0))
+    if data.n <= len(names) or not (deviation > 0).all():
+        return
+    correlation = data.corrected / np.outer(deviation, deviation)
+    try:  # much faster, and nearly always enough
+        np.linalg.cholesky(correlation - _COLLINEAR * np.eye(len(names)))
+        return
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(correlation)
+    null = np.abs(vectors[:, np.abs(values) <= _COLLINEAR])
+    parts = null > _TAKES_PART * null.max(initial=0, axis=0)
+    if parts.any():
+        reason = "each is a sum of the others, so that none varies when they are held"
+        remedy = "and there are no partial correlations: drop one of them"
+        columns = [names[j] for j in np.flatnonzero(parts.any(axis=1))]
+        raise CovarianceError(columns, f"{reason}, {remedy}")
+
 # %% ../../nbs/3_recover/09_graph_models.ipynb #c11cd7ef
 def _entries(docstring, title):
     """Where a docstring lists what stands under a title: from below the title to a
@@ -250,7 +286,13 @@ class ReadsReleases(ReadsTables):
         data = self._read(X)
         self.left_out_ = dict(getattr(X, "left_out", {}))
         self.corrected_covariance_, self.sampling_error_ = data.corrected, data.error
-        self._estimate(data, *self._matrix(data.corrected))
+        _refuse_collinear(data, self._names())
+        matrix = self._matrix(data.corrected)
+        try:
+            self._estimate(data, *matrix)
+        except np.linalg.LinAlgError as error:
+            names = _least_varying(matrix[0], self._names())
+            raise CovarianceError(names, _LOST) from error
         return self
 
     def _read(self, X):
@@ -299,10 +341,6 @@ def expected_log_likelihood(precision, moments):
     return float(fit - len(precision) * np.log(2 * np.pi)) / 2
 
 # %% ../../nbs/3_recover/09_graph_models.ipynb #e7a90c15
-_WIDE = 200  # columns
-_CLOSE = 0.5  # relative error of a covariance up to which its inverse is linear enough
-
-
 class EdgeTests(NamedTuple):
     """What a release says of every pair of columns, whether it is an edge or not.
 
@@ -318,31 +356,82 @@ class EdgeTests(NamedTuple):
     direct : bool
         Whether the inverse of the corrected covariance was taken, and not a step from
         another matrix.
+    unsettled : float
+        By how many standard errors a second step would move the estimates, on average.
+        Levels are kept up to 0.5.
+    own_error : array of shape (p, p), optional
+        Standard errors of pairs at their own strength, where they are known.
     """
 
     unshrunk: np.ndarray
     standard_error: np.ndarray
     closeness: float
     direct: bool = False
+    unsettled: float = 0.0
+    own_error: np.ndarray | None = None
+
+    @property
+    def doubt(self):
+        "Why the errors are not to be relied on; None if they are."
+        if not self.closeness <= _CLOSE:
+            return (
+                f"the covariance is known to {self.closeness:.0%} of itself only, and"
+                f" tests at a level need {_CLOSE:.0%}"
+            )
+        if not self.unsettled <= _SETTLED:
+            return (
+                "the penalised estimates are too far from those without a penalty: a"
+                f" second step would move these by {self.unsettled:.1g} standard errors"
+            )
+        return None
 
     def columns(self):
         "Matrices by the names that they have in a table of edges."
         z = self.unshrunk / np.where(self.standard_error > 0, self.standard_error, 1)
         return {
-            "unshrunk": self.unshrunk,
+            # one step may overshoot, and no partial correlation is beyond 1
+            "unshrunk": np.clip(self.unshrunk, -1, 1),
             "standard_error": self.standard_error,
             "z_value": z,
             "p_value": 2 * ndtr(-np.abs(z)),
         }
 
+    def relied_on(self):
+        "The same, not a number where errors are not to be relied on."
+        empty = np.full_like(self.unshrunk, np.nan)
+        known = self.columns()
+        return known if self.doubt is None else dict.fromkeys(known, empty)
+
 # %% ../../nbs/3_recover/09_graph_models.ipynb #422e9090
+_WIDE = 200  # columns
+_CLOSE = 0.5  # relative error of a covariance up to which its inverse is linear enough
+_SETTLED = 0.5  # standard errors by which a second step may move an estimate
+
+
 def _tests_from(start, corrected, error):
     "One Newton step from a precision matrix to an unpenalised one, and its errors."
     precision = 2 * start - start @ corrected @ start
     units = np.sqrt(np.outer(np.diag(start), np.diag(start)))
-    variance = error.precision_variance(start) / units**2
-    closeness = 2 * np.sqrt(len(start) * variance.mean())
-    return EdgeTests(-precision / units, np.sqrt(variance), float(closeness))
+    variance = error.precision_variance(start)
+    # what rounding has made of a start that is all but singular
+    deviation = np.sqrt(np.where(variance < 0, np.inf, variance)) / units
+    closeness = 2 * np.sqrt(len(start) * (deviation**2).mean())
+    left = start - start @ corrected @ start
+    second = left @ np.linalg.solve(start, left) / units
+    off = (deviation > 0) & ~np.eye(len(start), dtype=bool)
+    moves = (second[off] / deviation[off]) ** 2
+    unsettled = float(np.sqrt(moves.mean())) if off.any() else 0.0
+    return EdgeTests(-precision / units, deviation, float(closeness), False, unsettled)
+
+
+def _inverse(corrected):
+    "The inverse of a positive definite matrix in any units, or None."
+    units = np.sqrt(np.abs(np.diag(corrected)))
+    correlation = corrected / np.outer(units, units)
+    if np.linalg.eigvalsh(correlation)[0] <= _COLLINEAR:
+        return None
+    inverse = np.linalg.inv(correlation) / np.outer(units, units)
+    return (inverse + inverse.T) / 2
 
 # %% ../../nbs/3_recover/09_graph_models.ipynb #1b1a8b65
 def edge_tests(precision, corrected, error) -> EdgeTests:
@@ -373,13 +462,10 @@ def edge_tests(precision, corrected, error) -> EdgeTests:
     >>> edge_tests(np.eye(2), np.eye(2), error).standard_error[0, 1].round(6).item()
     0.01
     """
-    units = np.sqrt(np.abs(np.diag(corrected)))
-    definite = np.linalg.eigvalsh(corrected / np.outer(units, units))[0] > 0
-    if definite and len(corrected) <= _WIDE:
-        inverse = np.linalg.inv(corrected)
-        tests = _tests_from((inverse + inverse.T) / 2, corrected, error)
+    if len(corrected) <= _WIDE and (inverse := _inverse(corrected)) is not None:
+        tests = _tests_from(inverse, corrected, error)
         if tests.closeness <= _CLOSE:
-            return tests._replace(direct=True)
+            return tests._replace(direct=True, unsettled=0.0)
     return _tests_from(precision, corrected, error)
 
 # %% ../../nbs/3_recover/09_graph_models.ipynb #8fb682fd
@@ -395,7 +481,7 @@ def _edge_table(precision, names, tests=None):
         "precision": precision[i, j],
     }
     if tests is not None:
-        columns |= {name: values[i, j] for name, values in tests.columns().items()}
+        columns |= {name: values[i, j] for name, values in tests.relied_on().items()}
     return pd.DataFrame(columns).sort_values(
         "partial_correlation",
         key=abs,
@@ -420,21 +506,77 @@ def _rows_to_score(X, noise_variance):
     remedy = "has no rows to score: give a table, or a release of one"
     raise InputError("X", type(X).__name__, remedy)
 
-# %% ../../nbs/3_recover/09_graph_models.ipynb #399c9d7a
-def _own_intervals(tests, corrected, error, pairs, level):
-    "Strengths of edges, the error of each at its own strength, and an interval."
-    r, deviation = tests.unshrunk[pairs], tests.standard_error[pairs]
-    reach = ndtri((1 + level) / 2) * deviation
-    low, high = r - reach, r + reach
-    if tests.direct and len(r):
-        inverse = np.linalg.inv(corrected)
-        known = (inverse + inverse.T) / 2, *pairs
+# %% ../../nbs/3_recover/09_graph_models.ipynb #b592ce5b
+def own_errors(precision, places, covariance) -> np.ndarray:
+    """Standard errors of partial correlations at their own strength, from those of the
+    precision matrix's entries.
+
+    Parameters
+    ----------
+    precision : array of shape (p, p)
+    places : pair of arrays of shape (m,)
+        Of the entries that were estimated: the diagonal, then the edges.
+    covariance : array of shape (m, m)
+        Of the estimates at these places.
+
+    Returns
+    -------
+    array of shape (p, p)
+        0 where there is no edge.
+    """
+    p, scale = len(precision), np.sqrt(np.diag(precision))
+    i, j = (place[p:] for place in places)
+    r = -precision[i, j] / scale[i] / scale[j]
+    slopes = np.zeros((len(i), len(covariance)))
+    each = np.arange(len(i))
+    slopes[each, p + each] = -1 / scale[i] / scale[j]
+    slopes[each, i] = -r / 2 / scale[i] ** 2
+    slopes[each, j] = -r / 2 / scale[j] ** 2
+    errors = np.zeros((p, p))
+    variance = np.einsum("mk,kl,ml->m", slopes, covariance, slopes)
+    errors[i, j] = errors[j, i] = np.sqrt(np.maximum(variance, 0.0))
+    return errors
+
+# %% ../../nbs/3_recover/09_graph_models.ipynb #803b3605
+def strengths(tests, corrected, error, pairs):
+    """Unshrunk partial correlations of some pairs, and the error of each at its own
+    strength where it is known.
+
+    Parameters
+    ----------
+    tests : EdgeTests
+    corrected, error
+        As for `edge_tests`.
+    pairs : pair of arrays of shape (m,)
+
+    Returns
+    -------
+    strength, deviation : arrays of shape (m,)
+    """
+    deviation = tests.standard_error[pairs]
+    if tests.direct and len(pairs[0]):
+        known = _inverse(corrected), *pairs
         deviation = np.sqrt(error.partial_correlation_variance(*known))
-        reach = ndtri((1 + level) / 2) * deviation / (1 - r**2)
-        low, high = np.tanh(np.arctanh(r) - reach), np.tanh(np.arctanh(r) + reach)
+    elif tests.own_error is not None:
+        own = tests.own_error[pairs]
+        deviation = np.where(own > 0, own, deviation)
+    return np.clip(tests.unshrunk[pairs], -1, 1), deviation
+
+
+def _own_intervals(tests, corrected, error, pairs, level):
+    "Strengths of pairs, the error of each at its own strength, and an interval."
+    r, deviation = strengths(tests, corrected, error, pairs)
+    reach = ndtri((1 + level) / 2) * deviation
+    low, high = np.maximum(r - reach, -1), np.minimum(r + reach, 1)
+    if tests.direct or tests.own_error is not None:  # by Fisher's z
+        most = 1 - np.finfo(float).eps
+        z = np.arctanh(np.clip(r, -most, most))
+        reach = reach / np.maximum(1 - r**2, 1 - most)
+        low, high = np.tanh(z - reach), np.tanh(z + reach)
+    low, high = np.minimum(low, r), np.maximum(high, r)  # but for rounding, they are
     return {"unshrunk": r, "standard_error": deviation, "low": low, "high": high}
 
-
+# %% ../../nbs/3_recover/09_graph_models.ipynb #399c9d7a
 def _significant(tests, level):
     "The pairs that are not 0, with this probability of any false one (Bonferroni)."
     p_value = tests.columns()["p_value"]
@@ -501,7 +643,8 @@ class GraphModel(ReadsReleases):
         """DataFrame of the edges: source, target, partial_correlation, precision; the
         strongest first. Then what a penalty does not shrink: the partial correlation
         once more, the standard_error that it would have if there were no edge, and the
-        z_value and p_value that follow, of this pair alone."""
+        z_value and p_value that follow, of this pair alone: not a number where rows are
+        too few, or noise too large, for any of them to be relied on."""
         tests = self._tests()
         return _edge_table(self.precision_, self._names(), tests)
 
@@ -521,14 +664,41 @@ class GraphModel(ReadsReleases):
             the strongest first. Unlike in `edges_` the error is that of an edge of this
             strength, by the delta method.
 
+        Raises
+        ------
+        CovarianceError
+            If rows are too few, or noise is too large, for any interval.
+
         Notes
         -----
         To first order, for Gaussian rows and an edge that was not chosen for being
         strong: of the strongest of many, intervals are a little too high. Fisher's z
         keeps them below 1. Of more than 200 columns, or in much noise, the error is
-        that of `edges_`."""
+        that of `edges_`, and an interval ends at 1."""
+        self._check_fitted()
+        return self._intervals(np.nonzero(np.triu(self.precision_, 1)), level)
+
+    def pair_intervals(self, level=0.95):
+        """`edge_intervals` of all pairs of columns, joined or not: those of a pair that
+        was chosen beforehand.
+
+        Parameters
+        ----------
+        level : float
+            As for `edge_intervals`.
+
+        Returns
+        -------
+        DataFrame
+            Of p (p - 1) / 2 rows."""
+        self._check_fitted()
+        return self._intervals(np.triu_indices(len(self.precision_), 1), level)
+
+    def _intervals(self, pairs, level):
         level, tests = check_probability(level, "level"), self._tests()
-        pairs = np.nonzero(np.triu(self.precision_, 1))
+        if tests.doubt is not None and len(pairs[0]):
+            remedy = "an interval would say nothing: take more rows, or less noise"
+            raise CovarianceError(self._names(), f"{tests.doubt}; {remedy}")
         known = self.corrected_covariance_, self.sampling_error_
         columns = _own_intervals(tests, *known, pairs, level)
         return _listed(self._names(), pairs, columns, "unshrunk")
@@ -554,12 +724,9 @@ class GraphModel(ReadsReleases):
         To first order, for Gaussian rows. A UserWarning says when the noise is so large
         that the level is not kept."""
         level, tests = check_probability(level, "level"), self._tests()
-        if tests.closeness > _CLOSE:
+        if tests.doubt is not None:
             warnings.warn(
-                f"the covariance is known to {tests.closeness:.0%} of itself only, and"
-                f" tests at a level need {_CLOSE:.0%}: false edges may be more",
-                UserWarning,
-                stacklevel=2,
+                f"{tests.doubt}: false edges may be more", UserWarning, stacklevel=2
             )
         pairs = _significant(tests, level)
         columns = {name: values[pairs] for name, values in tests.columns().items()}

@@ -7,6 +7,7 @@ __all__ = ['DemoTable', 'demo_table', 'demo_mechanisms', 'demo_releases', 'stron
            'demo_study', 'demo_figure', 'run_demo', 'report']
 
 # %% ../../nbs/0_start/04_demonstration.ipynb #ea1d76b0
+import re
 import textwrap
 import warnings
 from dataclasses import dataclass
@@ -35,12 +36,12 @@ from ..publish.noise_correction import sample_covariance
 from ..publish.table import GaussianMechanism
 from ..publish.tree import TreeMechanism
 from ..publish.whitening import WhitenedCovarianceMechanism
-from ..recover.estimators import PrivateGraphicalLassoSimultaneous
+from ..recover.efficient_search import HiddenGraphError
+from ..recover.estimators import PrivateGraphicalLasso
 from ..recover.feasibility import InfeasibleError
 from ..recover.graphical_lasso import graphical_lasso_path
 from ..recover.metrics import auc_by_magnitude, confusion
 from ..recover.planning import MECHANISMS
-from ..recover.selection import GraphFitError
 
 # %% ../../nbs/0_start/04_demonstration.ipynb #e3628660
 @dataclass(frozen=True, eq=False)
@@ -214,8 +215,8 @@ def _edges(graph, data):
 
 
 def _graph(source, data):
-    "Edges of the graph by the simultaneous penalty."
-    model = PrivateGraphicalLassoSimultaneous(solver=_SOLVER).fit(source)
+    "Edges of the graph that a stranger who states no penalty is given."
+    model = PrivateGraphicalLasso().fit(source)
     return _edges(support(model.precision_), data)
 
 
@@ -259,7 +260,7 @@ def analyse(source, data):
             except CovarianceError as error:
                 lost = f"{len(error.columns)} of {len(data.truth)} columns"
                 remarks.append(f"the noise exceeds the variance of {lost}")
-            except (InfeasibleError, GraphFitError) as error:
+            except (HiddenGraphError, InfeasibleError) as error:
                 remarks.append(str(error))
     remarks += [str(warning.message) for warning in caught]
     graph = scores.pop("strongest")
@@ -444,7 +445,7 @@ def _why(row):
     "Why a release does not work."
     if not _is_honest(row):
         return f"{_count(row)}, but no promise: its noise was read from the data"
-    lost = row.remark.split(";")[0] or "the noise hides which pairs are edges"
+    lost = re.split(r"; |\. ", row.remark)[0] or "the noise hides which pairs are edges"
     return f"{_count(row)}: {lost}"
 
 # %% ../../nbs/0_start/04_demonstration.ipynb #ce5b0081

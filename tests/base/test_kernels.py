@@ -221,16 +221,18 @@ def binned(rng):
     return values, edges
 
 
-def counted(rng):
+def placed(rng):
     values, edges = binned(rng)
-    return values, edges, np.zeros((4, edges.shape[1] + 1), int)
+    places = np.empty(values.shape, np.uint8)
+    return values, edges, places, np.zeros((4, edges.shape[1] + 1), int)
 
 
 def scored(rng):
-    values, edges = binned(rng)
-    tables = rng.normal(size=(4, edges.shape[1] + 1, 256))
-    jitter = rng.integers(0, 256, values.shape).astype(np.uint8)
-    return values, edges, tables, jitter, np.empty(values.shape)
+    places = rng.integers(0, 20, (300, 4)).astype(np.uint8)
+    places[rng.random(places.shape) < 0.1] = 255
+    jitter = rng.integers(0, 256, places.shape).astype(np.uint8)
+    tables, scores = rng.normal(size=(4, 20, 256)), rng.normal(size=(300, 5))
+    return places, tables, jitter, scores
 
 
 STAND_INS = {
@@ -244,7 +246,7 @@ STAND_INS = {
     "noisy": (table._noisy_column, noisy),
     "turned": (whitening._turned, turned),
     "cells": (copula._count_cells, cells),
-    "counted": (margins._count, counted),
+    "placed": (margins._place, placed),
     "scored": (margins._score, scored),
 }
 

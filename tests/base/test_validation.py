@@ -139,6 +139,21 @@ def test_names_of_columns_hold_no_control_characters(name):
     assert check_table(frame.iloc[:, 1:])[1] == ["größe (cm) – ü"]
 
 
+INVISIBLE = "\u061c\u200e\u200f\u2069\u200b\u2060\xad\ufeff\U000e0041"
+
+
+@pytest.mark.parametrize("mark", INVISIBLE)
+def test_names_of_columns_hold_no_invisible_characters(mark):
+    with pytest.raises(InputError, match="invisible") as caught:
+        check_table(pd.DataFrame({f"a{mark}b": [1.0], "ab": [2.0]}))
+    assert mark not in str(caught.value)
+
+
+def test_names_are_spelled_with_joiners():
+    names = ["سن\u200cها", "க்\u200dஷ", "👩\u200d⚕", "é", "e\u0301", "温度"]
+    assert check_table(pd.DataFrame({name: [1.0, 2.0] for name in names}))[1] == names
+
+
 def test_cards_for_notebooks_escape_everything(tmp_path):
     evil = "<script>alert(1)</script>"
     table = pd.DataFrame({evil: [0.5, 0.2, 0.1], "b": [0.1, 0.3, 0.2]})

@@ -3,8 +3,10 @@
 import pandas as pd
 import pytest
 
-from privglasso.data_sets.flights import load_flights, minutes_of_clock
+from privglasso.data_sets.flights import flights_schema, load_flights
+from privglasso.data_sets.flights import minutes_of_clock
 from privglasso.data_sets.registry import fetch_file
+from privglasso.publish.schema import Schema
 
 FILE = """\
 rownames,year,month,day,dep_time,dep_delay,arr_time,arr_delay,carrier,tailnum,\
@@ -36,3 +38,11 @@ def test_left_out_columns_say_nothing_new():
     assert file["year"].unique().tolist() == [2013]
     assert table["dep_time"].equals((60 * file["hour"] + file["minute"]).astype(float))
     assert not table.isna().any(axis=None)
+
+
+def test_a_schema_for_any_of_the_columns():
+    stated = flights_schema(["day", "dep_time", "dep_delay", "carrier=AA"])
+    assert stated["dep_delay"] == {"kind": "real"}
+    levels = {"day": (1, 31), "carrier=AA": (0, 1)}
+    schema = Schema(stated)
+    assert schema.levels == levels and schema.limits()["dep_time"] == (0, 1440)

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso.data_sets.loans import load_loans
+from privglasso.data_sets.loans import load_loans, loans_schema
 from privglasso.data_sets.registry import DataError, fetch_file
+from privglasso.publish.schema import Schema
 
 FILE = """\
 rownames,emp_title,state,grade,sub_grade,issue_month,homeownership,verified_income,\
@@ -44,3 +45,14 @@ def test_no_number_and_no_gap_is_changed():
     kept = table[numbers.columns]
     assert kept.equals(numbers.astype(float))
     assert table.isna().any().sum() == 10
+
+
+def test_a_schema_for_any_of_the_columns():
+    stated = loans_schema(["loan_amount", "homeownership=RENT", "emp_length"])
+    assert stated["loan_amount"] == {"kind": "real"}
+    assert stated["homeownership=RENT"]["high"] == 1
+    assert stated["emp_length"]["fill"] == 0
+    table = pd.DataFrame(
+        {"loan_amount": [9e3], "homeownership=RENT": [np.nan], "emp_length": [12.0]}
+    )
+    assert Schema(stated).apply(table).to_numpy().tolist() == [[9e3, 0.0, 10.0]]

@@ -17,14 +17,19 @@ AGAIN = {
     "audit": [9, 11, 12],
     "certified_tree": [0],
     "choosing_lambda": [33, 12],
+    "copulas": [0, 40],
     "correction": [75, 224],
     "frontier": [0, 40, 83],
     "frontier_audits": [16],
+    "frontier_margins": [0, 60],
+    "frontier_real": [156],
     "grid_baselines": [45],
     "headlines": [0, 400],
+    "independence": [2, 45],
     "peer_libraries": [8],
     "planned": [0],
     "private_units": [0],
+    "resorted": [20],
     "robustness": [0, 95],
     "sampler_chi2": [4],
     "search_rules": [0, 60],
@@ -59,6 +64,8 @@ FILES = {
     "fmri": ("fmri_rois",),
     "house": ("congress_house",),
     "soil": ("soil",),
+    "loans": ("loans",),
+    "flights": ("flights",),
 }
 
 

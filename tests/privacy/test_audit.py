@@ -266,17 +266,39 @@ def test_a_broken_mechanism_is_found(kind):
     ],
 )
 def test_our_promises_are_met_and_not_wasted(mechanism, low, high):
-    X = np.full((3, 2), low)
+    """For records the noise is audited in its places, where the promise is proved: the
+    secret order of the rows hides more than is promised."""
+    X, claim = np.full((3, 2), low), mechanism.guarantee(3, 2).mu
     other = X.copy()
     other[2, : 1 if mechanism.neighbors == "cell" else 2] = high
-    result = audit(mechanism, X, other, random_state=1, tiled=True)
-    claim = mechanism.guarantee(3, 2).mu
+    run, looked_at = {"trials": 100_000, "random_state": 1}, None
+    if mechanism.neighbors == "record":
+        whole = audit(mechanism, X, other, trials=4000, random_state=1)
+        assert whole.claimed == claim and 0 < whole.mu_lower < claim
+        with pytest.raises(InputError, match="tiled"):
+            audit(mechanism, X, other, trials=4000, tiled=True)
+        lattice = mechanism.lattice(2)
+        sigma = lattice.sigma * lattice.step
+        mechanism = type(mechanism)(mechanism.bounds, neighbors="cell", sigma=sigma)
+        looked_at = mechanism.likelihood_statistic(X, other)
+        draws = (
+            partial(_in_place, mechanism, table, looked_at) for table in (X, other)
+        )
+        result = audit_draws(*draws, claimed=claim, **run)
+    else:
+        result = audit(mechanism, X, other, tiled=True, **run)
     assert result.claimed == claim and not result.refuted
     assert result.mu_lower > 0.95 * claim - 0.04
 
 
+def _in_place(mechanism, X, statistic, trials, rng):
+    "Statistics of many releases whose rows stay in place."
+    cells = mechanism.publish(np.tile(X, (trials, 1)), rng).table.to_numpy()
+    return statistic.of_tables(cells.reshape(trials, *X.shape))
+
+
 def test_the_likelihood_statistic_is_the_log_ratio_up_to_a_constant():
-    mechanism = DiscreteGaussianMechanism((0, 9), sigma=2.5)
+    mechanism = DiscreteGaussianMechanism((0, 9), neighbors="cell", sigma=2.5)
     X, other = np.array([[1.0, 4.0], [3.0, 3.0]]), np.array([[7.0, 2.0], [3.0, 3.0]])
     statistic = likelihood_statistic(mechanism, X, other)
     releases = np.random.default_rng(0).integers(-5, 15, (50, 2, 2))
@@ -521,9 +543,10 @@ def test_the_direction_is_that_in_which_two_columns_agree():
 
 
 def test_neighbours_may_be_sorted_unless_the_release_has_places():
-    """A replaced record, and all rows in another order: a promise about sums is about
-    this pair, too, and is not refuted. What shows rows in their places does not hide an
-    order, and of two replaced records none of this makes one."""
+    """A replaced record, and all rows in another order: a promise about sums, or about
+    rows in a secret order, is about this pair, too, and is not refuted. What shows
+    cells or people in their places does not hide an order, and of two replaced records
+    none of this makes one."""
     X = np.repeat([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]], 4, axis=0)
     other = X.copy()
     other[0] = -1.0, 1.0
@@ -538,10 +561,12 @@ def test_neighbours_may_be_sorted_unless_the_release_has_places():
         (-1, 1), clipping="box", neighbors="cell", mu=1.0, mean_share=0
     )
     assert audit(cells, X, flipped[::-1].copy(), **run).mu_lower > 0
+    rows = GaussianMechanism((-1, 1), mu=1.0)
+    assert not audit(rows, X, moved, **run).refuted
     for mechanism, pair in (
         (covariance, two),
         (cells, two),
-        (GaussianMechanism((-1, 1), mu=1.0), moved),
+        (GaussianMechanism((-1, 1), neighbors="cell", mu=1.0), moved),
         (LocalMechanism(1.5, mu=1.0), moved),
     ):
         with pytest.raises(InputError, match="must differ from X in exactly one"):

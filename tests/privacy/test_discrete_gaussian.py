@@ -373,3 +373,16 @@ def test_delta_is_the_plain_sum_on_every_branch():
                     exact = mp.fsum(part for part in parts if part > 0) / total
                     found = dg.delta_exact(epsilon, shift, sigma)
                     assert found == pytest.approx(float(exact), rel=1e-8)
+
+
+@pytest.mark.parametrize("gap", [0.3, 1.0, 1e6])
+@pytest.mark.parametrize(
+    ("m", "shift", "sigma"),
+    [(0.0, 100, 2e5), (0.0, 2e5, 2e5), (1e6, 2e5, 2e5), (1e5, 200, 2.1e5)],
+)
+def test_long_sums_are_those_of_their_terms(m, shift, sigma, gap):
+    "By quadrature and by tails: more than a million terms."
+    i = np.arange(9 * sigma)
+    weight = np.exp(-i * m / sigma**2 - (i / sigma) ** 2 / 2)
+    terms = weight * -np.expm1(-shift * (gap + i) / sigma**2)
+    assert dg._excess(m, gap, shift, sigma) == pytest.approx(terms.sum(), rel=1e-9)

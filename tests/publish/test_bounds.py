@@ -76,3 +76,16 @@ def test_a_mechanism_and_its_check_cost_the_root_of_both_squares():
         assert both.report.guarantee.mu == two
     with pytest.raises(InputError):
         CheckedMechanism(parts[0], BoundsCheck((-1, 1), mu=0.5), X)
+
+
+@pytest.mark.parametrize(("level", "reach"), [(0.5, 21), (0.95, 60), (0.999, 100)])
+def test_limits_of_a_share_are_whole_cells_at_their_level(level, reach):
+    "Quantiles of the normal distribution times 30, half a cell more, rounded upward."
+    counts, names = np.array([500, 1040, -10]), ["a", "b", "c"]
+    known = counts, 1000, names, CountLattice(3, 30.0), Guarantee(1.0, "record"), True
+    shares = BoundsReport(*known).shares(level)
+    assert shares.outside.tolist() == [0.5, 1.04, -0.01]
+    low = np.array([500 - reach, min(1040 - reach, 1000), 0])
+    high = np.array([500 + reach, 1000, reach - 10])
+    assert shares["at least"].tolist() == (low / 1000).tolist()
+    assert shares["at most"].tolist() == (high / 1000).tolist()

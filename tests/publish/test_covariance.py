@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism, CovarianceRelease
+from privglasso.publish.covariance import _integer_rows
+from privglasso.publish.schema import Schema
 from privglasso.publish.sphere import Sphere
+from privglasso.publish.whitening import WhitenedCovarianceMechanism
 from privglasso.privacy.discrete_gaussian import LARGEST_SIGMA
 from privglasso.privacy.sampler import sample
 from privglasso.base.validation import InputError
@@ -428,3 +431,105 @@ def test_a_table_that_cannot_be_written_to_is_published_as_it_is(kind):
     other = mechanism.publish(table, random_state=1)
     np.testing.assert_array_equal(one.second_moment, other.second_moment)
     np.testing.assert_array_equal(table, before)
+
+
+# ---------------------------------------------------- bounds of the default release
+
+
+def gaussian_rows(n, p=6, seed=0):
+    "A chain of normal columns, in units of their own."
+    z = np.random.default_rng(seed).standard_normal((n, p)).cumsum(axis=1)
+    names = [f"c{j}" for j in range(p)]
+    return pd.DataFrame(z / z.std(axis=0), columns=names)
+
+
+@pytest.mark.parametrize("n, mu", [(1000, 1.0), (3000, 0.3), (10_000, 0.1)])
+@pytest.mark.parametrize("low, high", [(-40, 40), (-400, 400), (-10, 400)])
+def test_wide_bounds_change_no_bit(n, mu, low, high):
+    table = gaussian_rows(n)
+    ends = {name: (low, high) for name in table}
+    frame = pd.DataFrame({"column": list(ends), "low": low, "high": high})
+    plain = CovarianceMechanism(mu=mu).publish(table, 1)
+    for bounds in ((low, high), ends, frame, dict(list(ends.items())[1:])):
+        stated = CovarianceMechanism(bounds, mu=mu).publish(table, 1)
+        assert stated.columns == plain.columns and stated.units is not None
+        assert np.array_equal(stated.second_moment, plain.second_moment)
+    schema = CovarianceMechanism(mu=mu).publish(table, 1, schema=ends)
+    assert np.array_equal(schema.second_moment, plain.second_moment)
+    some = ends | {"c2": {"kind": "real"}}
+    schema = CovarianceMechanism(mu=mu).publish(table, 1, schema=some)
+    assert np.array_equal(schema.second_moment, plain.second_moment)
+
+
+def test_a_schema_with_some_bounds_clips_by_itself():
+    "The mechanism is not left with bounds of fewer columns than a plan asks about."
+    schema = Schema({"c0": (-0.5, 0.5), "c1": {"kind": "real"}})
+    told = CovarianceMechanism(mu=1.0).knowing(schema)
+    assert told.bounds is None
+    table = gaussian_rows(5000)[["c0", "c1"]]
+    release = CovarianceMechanism(mu=1.0).publish(table, 1, schema=schema)
+    clipped = table.assign(c0=table["c0"].clip(-0.5, 0.5))
+    same = CovarianceMechanism(mu=1.0).publish(clipped, 1)
+    assert np.array_equal(release.second_moment, same.second_moment)
+
+
+def test_bounds_of_some_columns_clip_these():
+    table = gaussian_rows(5000)
+    told = CovarianceMechanism({"c3": (-0.5, 0.5)}, mu=1.0).publish(table, 1)
+    clipped = table.assign(c3=table["c3"].clip(-0.5, 0.5))
+    same = CovarianceMechanism(mu=1.0).publish(clipped, 1)
+    assert np.array_equal(told.second_moment, same.second_moment)
+    with pytest.raises(InputError, match=r"bounds=\['c9'\]: the table has no such"):
+        CovarianceMechanism({"c9": (0, 1)}, mu=1.0).publish(table)
+    with pytest.raises(InputError, match="bounds are stated for other columns"):
+        CovarianceMechanism({"c3": (0, 1)}, mu=1.0, clipping="box").publish(table)
+
+
+def test_bounds_and_levels_together_give_the_bins_of_a_small_table():
+    answers = (gaussian_rows(400) * 1.1 + 3).round().clip(1, 5)
+    levels = {name: (1, 5) for name in list(answers)[1:]}
+    small = {"mu": 2.0, "levels": levels}
+    release = CovarianceMechanism({"c0": (1, 5)}, **small).publish(answers, 0)
+    assert release.margins.kinds == ("range", *["levels"] * 5)
+    assert release.units is None and release.columns == list(answers)
+    for bounds in (None, {"c1": (1, 5)}):  # nothing is known of the first
+        with pytest.raises(InputError, match=r"n=400: too few.*stated for \['c0'\]"):
+            CovarianceMechanism(bounds, **small).publish(answers)
+    with pytest.raises(InputError, match="n=400") as plain:
+        CovarianceMechanism(mu=2.0).publish(answers)
+    assert "stated for" not in str(plain.value)
+
+
+# --------------------------------------------------------- whatever the order
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 7, 16, 33, 129])
+def test_a_row_becomes_the_same_integers_wherever_it_stands(p):
+    """Else a file that is sorted again would move more than one row of integers, if
+    only by a step. Rows of a hundredth to a hundred times the radius."""
+    rng = np.random.default_rng(p)
+    rows = rng.standard_normal((5000, p)) * 10 ** rng.uniform(-2, 2, (5000, 1))
+    order = rng.permutation(5000)
+    for kind in ({"norm_bound": 1.5 * p**0.5}, {"bounds": (-3, 3)}):
+        box = {"clipping": "box"} if "bounds" in kind else {}
+        lattice = CovarianceMechanism(**kind, **box, mu=1.0).lattice(5000, p)
+        placed = _integer_rows(rows, lattice)
+        assert np.array_equal(_integer_rows(rows[order], lattice), placed[order])
+        alone = [_integer_rows(rows[k : k + 1], lattice)[0] for k in range(0, 5000, 97)]
+        assert np.array_equal(alone, placed[::97])
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        CovarianceMechanism(norm_bound=3.0, mu=1.0),
+        CovarianceMechanism(clipping=Sphere(1.0), mu=1.0),
+        WhitenedCovarianceMechanism(clipping=Sphere(1.0), mu=1.0),
+    ],
+)
+def test_a_release_of_sums_is_the_same_in_any_order(mechanism):
+    "Bit for bit, of one seed; across the borders of blocks, too."
+    rows = np.random.default_rng(0).standard_normal((200_000, 7)).cumsum(axis=1)
+    order = np.random.default_rng(1).permutation(len(rows))
+    one, two = (mechanism.publish(X, 3) for X in (rows, rows[order]))
+    assert np.array_equal(one.matrix, two.matrix)

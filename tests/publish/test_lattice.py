@@ -76,3 +76,78 @@ def test_integers_need_two_of_them_and_room_in_a_double():
         integer_lattice(np.array([0.2]), np.array([0.8]), lambda shift: shift)
     with pytest.raises(InputError, match="sigma="):
         integer_lattice(np.zeros(1), np.ones(1), lambda shift: shift * 1e15)
+
+
+@pytest.mark.parametrize(
+    ("shift", "mu", "sigma"),
+    [
+        (3, 0.5, (36 + 1 / 6) ** 0.5),
+        (1, 1.41, (1 / 1.41**2 + 1 / 6) ** 0.5),  # a variance just above 2/3
+        (1, 1.42, 2 / 1.42),  # below it
+        (10, 11.5, 11 / 11.5),  # the simple bound is the smaller one
+        (2**20 - 1, 2.0**-20, 2.0**40 - 2.0**20),  # hardly less than the most
+    ],
+)
+def test_noise_for_a_target_is_the_smaller_proved_one(shift, mu, sigma):
+    steps = sigma_steps(np.array([shift, 1]), np.array([mu, 1.0]))
+    assert steps[0] == pytest.approx(sigma, rel=1e-12) and steps[0] > sigma
+    assert steps[1] == pytest.approx((7 / 6) ** 0.5)
+
+
+def test_a_target_that_one_column_misses_is_refused():
+    with pytest.raises(InputError, match=r"more than 1048576 / 2\^40") as caught:
+        sigma_steps(np.array([3, 2**20 - 1]), np.array([0.9, 0.999 * 2.0**-20]))
+    assert caught.value.value == 0.999 * 2.0**-20
+
+
+@pytest.mark.parametrize(
+    ("sigma", "width", "step"),
+    [
+        (64, 1e6, 1),
+        (127.9, 1e6, 1),
+        (128, 1e6, 2),
+        (1e6, 64, 1),
+        (1e6, 63.9, 0.5),
+        (1e6, 128, 2),
+    ],
+)
+def test_steps_are_the_largest_that_are_fine_enough(sigma, width, step):
+    lattice = lattice_for_sigma(np.zeros(1), np.array([width]), np.array([sigma]))
+    assert lattice.step.tolist() == [step]
+
+
+LARGEST = 2.0**51
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_steps_are_counted_up_to_what_a_double_carries(sign):
+    def lattice(end):
+        low, high = np.sort([[0, 0], [64, sign * end]], axis=0)
+        return lattice_for_sigma(low, high, np.array([64.0, 64.0]))
+
+    assert lattice(LARGEST).step.tolist() == [1, 1]
+    with pytest.raises(InputError, match=r"column 1: use sigma >= 256 ") as caught:
+        lattice(2 * LARGEST)
+    assert caught.value.value == 64
+    with pytest.raises(InputError, match="column 1"):
+        lattice(LARGEST + 1)
+
+
+def test_integers_lie_within_their_bounds_and_a_double():
+    def lattice(low, high, sigma=2.0):
+        ends = np.array([0.0, low]), np.array([1.0, high])
+        return integer_lattice(*ends, lambda shift: np.where(shift > 1, sigma, 1.0))
+
+    inner = lattice(-2.5, 3.5)
+    assert inner.low.tolist() == [0, -2] and inner.high.tolist() == [1, 3]
+    assert inner.step.tolist() == [1, 1] and inner.sigma.tolist() == [1, 2]
+    assert lattice(-LARGEST, LARGEST, LARGEST / 16).high[1] == LARGEST
+    for beyond in (
+        (-LARGEST - 1, 0),
+        (0, LARGEST + 1),
+        (0, 5, LARGEST / 16 + 1),
+    ):
+        with pytest.raises(InputError, match="rescale"):
+            lattice(*beyond)
+    with pytest.raises(InputError, match="two whole numbers"):
+        lattice(0.5, 1.5)

@@ -14,8 +14,10 @@ from privglasso.publish.margins import MOST_LEVELS, ScoreMargins, atoms_mu, bin_
 from privglasso.publish.margins import coefficients_on_sphere, estimated_shares
 from privglasso.publish.margins import find_atoms, hermite_coefficients, histogram_mu
 from privglasso.publish.margins import histogram_sigma, location_and_scale
-from privglasso.publish.margins import noisy_margins, score_blocks, score_table
+from privglasso.publish.margins import noisy_margins, normal_on_sphere, pair_series
+from privglasso.publish.margins import placed_cells, score_blocks, score_table
 from privglasso.publish.margins import undo_bins
+from privglasso.publish.shape import pair_kernel
 
 KINDS = ("units", "atom", "levels", "range")
 STATED = {"units": (3.0, 2.0), "atom": (0.0, 1.0), "levels": (1, 4), "range": (0, 10)}
@@ -24,7 +26,14 @@ STATED = {"units": (3.0, 2.0), "atom": (0.0, 1.0), "levels": (1, 4), "range": (0
 def margins_of(values, kinds, sigma=5.0, seed=0):
     "Margins of columns whose bins are stated above."
     center, scale = zip(*(STATED[kind] for kind in kinds), strict=True)
-    return noisy_margins(values, kinds, center, scale, sigma, bit_source(seed))
+    return made_of(values, kinds, center, scale, sigma, seed)
+
+
+def made_of(values, kinds, center, scale, sigma, seed):
+    "Margins of columns with these bins."
+    _, counts = placed_cells(values, kinds, center, scale)
+    bits = bit_source(seed)
+    return noisy_margins(counts, len(values), kinds, center, scale, sigma, bits)
 
 
 def mixed(n, seed=0):
@@ -96,7 +105,7 @@ def test_the_noise_has_its_deviation_on_every_bin():
     "1500 counts of an empty bin or a constant one: 6 deviations once in 5e8."
     table = np.full((10, 60), 1.0)
     kinds, zeros = ("units",) * 60, np.zeros(60)
-    made = noisy_margins(table, kinds, zeros, zeros + 9, 30.0, bit_source(3))
+    made = made_of(table, kinds, zeros, zeros + 9, 30.0, 3)
     silent = ScoreMargins(kinds, zeros, zeros + 9, made.counts, 10, 30.0)
     exact = np.searchsorted(silent.edges[0], 1.0, "right") == np.arange(20)
     noise = made.counts[:, : len(silent.edges[0]) + 1].astype(float)
@@ -126,14 +135,16 @@ def test_scores_of_whole_tables_of_numpy_and_of_the_kernel_are_the_same_bits():
     made = margins_of(table, KINDS)
     edges = module._padded(made.edges)
     counts = np.zeros((2, 4, edges.shape[1] + 1), dtype=np.int64)
-    module._count_few(table, edges, counts[0])
-    module._count.compiled(table, edges, counts[1])
+    places = np.zeros((2, *table.shape), np.uint8)
+    module._place_few(table, edges, places[0], counts[0])
+    module._place.compiled(table, edges, places[1], counts[1])
     assert np.array_equal(*counts) and counts[0].sum() == np.isfinite(table).sum()
+    assert np.array_equal(*places)
     tables = np.random.default_rng(0).normal(size=(4, edges.shape[1] + 1, 256))
     jitter = np.random.default_rng(1).integers(0, 256, table.shape).astype(np.uint8)
     scores = np.full((2, *table.shape), 9.0)
-    module._score_few(table, edges, tables, jitter, scores[0])
-    module._score.compiled(table, edges, tables, jitter, scores[1])
+    module._score_few(places[0], tables, jitter, scores[0])
+    module._score.compiled(places[1], tables, jitter, scores[1])
     assert np.array_equal(*scores) and (scores[0][::7, 1] == 0).all()
 
 
@@ -141,12 +152,13 @@ def test_jitter_is_fresh_in_every_cell_and_every_block(monkeypatch):
     """A constant table: nothing but jitter. 32 768 cells of a column, correlations of
     columns and of blocks below 5.5 deviations but for once in a million."""
     made = ScoreMargins(("levels",) * 2, np.zeros(2), np.ones(2), HALVES, 1000, 1.0)
-    blocks = [x.copy() for x in score_blocks(np.zeros((1 << 15, 2)), made, 7)]
+    zeros = np.zeros((1 << 15, 2), np.uint8)
+    blocks = [x.copy() for x in score_blocks(zeros, made, 7)]
     assert len(blocks) == 2
     columns = np.column_stack([*blocks[0].T, *blocks[1].T])
     off = np.corrcoef(columns.T)[np.triu_indices(4, 1)]
     assert np.abs(off).max() * math.sqrt(1 << 14) < 5.5
-    again = next(iter(score_blocks(np.zeros((9, 2)), made, 8)))
+    again = next(iter(score_blocks(zeros[:9], made, 8)))
     assert not np.array_equal(again, blocks[0][:9])
 
 
@@ -156,9 +168,9 @@ HALVES = np.array([[500, 500], [500, 500]])
 def test_columns_whose_second_value_is_lost_in_noise_are_called_faint():
     n, share = 10_000, np.array([0.0, 0.001, 0.05, 0.5])
     table = (np.random.default_rng(0).random((n, 4)) < share).astype(float)
-    made = noisy_margins(table, ("levels",) * 4, [0] * 4, [1] * 4, 25.0, bit_source(1))
+    made = made_of(table, ("levels",) * 4, [0] * 4, [1] * 4, 25.0, 1)
     assert made.faint.tolist() == [True, True, False, False]
-    assert (made.coefficients[:, 0] > 0).all()
+    assert (made.coefficients(np.zeros(1), False, made.faint)[:, 0] > 0).all()
 
 
 # ---------------------------------------------------------------------------- the map
@@ -194,18 +206,73 @@ def multivariate_normal_cuts(shares):
 def test_bins_are_undone_for_indicators_that_are_not_rare(rho, one, two):
     pair = np.array([hermite_coefficients([s, 1 - s]) for s in (one, two)])
     series = (pair[0] * pair[1]) @ rho ** np.arange(1.0, 25.0)
-    R, slopes = undo_bins(np.array([[1, series], [series, 1]]), pair)
+    shown = pair_series(pair[..., None], np.ones(1))
+    R, slopes = undo_bins(np.array([[1, series], [series, 1]]), shown)
     inverse = (pair[0] * pair[1]) @ R[0, 1] ** np.arange(1.0, 25.0)
     assert inverse == pytest.approx(series, abs=1e-9) and slopes[0, 1] > 0
 
 
 def test_only_columns_of_about_two_values_are_taken_as_they_are():
-    h = hermite_coefficients([0.8, 0.2])
-    plain, latent = (coefficients_on_sphere(h, 10, way) for way in (False, True))
-    assert not plain[1:].any() and np.array_equal(latent[1:], h[1:])
-    fine = hermite_coefficients([0.2] * 5)
-    both = [coefficients_on_sphere(fine, 10, way) for way in (False, True)]
+    t = np.linspace(0, 3, 7)
+    plain, latent = (coefficients_on_sphere([0.8, 0.2], t, way) for way in (0, 1))
+    assert not plain[1:].any() and latent[1:].any(axis=1).all()
+    V = hermite_coefficients([0.8, 0.2])[0]
+    assert plain[0] == pytest.approx(latent[0] / math.sqrt(V))
+    both = [coefficients_on_sphere([0.2] * 5, t, way) for way in (0, 1)]
     assert np.array_equal(*both)
+
+
+@pytest.mark.parametrize("t", [0.0, 0.3, 5.0])
+def test_a_column_of_many_bins_is_nearly_a_normal_one(t):
+    fine = coefficients_on_sphere(np.full(40_000, 1 / 40_000), np.array([t]))[:6, 0]
+    assert fine == pytest.approx(normal_on_sphere(np.array([t]))[:6, 0], abs=1e-3)
+
+
+def on_the_circle(shares, rho, sides=1500):
+    """What two columns of so many bins show on a circle: numerically, by the angle and
+    the bins' rectangles."""
+    cuts = [np.r_[-9, multivariate_normal_cuts(s), 9] for s in shares]
+    law = multivariate_normal(cov=[[1, rho], [rho, 1]])
+    cdf = np.array([[law.cdf([a, b]) for b in cuts[1]] for a in cuts[0]])
+    mass = np.diff(np.diff(cdf, axis=0), axis=1)
+    mid = np.linspace(-9, 9, 2 * sides + 1)[1::2]
+    dens = np.exp(-(mid**2) / 2)
+    x, y = np.meshgrid(mid, mid, indexing="ij")
+    shown = np.outer(dens, dens) * 2 * x * y / (x**2 + y**2)
+    i, j = (np.searchsorted(c, mid) - 1 for c in cuts)
+    total = np.bincount(i, dens)[:, None] * np.bincount(j, dens)[None]
+    sums = np.zeros_like(total)
+    np.add.at(sums, (i[:, None], j[None]), shown)
+    return float((mass * sums / total).sum())
+
+
+@pytest.mark.parametrize("rho", [-0.6, 0.1, 0.8])
+def test_two_columns_on_a_circle_are_undone_exactly(rho):
+    """No first order here: against integrals over the plane. A share a tenth off in the
+    map is told from the right one."""
+    shares = np.array([0.1, 0.2, 0.3, 0.25, 0.15]), np.array([0.35, 0.65])
+    shown = on_the_circle(shares, rho)
+    t, weights = pair_kernel(2)
+    # eigenvalues 1 ± s on the circle come from those with the ratio of their squares
+    normal = (normal_on_sphere(t) ** 2 * weights).sum(axis=1)
+    C = 2 * shown / (1 + shown**2)
+    found = []
+    for second in (shares[1], np.array([0.315, 0.685])):
+        held = [coefficients_on_sphere(s, t, True) for s in (shares[0], second)]
+        series = pair_series(np.array(held), weights)
+        found.append(undo_bins(np.array([[1, C], [C, 1]]), series, normal)[0][0, 1])
+    assert found[0] == pytest.approx(rho, abs=3e-3)
+    assert abs(rho) < 0.2 or abs(found[1] - rho) > 3e-3
+
+
+def test_an_indicator_among_two_columns_is_seen_better_than_its_variance_says():
+    t, weights = pair_kernel(2)
+    seen = coefficients_on_sphere([0.5, 0.5], t, latent=True)[0]
+    many = pair_kernel(100_000)
+    often = coefficients_on_sphere([0.5, 0.5], many[0], latent=True)[0]
+    V = hermite_coefficients([0.5, 0.5])[0]
+    assert (often**2 * many[1]).sum() == pytest.approx(V**2, rel=1e-3)
+    assert (seen**2 * weights).sum() > 1.2 * V**2
 
 
 # ------------------------------------------------------------------------------- atoms

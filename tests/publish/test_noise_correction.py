@@ -304,3 +304,27 @@ def test_noise_of_a_precision_by_every_way(diagonal, monkeypatch):
     square = wide @ wide
     exact = np.outer(np.diag(square), np.diag(square)) + square**2
     np.testing.assert_allclose(got, exact, rtol=1e-9)
+
+
+def test_weighted_variance_agrees_with_entries_and_precisions():
+    rng = np.random.default_rng(3)
+    B = rng.normal(size=(2, 4, 9))
+    A, C = B @ np.swapaxes(B, 1, 2) / 9
+    noise = rng.random((4, 4))
+    error = SamplingError(((A, 50), (C, 20)), noise + noise.T)
+    basis = np.zeros((4, 4, 4, 4))
+    for i, j in product(range(4), repeat=2):
+        basis[i, j, i, j] += 0.5
+        basis[i, j, j, i] += 0.5
+    of_entries = error.weighted_variance(basis.reshape(16, 4, 4)).reshape(4, 4)
+    assert np.allclose(of_entries, error.covariance_variance(), rtol=1e-12)
+    Theta = np.linalg.inv(A)
+    slopes = np.einsum("ki,jl->ijkl", Theta, Theta).reshape(16, 4, 4)
+    of_precision = error.weighted_variance(slopes).reshape(4, 4)
+    assert np.allclose(of_precision, error.precision_variance(Theta), rtol=1e-10)
+    # a part that is left out is missed
+    less = SamplingError(((A, 50), (C, 20))).weighted_variance(slopes)
+    assert (less.reshape(4, 4) < 0.999 * of_precision).all()
+    for wrong in (np.eye(4), np.ones((1, 3, 3)), np.full((1, 4, 4), np.nan)):
+        with pytest.raises(InputError, match="^weights="):
+            error.weighted_variance(wrong)

@@ -18,7 +18,7 @@ from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.local import LocalMechanism
 from privglasso.publish.margins import atoms_mu, find_atoms, histogram_mu
-from privglasso.publish.margins import histogram_sigma, noisy_margins
+from privglasso.publish.margins import histogram_sigma, noisy_margins, placed_cells
 from privglasso.publish.ranks import KendallMechanism, QuadrantMechanism
 from privglasso.publish.shape import UnitsError
 from privglasso.publish.sphere import Ball, Sphere
@@ -311,7 +311,7 @@ CASES = {
         wide(NEAR, FAR),
         0.9,
     ),
-    "synthetic": (SyntheticDataMechanism(mu=2.0, rows=20), wide(NEAR, FAR), 0.99),
+    "synthetic": (SyntheticDataMechanism(mu=0.1, rows=20), wide(NEAR, FAR), 0.99),
     "copula": (CopulaMechanism(mu=0.1, rows=20), wide(NEAR, FAR), 0.99),
 }
 
@@ -421,7 +421,11 @@ def test_histograms_and_the_search_for_values_cost_what_they_say(publish):
     ((one, other),) = wide(NEAR, FAR)
     bins = ("units", "units", "range", "levels"), [0, 0, -2e9, 0], [200, 9, 4e9, 30]
     counted = lambda sigma: lambda X, tape: publish(
-        lambda X, bits: noisy_margins(X, *bins, sigma, bits), X, tape
+        lambda X, bits: noisy_margins(
+            placed_cells(X, *bins)[1], len(X), *bins, sigma, bits
+        ),
+        X,
+        tape,
     )
     for sigma in (1.0, 5.0, 700.0):
         told = told_by(counted(sigma), one, other)

@@ -12,6 +12,7 @@ from privglasso.base.validation import InputError
 from privglasso.privacy.discrete_gaussian import pmf
 from privglasso.privacy.gdp import delta_gdp
 from privglasso.privacy.sampler import sample
+from privglasso.publish.files import read_release
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 
 # ---------------------------------------------------------------------- promises
@@ -41,7 +42,7 @@ def test_an_integer_column_is_accounted_exactly_by_direct_summation():
 
 def test_what_is_looked_at_is_the_change_over_the_noise_variance():
     "Most powerful of all tests, where columns have unlike noise (Neyman & Pearson)."
-    mechanism = GaussianMechanism((-8, 8), sigma=[0.5, 4.0])
+    mechanism = GaussianMechanism((-8, 8), neighbors="cell", sigma=[0.5, 4.0])
     X = np.zeros((3, 2))
     change = np.array([[0.0, 0.0], [1.0, 2.0], [0.0, 0.0]])
     statistic = mechanism.likelihood_statistic(X, X + change)
@@ -62,7 +63,7 @@ def test_cells_are_clipped_to_the_bounds_before_noise():
 
 
 def test_the_noise_is_that_of_the_sampler():
-    mechanism = GaussianMechanism((-1, 1), sigma=0.5)
+    mechanism = GaussianMechanism((-1, 1), neighbors="cell", sigma=0.5)
     lattice = mechanism.lattice(1)
     zeros = mechanism.publish(np.zeros((1000, 1)), random_state=8).table.to_numpy()
     assert np.array_equal(
@@ -81,6 +82,47 @@ def test_nothing_below_the_lattice_and_integers_stay_integers():
     released = DiscreteGaussianMechanism((1, 5), sigma=0.8).publish(ratings)
     assert (released.table.dtypes == np.int64).all()
     assert (released.lattice.step == 1).all()
+
+
+# ---------------------------------------------------------------------- order
+
+
+def test_records_come_in_a_uniform_secret_order_and_cells_stay_in_place():
+    """Noise of a thousandth shows where the rows went. A chi-squared number of 119
+    degrees of freedom is above 210 with probability 6e-7."""
+    X = np.arange(5.0)[:, None] * [1, 10]
+    orders = {}
+    for seed in range(2400):
+        mechanism = GaussianMechanism((0, 40), sigma=1e-3)
+        rows = np.rint(mechanism.publish(X, random_state=seed).table.to_numpy())
+        assert (rows[:, 1] == 10 * rows[:, 0]).all()  # rows stay whole
+        order = tuple(rows[:, 0])
+        orders[order] = orders.get(order, 0) + 1
+    counts = np.array(list(orders.values()))
+    assert len(orders) == 120 and ((counts - 20) ** 2 / 20).sum() < 210
+    placed = GaussianMechanism((0, 40), neighbors="cell", sigma=1e-3).publish(X)
+    assert np.array_equal(np.rint(placed.table), X)
+
+
+@pytest.mark.parametrize("kind", [GaussianMechanism, DiscreteGaussianMechanism])
+def test_the_order_changes_no_number(kind):
+    X = np.random.default_rng(0).integers(0, 9, (500, 3)).astype(float)
+    record, cell = (
+        kind((0, 8), neighbors=neighbors, sigma=2.0).publish(X, random_state=3).table
+        for neighbors in ("record", "cell")
+    )
+    assert not record.equals(cell) and record.index.equals(cell.index)
+    in_order = lambda table: table.sort_values(list(table)).to_numpy()
+    assert np.array_equal(in_order(record), in_order(cell))
+
+
+def test_a_release_and_its_file_say_in_what_order_rows_are(tmp_path):
+    for neighbors, word in (("record", "secret order"), ("cell", "each in its place")):
+        mechanism = GaussianMechanism((0, 1), neighbors=neighbors, mu=1.0)
+        release = mechanism.publish(np.zeros((4, 2)))
+        release.to_parquet(tmp_path / f"{neighbors}.parquet")
+        back = read_release(tmp_path / f"{neighbors}.parquet")
+        assert f"4 rows {word}" in str(back) or f"4 rows in a {word}" in str(back)
 
 
 # ---------------------------------------------------------------------- shares

@@ -1,6 +1,7 @@
 "The efficient search and its estimator."
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,10 +9,13 @@ import pytest
 import privglasso as pg
 from privglasso.base.graphs import support
 from privglasso.base.validation import InputError
+from privglasso.data_sets.grids import load_grid11
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
-from privglasso.recover.efficient_score import Observation
+from privglasso.publish.whitening import WhitenedCovarianceMechanism
+from privglasso.recover.efficient_score import Observation, fit_graph
 from privglasso.recover.efficient_search import MOST_COLUMNS, HiddenGraphError
 from privglasso.recover.efficient_search import edge_threshold, efficient_search
+from privglasso.recover.efficient_search import relative_error
 
 
 def network(p, wires, ground):
@@ -63,6 +67,17 @@ def test_hidden_graphs_are_refused():
     with pytest.raises(HiddenGraphError, match="give an alpha") as told:
         pg.PrivateGraphicalLasso().fit(release)
     assert told.value.relative_error >= 1
+
+
+@pytest.mark.parametrize(("least", "error"), [(1e-9, 2**0.5 * 1e9), (1e-200, np.inf)])
+def test_the_relative_error_of_a_model_that_is_hardly_known(least, error):
+    "The square of the factor is singular in doubles."
+    seen, joined = Observation(np.eye(2), 9, np.ones(2)), ~np.eye(2, dtype=bool)
+    fit = fit_graph(seen, joined, np.eye(2))
+    factor = np.eye(3)
+    factor[1] = 1, least, 0
+    hardly = replace(fit, factor=(factor, True))
+    assert relative_error(hardly) == pytest.approx(error, rel=1e-6)
 
 
 @pytest.mark.parametrize("p", [2, 20, 200])
@@ -126,3 +141,14 @@ def test_bad_arguments():
         pg.PrivateGraphicalLasso(weights=np.ones((2, 2))).fit(rows)
     with pytest.raises(InputError, match="alpha"):
         pg.PrivateGraphicalLasso(-1.0).fit(rows)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("seed", [6, 10])
+def test_a_model_that_noise_drives_to_a_singular_one_is_refused(seed):
+    "Its precision grew beyond the doubles, and eigenvalues of it did not converge."
+    grid = load_grid11().table
+    mechanism = WhitenedCovarianceMechanism(epsilon=1, delta=len(grid) ** -2.0)
+    release = mechanism.publish(grid, random_state=seed)
+    with pytest.raises(HiddenGraphError, match="itself, and less than 100% is needed"):
+        pg.PrivateGraphicalLasso().fit(release)

@@ -14,7 +14,10 @@ from sklearn.metrics import f1_score as sklearn_f1
 from sklearn.metrics import roc_curve
 
 from privglasso.base.validation import InputError
+from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.recover.estimators import PrivateGraphicalLasso
+from privglasso.recover.estimators import PrivateGraphicalLassoEBIC
 from privglasso.recover.metrics import Confusion, auc, auc_by_magnitude
 from privglasso.recover.metrics import auc_by_path_entry, compare, confusion
 from privglasso.recover.metrics import f1_score
@@ -268,3 +271,66 @@ def test_two_releases_are_compared():
     assert graphs.count(("a", "b", "both")) > 25
     # 30 squares of standard normals: above with probability below 3e-4
     assert 3 < np.sum(np.square(z)) < 65
+
+
+def weak_network(p, seed):
+    "Many partial correlations around what a few thousand rows can tell from 0."
+    weak = np.triu(np.random.default_rng(seed).normal(0, 0.05, (p, p)), 1)
+    return np.linalg.inv(np.eye(p) + weak + weak.T)
+
+
+@pytest.mark.filterwarnings("ignore:alpha_:UserWarning")
+@pytest.mark.parametrize("rule", [PrivateGraphicalLasso, PrivateGraphicalLassoEBIC])
+@pytest.mark.parametrize("p, n, mu", [(8, 600, 0), (8, 5000, 2.0), (16, 1500, 0)])
+def test_two_graphs_of_one_population_differ_at_the_level(rule, p, n, mu):
+    """Edges of one graph only were picked: taken as they are, their p values are below
+    .05 in an eighth to a seventh of cases. The share may be above .05 by three standard
+    errors of so many."""
+    S, below, picked = weak_network(p, 3), [], []
+    mechanism = CovarianceMechanism((-5, 5), mu=mu or 1.0, clipping="box")
+    for seed in range(30):
+        rows = np.random.default_rng(seed).multivariate_normal(np.zeros(p), S, 2 * n)
+        halves = [rows[:n], rows[n:]]
+        if mu:
+            halves[0] = mechanism.publish(halves[0], random_state=seed)
+        table = compare(*(rule().fit(half) for half in halves))
+        alone = table.edge_in != "both"
+        below.extend(table.p_value < 0.05)
+        picked.extend(table.p_value[alone] < 0.05)
+    for share in (below, picked):
+        assert np.mean(share) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(share))
+
+
+def test_models_that_noise_hides_are_not_compared():
+    rows = np.random.default_rng(0).standard_normal((60, 20))
+    first, second = (PrivateGraphicalLasso(0.4).fit(half) for half in (rows[:30], rows))
+    table = compare(first, second)
+    assert len(table) and table.p_value.isna().all()
+    assert compare(first, np.eye(20)).columns[-1] == "edge_in"
+
+
+def test_a_difference_is_found():
+    "An edge that is lost in one half of the people, and only that."
+    rng = np.random.default_rng(1)
+    one, other = rng.standard_normal((2, 4000, 10))
+    one[:, 1] += 0.5 * one[:, 0]
+    for rows in (one, other):
+        rows[:, 3] += 0.5 * rows[:, 2]
+    table = compare(*(PrivateGraphicalLasso().fit(rows) for rows in (one, other)))
+    differ = table[table.p_value < 0.01]
+    assert differ[["source", "target"]].to_numpy().tolist() == [["x0", "x1"]]
+
+
+@pytest.mark.filterwarnings("error")
+def test_searched_models_are_compared():
+    "Their errors are 0 on the diagonal, which is no edge."
+    truth, names = chain_precision(4, 0.4, scales=np.ones(4)), list("abcd")
+    rows = sample_gaussian(truth, 4000, 0)
+    halves = pd.DataFrame(rows[:2000], columns=names), pd.DataFrame(
+        rows[2000:, ::-1], columns=names[::-1]
+    )
+    one, other = (PrivateGraphicalLasso().fit(half) for half in halves)
+    table = compare(one, other)
+    assert table.edge_in.tolist() == ["both"] * 3
+    turned = compare(one, PrivateGraphicalLasso().fit(halves[1][names]))
+    assert np.allclose(table.z_value, turned.z_value, rtol=1e-6)

@@ -20,9 +20,9 @@ from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.noise_correction import SamplingError
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
-from privglasso.recover import planning
 from privglasso.recover.planning import MECHANISM_STYLES, MECHANISMS, assumed_covariance
-from privglasso.recover.planning import epsilon_needed, plan, plan_over, plan_rows
+from privglasso.recover.planning import epsilon_needed, least_enough, plan, plan_over
+from privglasso.recover.planning import plan_rows
 from privglasso.recover.planning import plot_plan
 from privglasso.recover.planning import records_needed, resolution
 
@@ -233,7 +233,7 @@ def test_the_search_ends_where_halving_ends(name):
         for start in (0.5, 4.0, 11.0):
             size = Mock(side_effect=FALLING[name])
             low, high = math.log10(2), 12.0
-            found = planning._first(size, target, low, high, start)
+            found = least_enough(size, target, low, high, start)
             assert found == halving(FALLING[name], target, low, high)
             assert size.call_count <= (15 if name.startswith("noise") else 60)
 
