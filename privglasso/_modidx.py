@@ -5093,6 +5093,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                      'privglasso/recover/graph_models.py'),
                                                  'privglasso.recover.graph_models._refuse_collinear': ( '3_recover/graph_models.html#_refuse_collinear',
                                                                                                         'privglasso/recover/graph_models.py'),
+                                                 'privglasso.recover.graph_models._refuse_units': ( '3_recover/graph_models.html#_refuse_units',
+                                                                                                    'privglasso/recover/graph_models.py'),
                                                  'privglasso.recover.graph_models._release_evidence': ( '3_recover/graph_models.html#_release_evidence',
                                                                                                         'privglasso/recover/graph_models.py'),
                                                  'privglasso.recover.graph_models._rows_to_score': ( '3_recover/graph_models.html#_rows_to_score',

@@ -159,6 +159,19 @@ _LOST = (
 )
 
 
+# standard deviations whose eighth powers, and their inverses, are still numbers
+_SMALLEST, _LARGEST = 1e-35, 1e35
+
+
+def _refuse_units(deviations, names):
+    "Complain about columns in units whose fourth moments leave the range of numbers."
+    bad = (deviations > _LARGEST) | ((deviations > 0) & (deviations < _SMALLEST))
+    if bad.any():
+        j = int(bad.argmax())
+        remedy = f"give it in units with numbers from {_SMALLEST:g} to {_LARGEST:g}"
+        raise InputError("X", f"column {names[j]!r} of size {deviations[j]:.3g}", remedy)
+
+
 def _least_varying(matrix, names):
     "The columns whose weighted sum varies least."
     part = np.abs(np.linalg.eigh(correlation_scale(matrix)[0])[1][:, 0])
@@ -286,6 +299,8 @@ class ReadsReleases(ReadsTables):
         data = self._read(X)
         self.left_out_ = dict(getattr(X, "left_out", {}))
         self.corrected_covariance_, self.sampling_error_ = data.corrected, data.error
+        deviations = np.sqrt(np.maximum(np.diag(data.corrected), 0))
+        _refuse_units(deviations, self._names())
         _refuse_collinear(data, self._names())
         matrix = self._matrix(data.corrected)
         try:
@@ -300,6 +315,8 @@ class ReadsReleases(ReadsTables):
         they say."""
         table, min_rows = _table_of(X)
         values = self._values(table, min_rows)
+        # the small ones among large ones are harmless: only how they vary counts
+        _refuse_units(np.maximum(np.abs(values).max(axis=0), 1), self._names())
         self.noise_variance_ = _agreed_noise(self.noise_variance, X, self._names())
         self.location_ = values.mean(axis=0)
         rows = pd.DataFrame(values, columns=self._names())

@@ -6,6 +6,8 @@ import pickle
 import re
 import subprocess
 import sys
+import warnings
+from collections import Counter
 from types import SimpleNamespace
 
 import networkx as nx
@@ -37,6 +39,8 @@ from privglasso.recover.estimators import PrivateGraphicalLasso, PrivateGraphica
 from privglasso.recover.estimators import PrivateGraphicalLassoEBIC
 from privglasso.recover.estimators import PrivateGraphicalLassoSimultaneous
 from privglasso.recover.estimators import PrivateGraphicalLassoStable
+from privglasso.recover.efficient_search import HiddenGraphError
+from privglasso.recover.feasibility import InfeasibleError
 from privglasso.recover.graph_models import solvable_path
 
 
@@ -651,3 +655,62 @@ def test_intervals_of_all_pairs():
     assert len(all_pairs) == 10 > len(edges)
     both = edges.merge(all_pairs, on=["source", "target"], suffixes=("", "_all"))
     assert len(both) == len(edges) and np.allclose(both.low, both.low_all)
+
+
+@pytest.mark.parametrize("size", [1e150, 1e-150, 1e100, 1e-60])
+def test_units_whose_fourth_moments_are_no_numbers_are_refused_by_name(size):
+    "No warning of numpy, and no interval of nan."
+    table, _ = noisy_table(ratio=0)
+    table["col3"] *= size
+    for model in (
+        PrivateGraphicalLasso(),
+        PrivateGraphicalLasso(alpha=0.1),
+        PrivateGraphicalLassoEBIC(),
+        PrivateGraphicalLassoSimultaneous(),
+    ):
+        with pytest.raises(InputError, match="'col3' of size .* give it in units"):
+            model.fit(table)
+
+
+def nearly_collinear_table(seed):
+    "A chain with a column that is duplicated, constant, or nearly a sum of others."
+    table, _ = noisy_table(seed=seed, n=[40, 300][seed % 2], p=4, ratio=0)
+    rng, first = np.random.default_rng(seed), table["col0"]
+    noise = rng.normal(size=len(table)) * 10.0 ** rng.uniform(-14, -1)
+    table["more"] = (
+        first,
+        -1e5 * first,
+        0 * first + rng.choice([0.0, 1e8]),
+        first + noise,
+        table.sum(axis=1) + noise,
+    )[seed % 5]
+    return table
+
+
+def test_columns_that_nearly_say_the_same_are_refused_or_answered_rightly():
+    "60 fits: a typed refusal, or partial correlations and intervals inside [-1, 1]."
+    refusals = CovarianceError, HiddenGraphError, InputError, InfeasibleError
+    found = Counter()
+    for seed in range(15):
+        for model in (
+            PrivateGraphicalLasso(),
+            PrivateGraphicalLasso(alpha=10.0 ** -(seed % 6)),
+            PrivateGraphicalLassoEBIC(),
+            PrivateGraphicalLassoSimultaneous(),
+        ):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                try:
+                    model.fit(nearly_collinear_table(seed))
+                except refusals:
+                    continue
+            found["fits"] += 1
+            assert np.isfinite(model.precision_).all()
+            assert np.abs(partial_correlations(model.precision_)).max() <= 1 + 1e-12
+            try:
+                intervals = model.pair_intervals()[["low", "high"]].to_numpy(float)
+            except CovarianceError:  # the errors are not small
+                continue
+            found["intervals"] += 1
+            assert np.isfinite(intervals).all() and np.abs(intervals).max() <= 1
+    assert found["fits"] >= 10 and found["intervals"] >= 5, found
