@@ -498,7 +498,7 @@ _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="rehearse: no value is read, nothing is spent")
 ]
 
-# %% ../nbs/9_workshop/07_cli.ipynb #207c1f64
+
 _Check = Annotated[
     float | None,
     typer.Option(
@@ -599,7 +599,7 @@ def _check_options(words):
         raise CommandError("--schema: states what is whole: leave --whole out")
     _check_share(words)
 
-# %% ../nbs/9_workshop/07_cli.ipynb #a93347a9
+
 def _check_share(words):
     "One sentence unless a part of the budget can be spent on checking bounds."
     share = words.check_bounds
@@ -632,7 +632,7 @@ def _suitable(words):
         return words.mechanism
     return Mechanism.table if words.cells else _USUAL[words.want or Want.graph]
 
-# %% ../nbs/9_workshop/07_cli.ipynb #a3f6f8b0
+
 def _choose(words, n, names):
     "Take the recommended mechanism, where none is named and one works."
     bounds = _bounds_of(words, names) if words.schema is None else None
@@ -991,7 +991,7 @@ def _published(words):
     with writing_to(words.release) as words["release"]:
         _carried_out(words)
 
-# %% ../nbs/9_workshop/07_cli.ipynb #5aa2397b
+
 def _carried_out(words):
     "The same, with what is said kept apart from what is written."
     free = words.mechanism is None and not words.cells and not words.box
@@ -1504,7 +1504,7 @@ def _say_found(found, model, alpha, level, as_json):
     if len(found) and not aside():
         say(found.to_string(index=False, float_format="{:.4g}".format))
 
-# %% ../nbs/9_workshop/07_cli.ipynb #1eeea546
+
 def _say_it_compiles():
     "Tell whoever waits for the first answer of all why it takes so long."
     from privglasso.recover.block_descent import descend
