@@ -43,11 +43,7 @@ _PUBLIC = {
     "recover.baselines": ["NeighborhoodSelection", "SCIO", "WishartPrior"],
     "recover.private_precision": ["DPGraphicalLasso", "DPRidgePrecision"],
     "recover.thresholding": ["DPThresholding", "LDPThresholding"],
-    "recover.graphical_lasso": [
-        "graphical_lasso",
-        "graphical_lasso_path",
-        "iter_graphical_lasso",
-    ],
+    "recover.graphical_lasso": ["graphical_lasso", "graphical_lasso_path"],
     "recover.feasibility": [
         "ConvergenceError",
         "InfeasibleError",

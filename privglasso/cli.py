@@ -224,24 +224,17 @@ class DemoData(StrEnum):
     synthetic = "synthetic"
     sachs = "sachs"
 
-# %% ../nbs/9_workshop/07_cli.ipynb #cc63110d
 _Neighbors = Annotated[
     Neighbors, typer.Option(help="what is protected: one cell, or one replaced record")
 ]
-
-
 _Mechanism = Annotated[
     Mechanism,
     typer.Option(help="noisy cells, a covariance, rows drawn from one, or a tree"),
 ]
-
-
 _Chosen = Annotated[
     Mechanism | None,
     typer.Option(help="the recommended one unless --sigma or --integers is given"),
 ]
-
-
 _Want = Annotated[
     Want | None,
     typer.Option(
@@ -249,11 +242,7 @@ _Want = Annotated[
         " distribution (margins), or a tree"
     ),
 ]
-
-
 _Epsilon = Annotated[float | None, typer.Option(help="budget ε, together with --delta")]
-
-
 _Delta = Annotated[
     float | None, typer.Option(help="probability δ, together with --epsilon")
 ]
@@ -498,7 +487,6 @@ _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="rehearse: no value is read, nothing is spent")
 ]
 
-
 _Check = Annotated[
     float | None,
     typer.Option(
@@ -599,7 +587,7 @@ def _check_options(words):
         raise CommandError("--schema: states what is whole: leave --whole out")
     _check_share(words)
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #a93347a9
 def _check_share(words):
     "One sentence unless a part of the budget can be spent on checking bounds."
     share = words.check_bounds
@@ -609,7 +597,7 @@ def _check_share(words):
     if share is not None and none:
         raise CommandError("--check-bounds: is not for --sigma or --mechanism tree")
 
-# %% ../nbs/9_workshop/07_cli.ipynb #3ff1c984
+
 def _budget_words(words):
     "What was typed of the budget."
     keys = ("mu", "epsilon", "delta", "sigma", "failure")
@@ -632,7 +620,7 @@ def _suitable(words):
         return words.mechanism
     return Mechanism.table if words.cells else _USUAL[words.want or Want.graph]
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #a3f6f8b0
 def _choose(words, n, names):
     "Take the recommended mechanism, where none is named and one works."
     bounds = _bounds_of(words, names) if words.schema is None else None
@@ -990,7 +978,6 @@ def _published(words):
     "Publish, or rehearse, as the words say."
     with writing_to(words.release) as words["release"]:
         _carried_out(words)
-
 
 def _carried_out(words):
     "The same, with what is said kept apart from what is written."
@@ -1503,7 +1490,6 @@ def _say_found(found, model, alpha, level, as_json):
     say(f"{len(found)} edges{joint}{words}")
     if len(found) and not aside():
         say(found.to_string(index=False, float_format="{:.4g}".format))
-
 
 def _say_it_compiles():
     "Tell whoever waits for the first answer of all why it takes so long."

@@ -8,16 +8,15 @@ __all__ = ['Observation', 'direction_moments', 'EfficientScore', 'observe', 'par
 
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #b947c8a6
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
-from scipy.special import roots_legendre
+import scipy  # its linear algebra is loaded when a graph is fitted, not to plan one
 
 from ..base.validation import check_symmetric
 from ..publish.noise_correction import SamplingError, correlation_scale
 from ..publish.release import Selection
-from ..publish.shape import ShapeRelease
+from ..publish.shape import ShapeRelease, gauss_rule
 
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #bc144ea3
 @dataclass(frozen=True, eq=False)
@@ -76,12 +75,6 @@ class Observation:
         mean, chords, spread = direction_moments(spectrum / size)
         return size * mean, chords, size**2 * spread / self.n + self.noise
 
-# %% ../../nbs/3_recover/22_efficient_score.ipynb #d6380ee3
-@cache
-def _nodes_and_weights():
-    "Of Gauss's rule from -1 to 1."
-    return roots_legendre(200)
-
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #2001c576
 def direction_moments(spectrum):
     """Moments of the direction u, of length √p, of a centred Gaussian row whose
@@ -112,7 +105,7 @@ def direction_moments(spectrum):
     >>> mean.round(6).tolist(), spread.round(6).tolist()
     ([1.0, 1.0], [[0.25, 0.5], [0.5, 0.25]])
     """
-    (nodes, weights), p = _nodes_and_weights(), len(spectrum)
+    (nodes, weights), p = gauss_rule(), len(spectrum)
     s = (nodes + 1) / 2
     t = (1 - s**2) / s**2 / p
     shares = 1 / (1 + 2 * np.outer(spectrum, t))
@@ -345,7 +338,8 @@ class GraphFit:
     @cached_property
     def covariance(self) -> np.ndarray:
         "Of the parameters: the inverse of their information."
-        return cho_solve(self.factor, np.eye(len(self.places[0])))
+        inverse = np.linalg.inv(np.tril(self.factor[0]))
+        return inverse.T @ inverse
 
     def wald(self) -> np.ndarray:
         "Estimates of the edges, each over its standard error."
@@ -360,12 +354,12 @@ class GraphFit:
         """Efficient scores u of absent pairs, and their variances: u over its standard
         deviation is a z value, u over its variance an estimate of the entry."""
         u, variance = np.empty(len(i)), np.empty(len(i))
-        done = cho_solve(self.factor, self.score.slope(*self.places))
+        done = scipy.linalg.cho_solve(self.factor, self.score.slope(*self.places))
         for start in range(0, len(i), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
             pairs = i[part], j[part]
             cross = self.score.information(self.places, pairs)
-            half = solve_triangular(self.factor[0], cross, lower=True)
+            half = scipy.linalg.solve_triangular(self.factor[0], cross, lower=True)
             own = self.score.own_information(*pairs)
             u[part] = self.score.slope(*pairs) - done @ cross
             variance[part] = np.maximum(own - (half**2).sum(axis=0), 1e-12 * own)
@@ -421,10 +415,11 @@ def fit_graph(observation, graph, precision):
     for rounds in range(_MOST_ROUNDS):
         slope = score.slope(*places)
         try:
-            factor = cho_factor(score.information(places, places), lower=True)
+            information = score.information(places, places)
+            factor = scipy.linalg.cho_factor(information, lower=True)
         except np.linalg.LinAlgError:
             return None
-        step = cho_solve(factor, slope)
+        step = scipy.linalg.cho_solve(factor, slope)
         gain = float(slope @ step)
         if gain < max(_CLOSE, _FAR * (score.misfit - free)):
             return GraphFit(graph, score, places, factor, rounds + 1)

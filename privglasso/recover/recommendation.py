@@ -13,7 +13,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor
 from scipy.special import ndtr
 
 from ..base.validation import InputError, check_integer
@@ -141,7 +140,7 @@ def _share_found(covariance, error, graph):
     precision = np.linalg.inv(covariance / np.outer(deviation, deviation))
     places, score = parameters_of(graph), EfficientScore(observation, precision)
     try:
-        factor = cho_factor(score.information(places, places), lower=True)
+        factor = np.linalg.cholesky(score.information(places, places)), True
     except np.linalg.LinAlgError:
         return 0.0
     fit = GraphFit(graph, score, places, factor, 0)
@@ -460,7 +459,8 @@ def _drawn(found):
     "What the recommended rule will draw."
     if math.isnan(found):
         return f"with more than {MOST_COLUMNS} columns take PrivateGraphicalLassoEBIC()"
-    return f"PrivateGraphicalLasso() draws {_share(found)} edges"
+    most = "at most " if 0.01 <= found < _WORKS - _CLOSE_FOUND else ""
+    return f"PrivateGraphicalLasso() draws {most}{_share(found)} edges"
 
 
 def _sentences(told):
