@@ -1,25 +1,27 @@
-"""Run chapters and save what they print, each in a process of its own.
+"""Run chapters and save what they print.
 
-`python docs/run.py` runs them all, `python docs/run.py nbs/0_start` some. Within one
-process, as `nbdev-test` runs them, an option that one chapter sets, such as the width
-of tables, would change what the next one prints.
+`python docs/run.py` runs them all, `python docs/run.py nbs/0_start` some. As with
+`nbdev-test`, a process runs many of them. But an option that one chapter sets, such as
+the width of tables, ends with it: which chapter comes next depends on the machine.
 """
 
 import argparse
 import os
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+import warnings
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
+import pandas as pd
+from matplotlib import pyplot as plt
 from nbdev.config import get_config
 from nbdev.test import test_nb
 from tqdm.auto import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
-# loaded once, before the processes part
-SHARED = ["nbdev.test", "matplotlib.pyplot", "pandas", "scipy.stats", "privglasso"]
 
 
 def chapters_of(paths, root=ROOT):
@@ -35,33 +37,35 @@ def chapters_of(paths, root=ROOT):
     return sorted(path for path in found if not hidden(path))
 
 
+@contextmanager
+def own_options():
+    "What is set inside for tables, figures and warnings ends at the end."
+    with plt.rc_context(), warnings.catch_warnings():
+        try:
+            yield
+        finally:
+            pd.reset_option("^display")
+
+
 def run_chapter(path):
-    "Run one chapter and save it; end this process with 1 if it fails."
+    "Run one chapter and save it; its path, whether it passed, and its seconds."
     config = get_config(path)
     skipped = config.tst_flags
     if isinstance(skipped, str):
         skipped = skipped.split()
-    passed, _ = test_nb(
-        path, skip_flags=skipped, basepath=config.config_path, save=True
-    )
-    sys.exit(not passed)
+    start = time.perf_counter()
+    with own_options():
+        passed, _ = test_nb(
+            path, skip_flags=skipped, basepath=config.config_path, save=True
+        )
+    return path, passed, time.perf_counter() - start
 
 
 def run(chapters, workers=1):
     "Run chapters and save them; whether all of them passed."
     os.environ["TQDM_DISABLE"] = "1"  # no bar in an output
-    context = get_context("forkserver")
-    context.set_forkserver_preload(SHARED)
-
-    def apart(path):
-        start = time.perf_counter()
-        process = context.Process(target=run_chapter, args=(path,))
-        process.start()
-        process.join()
-        return path, process.exitcode == 0, time.perf_counter() - start
-
-    with ThreadPoolExecutor(workers) as pool:
-        runs = pool.map(apart, chapters)
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        runs = pool.map(run_chapter, chapters)
         done = list(tqdm(runs, "chapters", total=len(chapters), disable=None))
     for path, _, seconds in sorted(done, key=lambda each: -each[2]):
         if seconds >= 5:

@@ -77,13 +77,31 @@ def test_a_chapter_is_run_once(book, tmp_path):
     assert log.read_text() == "x"
 
 
-def test_what_one_chapter_sets_no_other_one_sees(book, tmp_path):
-    option = '"display.max_colwidth"'
-    sets = f"import pandas\npandas.set_option({option}, 140)"
+@pytest.mark.parametrize(
+    ("sets", "reads", "usual"),
+    [
+        (
+            "import pandas as pd\npd.set_option('display.max_colwidth', 140)",
+            "import pandas as pd\nprint(pd.get_option('display.max_colwidth'))",
+            "50",
+        ),
+        (
+            "import matplotlib as mpl\nmpl.rcParams['font.size'] = 31",
+            "import matplotlib as mpl\nprint(mpl.rcParams['font.size'] == 31)",
+            "False",
+        ),
+        (
+            "import warnings\nwarnings.simplefilter('error', SyntaxWarning)",
+            "import warnings\nprint(warnings.filters[0][2] is SyntaxWarning)",
+            "False",
+        ),
+    ],
+    ids=["pandas", "matplotlib", "warnings"],
+)
+def test_what_one_chapter_sets_no_other_one_sees(book, tmp_path, sets, reads, usual):
     book(printed("", sets))
     (tmp_path / "nbs/01_it.ipynb").rename(tmp_path / "nbs/00_before.ipynb")
-    reads = f"import pandas\nprint(pandas.get_option({option}))"
-    book(printed("50\n", reads))
+    book(printed(f"{usual}\n", reads))
     assert stale.main([]) == 0
 
 
