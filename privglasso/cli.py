@@ -503,11 +503,11 @@ class Missing(StrEnum):
 
     refuse = "refuse"
     center = "center"
+    random = "random"
 
 
 _Missing = Annotated[
-    Missing,
-    typer.Option(help="refuse missing cells, or count them as their column's centre"),
+    Missing, typer.Option(help="refuse missing cells, centre them, or make up for them")
 ]
 
 _Box = Annotated[
@@ -554,7 +554,7 @@ def _make(kind, integers, bounds, budget, **geometry):
 # %% ../nbs/9_workshop/07_cli.ipynb #3ff1c983
 def _check_options(words):
     "One sentence unless options suit each other, whatever the table is."
-    kind, center = words.mechanism, words.missing is Missing.center
+    kind, gaps = words.mechanism, words.missing is not Missing.refuse
     if (words.low is None) != (words.high is None):
         raise CommandError("give both --low and --high, or neither")
     if words.bounds is not None and words.low is not None:
@@ -576,10 +576,10 @@ def _check_options(words):
             "--box: is for a covariance, or rows drawn from one, with bounds: --low"
             " with --high, --bounds, or --schema"
         )
-    if center and (kind is not Mechanism.covariance or stated):
+    if gaps and (kind is not Mechanism.covariance or stated):
         raise CommandError(
-            "--missing center: is for a covariance without bounds; a schema may state"
-            " a fill value for each column"
+            f"--missing {words.missing.value}: is for a covariance without bounds; a"
+            " schema may state a fill value for each column"
         )
     if words.whole is not None and kind is not Mechanism.copula:
         raise CommandError("--whole: is for --mechanism copula")
@@ -630,7 +630,7 @@ def _choose(words, n, names):
         want=words.want,
         schema=None if words.schema is None else _schema(words),
         bounds=bounds,
-        gaps=words.missing is Missing.center,
+        gaps=words.missing is not Missing.refuse,
         neighbors=words.neighbors.value,
         mu=words.mu,
         epsilon=words.epsilon,
@@ -796,7 +796,7 @@ def _schema(words):
 def _numbers(words, data):
     "The columns of numbers that are published."
     integers = words.integers and words.mechanism is Mechanism.table
-    gaps = words.missing is Missing.center
+    gaps = words.missing is not Missing.refuse
     if words.schema is not None:
         data = _schema(words).apply(data)
     else:
@@ -849,7 +849,7 @@ def _mechanism(words, n, names):
     budget = _without_check(words, budget) | _whole(words, names)
     try:
         geometry = _given(
-            missing="center" if words.missing is Missing.center else None,
+            missing=None if words.missing is Missing.refuse else words.missing.value,
             clipping="box" if words.box else None,
         )
         made = _make(words.mechanism, words.integers, bounds, budget, **geometry)
@@ -970,7 +970,8 @@ def _unchecked(words):
     told, fill = f"is a {kind} number", ""
     if words.schema is not None:
         told, fill = "can be read as the schema says", " without a fill value"
-    gaps = "" if words.missing is Missing.center else f", and none is missing{fill}"
+    refused = words.missing is Missing.refuse
+    gaps = f", and none is missing{fill}" if refused else ""
     return f"whether every cell {told}{gaps}"
 
 # %% ../nbs/9_workshop/07_cli.ipynb #d5c930de

@@ -24,7 +24,7 @@ from .lattice import symmetric_noise
 from .noise_correction import SamplingError
 from .release import Mechanism, Release, check_bounds, in_order
 from .margins import MOST_LEVELS
-from .scores import scores_lattice
+from .scores import MISSING, scores_lattice
 from .shape import shape_lattice
 from .sphere import Ball, Sphere
 
@@ -451,8 +451,8 @@ class _PlannedMoments:
         mu, share = self.budget["mu"], self.mean_share
         if self._scores:
             bounds = self.bounds if self._gives_bins(p) else None
-            public = self.levels, bounds, self.unit_failure, self.latent
-            return scores_lattice(n, p, mu, *public)
+            read = self.unit_failure, self.latent, self.missing
+            return scores_lattice(n, p, mu, self.levels, bounds, *read)
         if not self._clips_cells:
             clipping = None if self.clipping == "sphere" else self.clipping
             return shape_lattice(n, p, mu, clipping, share, self.unit_failure)
@@ -579,14 +579,18 @@ def _check_levels(levels):
     return made
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #2dea62d3
-def _check_missing(missing, clips_cells):
+def _check_missing(missing, clips_cells, scores):
     "A known rule for missing cells that suits the clipping."
-    if missing not in ("refuse", "center"):
-        raise InputError("missing", missing, 'give "refuse" or "center"')
-    if missing == "center" and clips_cells:
+    if missing not in MISSING:
+        remedy = f"give one of {list(MISSING)}"
+        raise InputError("missing", missing, remedy)
+    if missing != "refuse" and clips_cells:
         raise InputError(
             "missing", missing, "bounds and norm bounds have no rule for missing cells"
         )
+    if missing == "random" and not scores:
+        remedy = "rows as they are do not tell how many cells there are: leave"
+        raise InputError("missing", missing, f'{remedy} clipping out, or give "center"')
     return missing
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #10bebf64
@@ -634,11 +638,13 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
     unit_failure : float
         Probability that a privately found unit is wrong, at most, for a column of
         Gaussian numbers.
-    missing : {"refuse", "center"}
+    missing : {"refuse", "center", "random"}
         Whether a table with missing cells is refused, or these cells count as their
         column's centre (not in a box or with a norm bound): a rule fixed beforehand, so
-        the promise is what it was. Correlations shrink by about the share of cells that
-        are there.
+        the promise is what it was. Correlations shrink by the root of the shares of
+        cells that are there. "random" makes up for it, by the released shares: for the
+        default geometry, and where each column's gaps fall at random, by themselves.
+        Columns with gaps in the same records then look too much alike.
     levels : dict of str to (low, high), optional
         Columns of whole numbers from a public range, such as answers from 1 to 5 or
         indicators: their bins are public, and they need no unit.
@@ -689,7 +695,7 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
         super().__init__(neighbors, mu, epsilon, delta)
         self.mean_share, self.noise = _check_share(mean_share), _check_noise(noise)
         self.unit_failure = check_probability(unit_failure, "unit_failure")
-        self.missing = _check_missing(missing, self._clips_cells)
+        self.missing = _check_missing(missing, self._clips_cells, self._scores)
         if noise == "upper" and not self._clips_cells:
             raise InputError("noise", noise, "rows on a sphere have symmetric noise")
         if mean_share is not None and self._scores:

@@ -27,7 +27,7 @@ from .margins import MARGIN_KINDS, MOST_LEVELS, ScoreMargins
 from .parquet import FORMAT, MECHANISMS, ReleaseError
 from .parquet import stored_release
 from .ranks import KendallRelease, QuadrantRelease, RankLattice
-from .scores import NO_VALUE, ScoresRelease, scores_promise
+from .scores import MISSING, NO_VALUE, ScoresRelease, scores_promise
 from .scores import scores_rows
 from .shape import TOO_EXTREME, ShapeRelease, with_units
 from .sphere import RowLattice
@@ -270,6 +270,7 @@ _SCORES = {
     "units": _Optional(_UNITS | {"p": _whole(1, "all")}),
     "searched": _whole(0, "all"),
     "latent": _flag,
+    "missing": _word(words=MISSING),
 }
 # what a kind of file states beside `_COMMON` and its mechanism
 
@@ -588,11 +589,11 @@ def _scores_release(metadata, table):
     _check_set_aside(metadata, units)
     _check_row_lattice(rows, None)
     _check_searched(metadata, units)
-    searched, latent = metadata["searched"], metadata["latent"]
-    public = units, margins.sigma, searched, metadata["neighbors"]
+    read = (metadata[name] for name in ("searched", "latent", "missing"))
+    public = units, margins.sigma, metadata["searched"], metadata["neighbors"]
     promise = scores_promise(rows, *public)
     aside, secure = metadata["set_aside"], metadata["secure"]
-    told = units, searched, latent, aside, promise, secure, metadata["mechanism"]
+    told = units, *read, aside, promise, secure, metadata["mechanism"]
     made = metadata["all_columns"], rows, metadata["constant"], margins
     release = ScoresRelease(second, total, *made, *told)
     _check_row_sums(release.moments, None, rows)
@@ -610,7 +611,8 @@ def _column_margins(metadata):
         (whole & (1 <= scale) & (scale < MOST_LEVELS))[levels].all(),
         "its levels are not whole numbers from a short range",
     )
-    made = ScoreMargins(kinds, center, scale, counts, n, stated["sigma"])
+    gaps = metadata["missing"] != "refuse"
+    made = ScoreMargins(kinds, center, scale, counts, n, stated["sigma"], gaps)
     bins = [len(edges) + 1 for edges in made.edges]
     behind = np.arange(counts.shape[1]) >= np.array(bins)[:, None]
     reach = _NOISE_REACH * made.sigma

@@ -174,8 +174,8 @@ def estimated_shares(counts, n, sigma, template=None) -> np.ndarray:
     Parameters
     ----------
     counts : array of int, shape (bins,)
-    n : int
-        Records that were counted.
+    n : float
+        Cells that were counted.
     sigma : float
         Parameter of the noise on every count.
     template : array of shape (bins,), optional
@@ -461,6 +461,8 @@ class ScoreMargins:
         Records behind them.
     sigma : float
         Parameter of the discrete Gaussian noise on every count.
+    gaps : bool
+        Whether cells may be missing.
 
     Examples
     --------
@@ -479,6 +481,7 @@ class ScoreMargins:
     counts: np.ndarray
     n: int
     sigma: float
+    gaps: bool = False
 
     @cached_property
     def edges(self) -> list:
@@ -491,6 +494,20 @@ class ScoreMargins:
         "The μ that is proved for these histograms."
         return histogram_mu(len(self.kinds), self.sigma)
 
+    @property
+    def present_error(self) -> np.ndarray:
+        "(p,) standard deviation of the noise on the part of cells that are present."
+        bins = np.array([len(edges) + 1 for edges in self.edges])
+        return np.sqrt(bins) * self.sigma / self.n
+
+    @cached_property
+    def present(self) -> np.ndarray:
+        """(p,) part of each column's cells that are not missing, from its noisy counts;
+        1 unless more are missing than noise explains."""
+        share = np.maximum(self.counts.sum(axis=1) / self.n, 1 / self.n)
+        seen = self.gaps & (1 - share > 2 * self.present_error)
+        return np.where(seen, share, 1.0)
+
     @cached_property
     def shares(self) -> list:
         "Probabilities of the bins of each column."
@@ -499,7 +516,8 @@ class ScoreMargins:
     def _shares_of(self, j):
         counts = self.counts[j, : len(self.edges[j]) + 1]
         template = _NORMAL if self.kinds[j] == "units" else None
-        return estimated_shares(counts, self.n, self.sigma, template)
+        there = self.n * self.present[j]
+        return estimated_shares(counts, there, self.sigma, template)
 
     @cached_property
     def faint(self) -> np.ndarray:
@@ -524,7 +542,9 @@ class ScoreMargins:
 _NORMAL = np.diff(ndtr(np.r_[-np.inf, _IN_UNITS, np.inf]))
 
 # %% ../../nbs/2_publish/21_margins.ipynb #fdcc8641
-def noisy_margins(counts, n, kinds, center, scale, sigma, bits) -> ScoreMargins:
+def noisy_margins(
+    counts, n, kinds, center, scale, sigma, bits, gaps=False
+) -> ScoreMargins:
     """The margins of `n` records whose cells were counted, with noise on every count.
 
     Parameters
@@ -538,6 +558,8 @@ def noisy_margins(counts, n, kinds, center, scale, sigma, bits) -> ScoreMargins:
         Parameter of the noise.
     bits
         Source of random bits.
+    gaps : bool
+        Whether cells may be missing.
 
     Returns
     -------
@@ -548,7 +570,7 @@ def noisy_margins(counts, n, kinds, center, scale, sigma, bits) -> ScoreMargins:
     for row, *stated in zip(noisy, kinds, center, scale, strict=True):
         bins = len(bin_edges(*stated)) + 1
         row[:bins] += sampler(sigma).draw(bins, bits)
-    return ScoreMargins(tuple(kinds), center, scale, noisy, n, float(sigma))
+    return ScoreMargins(tuple(kinds), center, scale, noisy, n, float(sigma), gaps)
 
 # %% ../../nbs/2_publish/21_margins.ipynb #df731c09
 _BLOCK_ROWS = 1 << 14  # rows whose jitter is one piece of the stream

@@ -1,6 +1,7 @@
 """A saved output that no longer comes out is noticed."""
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -75,6 +76,22 @@ def test_a_chapter_is_run_once(book, tmp_path):
     book(printed("", f"with open({str(log)!r}, 'a') as file:\n    file.write('x')"))
     stale.main([])
     assert log.read_text() == "x"
+
+
+def test_the_command_runs_chapters_that_share_a_process(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "nbs").mkdir()
+    for name in ("docs/run.py", "pyproject.toml"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    chapters = [tmp_path / f"nbs/0{k}_it.ipynb" for k in (1, 2, 3)]
+    for path in chapters:
+        nbformat.write(new_notebook(cells=[printed("?\n")]), path)
+    command = [sys.executable, tmp_path / "docs/run.py"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    for path in chapters:
+        assert nbformat.read(path, 4).cells[0].outputs[0].text == "42\n"
+
 
 
 @pytest.mark.parametrize(

@@ -357,17 +357,55 @@ def test_tight_bounds_clip():
     assert np.array_equal(one.second_moment, two.second_moment)
 
 
+def holed(share, seed=1):
+    "A chain of three columns, and the same with such a share of the cells."
+    _, table = copula([lambda z: z, np.exp, lambda z: z], 50_000, 0)
+    gaps = np.random.default_rng(seed).random(table.shape) > share
+    return table, np.where(gaps, np.nan, table)
+
+
 def test_missing_cells_count_nowhere_and_shrink_correlations_by_their_share():
-    sigma, table = copula([lambda z: z, np.exp, lambda z: z], 50_000, 0)
-    gaps = np.random.default_rng(1).random(table.shape) < 0.2
-    holed = np.where(gaps, np.nan, table)
+    full, table = holed(0.8)
     with pytest.raises(InputError, match="NaN"):
-        CovarianceMechanism(mu=2.0).publish(holed)
-    mechanism = CovarianceMechanism(mu=2.0, missing="center")
-    found = mechanism.publish(holed, random_state=0).correlations()
-    # scores of 0 are more than the map of the sphere expects: it shrinks a little more
-    left = found[[0, 1], [1, 2]] / (0.8 * sigma[[0, 1], [1, 2]])
-    assert ((left > 0.8) & (left < 1)).all() and np.sign(found[0, 2]) == 1
+        CovarianceMechanism(mu=2.0).publish(table)
+    whole = CovarianceMechanism(mu=2.0).publish(full, 0).correlations()
+    left = {}
+    for rule in ("center", "random"):
+        release = CovarianceMechanism(mu=2.0, missing=rule).publish(table, 0)
+        assert release.margins.present == pytest.approx([0.8] * 3, abs=0.01)
+        left[rule] = (release.correlations() / whole)[[0, 1], [1, 2]]
+    assert left["center"] == pytest.approx([0.8, 0.8], abs=0.02)
+    assert left["random"] == pytest.approx([1.0, 1.0], abs=0.025)
+
+
+def test_margins_are_those_of_the_cells_that_are_there():
+    full, table = holed([0.9, 0.4, 1.0])
+    release = CovarianceMechanism(mu=2.0, missing="center").publish(table, 0)
+    whole = CovarianceMechanism(mu=2.0).publish(full, 0)
+    margins = release.margins
+    exact = placed_cells(full, margins.kinds, margins.center, margins.scale)[1] / 50_000
+    for one, two in zip(margins.shares, exact, strict=True):
+        assert one == pytest.approx(two[: len(one)], abs=0.01)
+    assert release.location[0] == pytest.approx(0, abs=0.05)
+    assert release.scale[0] == pytest.approx(1, rel=0.05)
+    assert (whole.margins.present == 1).all()  # of a table that may have no gaps
+
+
+def test_gaps_at_random_are_for_scores_alone():
+    for given in ({"clipping": "sphere"}, {"bounds": (0, 1), "clipping": "box"}):
+        with pytest.raises(InputError, match="missing"):
+            CovarianceMechanism(mu=1.0, missing="random", **given)
+    with pytest.raises(InputError, match="'refuse', 'center', 'random'"):
+        CovarianceMechanism(mu=1.0, missing="rand")
+
+
+def test_a_file_says_what_became_of_gaps(tmp_path):
+    _, table = holed(0.8)
+    for rule in ("center", "random"):
+        release = CovarianceMechanism(mu=2.0, missing=rule).publish(table, 0)
+        release.to_parquet(tmp_path / f"{rule}.parquet")
+        read = read_release(tmp_path / f"{rule}.parquet")
+        assert read.missing == rule and np.array_equal(read.matrix, release.matrix)
 
 
 def test_units_and_order_of_a_table_do_not_matter_to_its_correlations():
