@@ -668,14 +668,10 @@ def _least_eigenvalue(theta):
 # %% ../../nbs/3_recover/05_feasibility.ipynb #97e009a2
 def _refusal(S, alpha, weights, V, of_all=False):
     "The error for an alpha that V refuses, or all; with an alpha that works."
-    if of_all:
-        return InfeasibleError(alpha, np.inf, np.inf, V)
-    norm = np.vdot(weights, np.abs(V))
-    if np.vdot(S, V) < 0 and norm * alpha <= 1e-13 * -np.vdot(S, V):
-        everywhere = _refuses_all(S, V, weights)
-        if everywhere is not None:
-            return InfeasibleError(alpha, np.inf, np.inf, everywhere)
-    known = _certified(S, V, weights)
+    everywhere = V if of_all else _for_every_alpha(S, weights, V)
+    if everywhere is not None:
+        return InfeasibleError(alpha, np.inf, np.inf, everywhere)
+    norm, known = np.vdot(weights, np.abs(V)), _certified(S, V, weights)
     if len(S) <= _SMALL or np.isinf(known.lower):
         closer = _narrowed(S, weights, 0.05, _affordable(S))
         if closer.certificate is not None and np.isfinite(closer.lower):
@@ -688,7 +684,27 @@ def _refusal(S, alpha, weights, V, of_all=False):
     works = _works(S, known, weights)
     if known.upper > 1.06 * known.lower and np.isfinite(known.lower):
         works = min(works, _bisected(S, known.lower, weights))
+    if np.isinf(works) and np.isfinite(known.lower):
+        known = _from_far(S, known, weights)
     return InfeasibleError(alpha, works, known.lower, known.certificate)
+
+
+def _for_every_alpha(S, weights, V):
+    "A proof that no alpha works, from what refuses one; or None."
+    everywhere = _exact_refusal(S, weights)
+    return _refuses_all(S, V, weights) if everywhere is None else everywhere
+
+
+_FAR = 1e14  # times a proved bound: what refuses it hardly counts what is penalised
+
+
+def _from_far(S, known, weights):
+    "The bounds, infinite if what refuses an alpha far above them refuses all."
+    found = verdict(S, _FAR * known.lower, weights)
+    if found.certificate is None:
+        return known
+    V = _for_every_alpha(S, weights, found.certificate)
+    return known if V is None else FeasibleAlpha(np.inf, np.inf, None, V)
 
 
 def _tidy(S, penalties, V):
