@@ -4877,6 +4877,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                'privglasso/recover/feasibility.py'),
                                                 'privglasso.recover.feasibility._refusal': ( '3_recover/feasibility.html#_refusal',
                                                                                              'privglasso/recover/feasibility.py'),
+                                                'privglasso.recover.feasibility._refused_variance': ( '3_recover/feasibility.html#_refused_variance',
+                                                                                                      'privglasso/recover/feasibility.py'),
                                                 'privglasso.recover.feasibility._refuses': ( '3_recover/feasibility.html#_refuses',
                                                                                              'privglasso/recover/feasibility.py'),
                                                 'privglasso.recover.feasibility._refuses_all': ( '3_recover/feasibility.html#_refuses_all',

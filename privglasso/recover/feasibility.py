@@ -344,10 +344,14 @@ def _known_bounds(S, weights):
         if can_move or _is_definite(S):
             return FeasibleAlpha(0.0, 0.0, S, None)
         return _witnessed(S, np.diag(np.diag(S)), weights)
-    worst = np.argmin(np.where(free, np.diag(S), np.inf))
-    if free[worst] and S[worst, worst] <= 0:
-        return FeasibleAlpha(np.inf, np.inf, None, np.diag(np.eye(len(S))[worst]))
-    return None
+    V = _refused_variance(np.where(free, np.diag(S), np.inf))
+    return None if V is None else FeasibleAlpha(np.inf, np.inf, None, V)
+
+
+def _refused_variance(diagonal):
+    "The certificate of a column whose variance is not positive; None if all are."
+    worst = diagonal.argmin()
+    return None if diagonal[worst] > 0 else np.diag(np.eye(len(diagonal))[worst])
 
 # %% ../../nbs/3_recover/05_feasibility.ipynb #bd6b2eac
 def min_feasible_alpha(
@@ -588,9 +592,8 @@ def decide(S, alpha: float, weights):
     [[True, False], [False, True]]
     """
     diagonal = np.diag(S) + alpha * np.diag(weights)
-    if diagonal.min() <= 0:
-        V = np.zeros(S.shape)
-        V[diagonal.argmin(), diagonal.argmin()] = 1.0
+    V = _refused_variance(diagonal)
+    if V is not None:
         return None, V
     T, limits, units = unit_box(S, alpha, weights)
     limits = np.minimum(limits, np.abs(T) + 1)
@@ -676,8 +679,8 @@ def _refusal(S, alpha, weights, V, of_all=False):
         closer = _narrowed(S, weights, 0.05, _affordable(S))
         if closer.certificate is not None and np.isfinite(closer.lower):
             known = known.tighter(replace(closer, lower=0.0, certificate=None))
-            V = _tidy(S, alpha * weights, closer.certificate)
-            closer = _certified(S, V, weights)
+            tidied = _tidy(S, alpha * weights, closer.certificate)
+            closer = _certified(S, tidied, weights)
         known = known.tighter(closer)
     if known.lower < alpha:  # by rounding
         known = FeasibleAlpha(alpha, known.upper, known.witness, V / (norm or 1.0))
@@ -688,7 +691,7 @@ def _refusal(S, alpha, weights, V, of_all=False):
         known = _from_far(S, known, weights)
     return InfeasibleError(alpha, works, known.lower, known.certificate)
 
-
+# %% ../../nbs/3_recover/05_feasibility.ipynb #b9fbd80f
 def _for_every_alpha(S, weights, V):
     "A proof that no alpha works, from what refuses one; or None."
     everywhere = _exact_refusal(S, weights)
@@ -823,8 +826,12 @@ def _larger_sets(sets, joined):
 def _exact_refusal(S, weights):
     """A certificate that no alpha works: of columns between which nothing is penalised,
     where S is exactly not definite; None if there are no such, of up to five."""
-    size = np.sqrt(np.maximum(np.diag(S), np.finfo(float).tiny))
-    R, free = S / np.outer(size, size), np.diag(weights) == 0
+    free = np.diag(weights) == 0
+    V = _refused_variance(np.where(free, np.diag(S), np.inf))
+    if V is not None or not free.any():
+        return V
+    size = np.sqrt(np.where(free, np.diag(S), 1.0))
+    R = S / np.outer(size, size)
     joined = (weights == 0) & np.outer(free, free) & ~np.eye(len(S), dtype=bool)
     sets = [(j,) for j in np.flatnonzero(free).tolist()]
     while len(sets) > 0 and len(sets[0]) < 5:

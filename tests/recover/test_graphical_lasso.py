@@ -970,3 +970,18 @@ def test_an_alpha_that_rounding_leaves_is_named():
     error = refused_or_none(S, 1e-3, weights, True)
     assert 1e12 < error.works < np.inf
     assert refused_or_none(S, error.works, weights, True) is None
+
+
+@pytest.mark.parametrize("variance", [-0.7, -1e-300, 0.0])
+def test_a_free_variance_below_zero_is_the_certificate_whatever_it_is_joined_to(
+    variance,
+):
+    "Nothing is penalised between it and a column of variance 3: the proof is finite."
+    S = np.array([[3.0, -1.4, 0.1], [-1.4, variance, 0.2], [0.1, 0.2, 1.0]])
+    weights = np.ones((3, 3))
+    weights[0, 1] = weights[1, 0] = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        error = refused_or_none(S, 1e-3, weights, penalize_diagonal=False)
+    assert error.lower_bound == error.works == np.inf
+    assert np.array_equal(error.certificate, np.diag([0.0, 1.0, 0.0]))
