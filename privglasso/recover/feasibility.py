@@ -344,10 +344,14 @@ def _known_bounds(S, weights):
         if can_move or _is_definite(S):
             return FeasibleAlpha(0.0, 0.0, S, None)
         return _witnessed(S, np.diag(np.diag(S)), weights)
-    worst = np.argmin(np.where(free, np.diag(S), np.inf))
-    if free[worst] and S[worst, worst] <= 0:
-        return FeasibleAlpha(np.inf, np.inf, None, np.diag(np.eye(len(S))[worst]))
-    return None
+    V = _refused_variance(np.where(free, np.diag(S), np.inf))
+    return None if V is None else FeasibleAlpha(np.inf, np.inf, None, V)
+
+
+def _refused_variance(diagonal):
+    "The certificate of a column whose variance is not positive; None if all are."
+    worst = diagonal.argmin()
+    return None if diagonal[worst] > 0 else np.diag(np.eye(len(diagonal))[worst])
 
 # %% ../../nbs/3_recover/05_feasibility.ipynb #bd6b2eac
 def min_feasible_alpha(
@@ -588,9 +592,8 @@ def decide(S, alpha: float, weights):
     [[True, False], [False, True]]
     """
     diagonal = np.diag(S) + alpha * np.diag(weights)
-    if diagonal.min() <= 0:
-        V = np.zeros(S.shape)
-        V[diagonal.argmin(), diagonal.argmin()] = 1.0
+    V = _refused_variance(diagonal)
+    if V is not None:
         return None, V
     T, limits, units = unit_box(S, alpha, weights)
     limits = np.minimum(limits, np.abs(T) + 1)
@@ -668,27 +671,43 @@ def _least_eigenvalue(theta):
 # %% ../../nbs/3_recover/05_feasibility.ipynb #97e009a2
 def _refusal(S, alpha, weights, V, of_all=False):
     "The error for an alpha that V refuses, or all; with an alpha that works."
-    if of_all:
-        return InfeasibleError(alpha, np.inf, np.inf, V)
-    norm = np.vdot(weights, np.abs(V))
-    if np.vdot(S, V) < 0 and norm * alpha <= 1e-13 * -np.vdot(S, V):
-        everywhere = _refuses_all(S, V, weights)
-        if everywhere is not None:
-            return InfeasibleError(alpha, np.inf, np.inf, everywhere)
-    known = _certified(S, V, weights)
+    everywhere = V if of_all else _for_every_alpha(S, weights, V)
+    if everywhere is not None:
+        return InfeasibleError(alpha, np.inf, np.inf, everywhere)
+    norm, known = np.vdot(weights, np.abs(V)), _certified(S, V, weights)
     if len(S) <= _SMALL or np.isinf(known.lower):
         closer = _narrowed(S, weights, 0.05, _affordable(S))
         if closer.certificate is not None and np.isfinite(closer.lower):
             known = known.tighter(replace(closer, lower=0.0, certificate=None))
-            V = _tidy(S, alpha * weights, closer.certificate)
-            closer = _certified(S, V, weights)
+            tidied = _tidy(S, alpha * weights, closer.certificate)
+            closer = _certified(S, tidied, weights)
         known = known.tighter(closer)
     if known.lower < alpha:  # by rounding
         known = FeasibleAlpha(alpha, known.upper, known.witness, V / (norm or 1.0))
     works = _works(S, known, weights)
     if known.upper > 1.06 * known.lower and np.isfinite(known.lower):
         works = min(works, _bisected(S, known.lower, weights))
+    if np.isinf(works) and np.isfinite(known.lower):
+        known = _from_far(S, known, weights)
     return InfeasibleError(alpha, works, known.lower, known.certificate)
+
+# %% ../../nbs/3_recover/05_feasibility.ipynb #b9fbd80f
+def _for_every_alpha(S, weights, V):
+    "A proof that no alpha works, from what refuses one; or None."
+    everywhere = _exact_refusal(S, weights)
+    return _refuses_all(S, V, weights) if everywhere is None else everywhere
+
+
+_FAR = 1e14  # times a proved bound: what refuses it hardly counts what is penalised
+
+
+def _from_far(S, known, weights):
+    "The bounds, infinite if what refuses an alpha far above them refuses all."
+    found = verdict(S, _FAR * known.lower, weights)
+    if found.certificate is None:
+        return known
+    V = _for_every_alpha(S, weights, found.certificate)
+    return known if V is None else FeasibleAlpha(np.inf, np.inf, None, V)
 
 
 def _tidy(S, penalties, V):
@@ -807,8 +826,12 @@ def _larger_sets(sets, joined):
 def _exact_refusal(S, weights):
     """A certificate that no alpha works: of columns between which nothing is penalised,
     where S is exactly not definite; None if there are no such, of up to five."""
-    size = np.sqrt(np.maximum(np.diag(S), np.finfo(float).tiny))
-    R, free = S / np.outer(size, size), np.diag(weights) == 0
+    free = np.diag(weights) == 0
+    V = _refused_variance(np.where(free, np.diag(S), np.inf))
+    if V is not None or not free.any():
+        return V
+    size = np.sqrt(np.where(free, np.diag(S), 1.0))
+    R = S / np.outer(size, size)
     joined = (weights == 0) & np.outer(free, free) & ~np.eye(len(S), dtype=bool)
     sets = [(j,) for j in np.flatnonzero(free).tolist()]
     while len(sets) > 0 and len(sets[0]) < 5:

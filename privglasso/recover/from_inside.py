@@ -110,10 +110,14 @@ class _Pairs:
         "T + U."
         return self.T + self.matrix(self.u)
 
-    def invert(self, Z):
-        "Keep a definite matrix, its inverse, and the room below the limits."
-        self.Z, self.theta = Z, _even(np.linalg.inv(Z))
-        self.above, self.below = self.L - self.u, self.L + self.u
+    def move(self, u, Z):
+        "Go to u and a definite matrix, unless rounding leaves no inverse or no room."
+        theta, above, below = _even(np.linalg.inv(Z)), self.L - u, self.L + u
+        least = np.concatenate([np.diag(theta), above, below]).min()
+        if not least > 0:
+            raise np.linalg.LinAlgError("nothing is left but rounding")
+        self.u, self.Z, self.theta = u, Z, theta
+        self.above, self.below = above, below
 
     def solver(self, V, stiff, shifted):
         "What solves Newton's equations in u, and in s if that may change."
@@ -171,11 +175,13 @@ class PrimalDual(_Pairs):
         self.s = np.linalg.eigvalsh(self.point())[0] - 1
         self.V = np.eye(len(T)) / len(T)
         self.a = self.b = 1 / (len(T) * self.L)
-        self.refresh()
+        self.shift(self.u, self.s)
 
-    def refresh(self):
-        "Slack, inverse and room after a step."
-        self.invert(self.point() - self.s * np.eye(len(self.T)))
+    def shift(self, u, s):
+        "Go to u and s."
+        Z = self.T + self.matrix(u) - s * np.eye(len(self.T))
+        self.move(u, Z)
+        self.s = s
 
     def bound(self):
         "What V, made to fit, proves that s cannot exceed."
@@ -205,10 +211,9 @@ class PrimalDual(_Pairs):
         way = self._direction(solve, fall * mu, first)
         of_u, of_V = self._steps(way, 0.95)
         du, ds, _, dV, da, db = way
-        self.u, self.s = self.u + of_u * du, self.s + of_u * ds
         self.V = _even(self.V + of_V * dV)
         self.a, self.b = self.a + of_V * da, self.b + of_V * db
-        self.refresh()
+        self.shift(self.u + of_u * du, self.s + of_u * ds)
         return max(of_u, of_V) > 1e-3
 
     def _products(self, V, Z, a, above, b, below):
@@ -286,10 +291,11 @@ class _Centre(_Pairs):
             if np.isfinite(_log_det(self.point())) or back < 1e-14:
                 break
             back /= 4
-        self.invert(self.point())
-        theta = self.theta[self.pairs]
-        free = np.abs(theta) * self.L - self.u * theta
-        self.mu = max(free[self.bounded].sum() / max(len(free), 1), 1e-12)
+        self.move(self.u, self.point())
+        bounded = self.bounded  # elsewhere a zero would meet an infinite limit
+        theta, u = self.theta[self.pairs][bounded], self.u[bounded]
+        free = np.abs(theta) * self.L[bounded] - u * theta
+        self.mu = max(free.sum() / max(len(self.u), 1), 1e-12)
         self.a, self.b = self.mu / self.above, self.mu / self.below
 
     def value(self, u):
@@ -314,9 +320,9 @@ class _Centre(_Pairs):
         da = self.mu / self.above - self.a + self.a / self.above * du
         db = self.mu / self.below - self.b - self.b / self.below * du
         dual = min(1.0, 0.95 * min(_ratio(self.a, da), _ratio(self.b, db)))
-        self.u = self.u + share * du
+        u = self.u + share * du
+        self.move(u, self.T + self.matrix(u))
         self.a, self.b = self.a + dual * da, self.b + dual * db
-        self.invert(self.point())
         self.mu *= 0.1 if share > 0.5 else 1.0
         return True
 
@@ -349,7 +355,7 @@ def best_determinant(S, alpha: float, weights, inside, tol: float, most: int):
     alpha : float
         Penalty > 0.
     inside : array of shape (p, p)
-        Positive definite, in the box.
+        Positive definite, in the box, and not by rounding alone: else a LinAlgError.
     tol, most : float, int
         Stop at a gap of tol * p, or after so many steps, 60 at most.
 

@@ -563,17 +563,25 @@ def _from_inside(part, alpha, inside):
     if np.count_nonzero(weights) > 2 * _INSIDE:
         return None
     limits = problem.tol, min(problem.max_iter, _POLISHED)
-    precision, W, *report = best_determinant(part.S, alpha, weights, inside, *limits)
-    pair = precision, W, report
-    if report[1] <= _wanted(part, report[3]):
+    pair = _by_newton(part.S, alpha, weights, inside, *limits)
+    if pair and pair[2][1] <= _wanted(part, pair[2][3]):
         return pair
-    start = W.copy(), np.zeros_like(W)
+    start = (pair[1] if pair else inside).copy(), np.zeros_like(inside)
     done, *found = _run(part, np.array([alpha]), *start, *limits, CAREFUL)
     part.spent = False
     if done:
         (precision,), (W,), (report,) = found
         pair = _better(pair, (precision, W, report.tolist()))
-    return pair if np.isfinite(pair[2][1]) else None
+    return pair if pair and np.isfinite(pair[2][1]) else None
+
+
+def _by_newton(*problem):
+    "The pair of `best_determinant`; None from a point that is definite by rounding."
+    try:
+        precision, W, *report = best_determinant(*problem)
+    except np.linalg.LinAlgError:
+        return None
+    return precision, W, report
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #6c961a02
 def _alternated(part, alpha, inside, precision=None):
@@ -807,7 +815,7 @@ def _by_descent(problem):
         return first
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #e179b068
-_TRIALS = 4
+_TRIALS = 6
 
 
 def _pairs(problem):
@@ -815,13 +823,13 @@ def _pairs(problem):
     return (_by_descent if problem.solver == "descent" else _by_textbook)(problem)
 
 
-def _is_solved(problem, alpha):
-    "Whether one alpha is solved, to the tolerance."
+def _gap_at(problem, alpha):
+    "The gap that one alpha leaves, beyond rounding; infinite if it is refused."
     try:
         ((_, _, report),) = _pairs(problem._replace(alphas=[alpha], start=None))
     except (InfeasibleError, ConvergenceError):
-        return False
-    return report[1] <= problem.tol * len(problem.S)
+        return np.inf
+    return report[1] if report[1] > 2 * report[3] else 0.0
 
 
 def _rounded_up(alpha):
@@ -831,17 +839,19 @@ def _rounded_up(alpha):
 
 
 def _tried(problem, error):
-    "The error, its alpha tried and raised until it is solved."
+    """The error, its alpha tried and raised until it is solved; where rounding forbids
+    the tolerance, the one with the least gap."""
     undecided = isinstance(error, ConvergenceError)
     works, factor = error.works, 2.0 if undecided else 1.01
+    least, best = np.inf, np.inf
     for _ in range(_TRIALS if 0 < works < np.inf else 0):
         works = _rounded_up(works)
-        if _is_solved(problem, works):
+        gap = _gap_at(problem, works)
+        least, best = (gap, works) if gap < least else (least, best)
+        if gap <= problem.tol * len(problem.S):
             break
         works, factor = works * factor, min(factor**3, 100.0)
-    else:
-        works = np.inf
-    return type(error)(error.alpha, works, error.lower_bound, error.certificate)
+    return type(error)(error.alpha, best, error.lower_bound, error.certificate)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #32f64d86
 def graphical_lasso(

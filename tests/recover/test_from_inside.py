@@ -145,3 +145,26 @@ def test_a_step_that_gains_too_little_is_halved(gained, monkeypatch):
     assert tried.advance() and np.array_equal(tries[0], before)
     share = 1.0 if gained > 1 else 0.5
     assert np.allclose(tried.u - before, share * (full.u - before), rtol=1e-12)
+
+
+def test_rounding_that_leaves_no_room_ends_the_walk_without_a_warning():
+    "An inverse with a negative variance, a limit that is met: no step, and no nan."
+    limits = np.full((2, 2), 0.5)
+    walk = PrimalDual(np.eye(2), limits)
+    before = walk.u, walk.theta
+    for u, Z in (
+        (np.array([0.5]), np.eye(2)),
+        (np.array([-0.5]), np.eye(2)),
+        (np.array([0.1]), np.diag([1.0, -1.0])),
+    ):
+        with pytest.raises(np.linalg.LinAlgError, match="nothing is left"):
+            walk.move(u, Z)
+        assert walk.u is before[0] and walk.theta is before[1]
+
+
+def test_a_limit_that_cannot_bind_is_not_multiplied_by_zero():
+    "Three columns, nothing between the outer ones: the inverse there is exactly zero."
+    S, weights = np.eye(3), 100.0 * (1 - np.eye(3))
+    with np.errstate(all="raise"):
+        pair = best_determinant(S, 1.0, weights, np.eye(3), 1e-6, 50)
+    assert np.allclose(pair.precision, np.eye(3))

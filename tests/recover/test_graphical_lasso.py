@@ -888,3 +888,100 @@ def test_two_columns_that_are_nearly_one_and_may_be(p, seed):
         )
         assert found.dual_gap <= 1e-5 * p
         assert np.linalg.eigvalsh(found.dual_covariance)[0] > 0
+
+
+def partly_free_problem(seed):
+    "An indefinite matrix, weights of which many are 0, and a small penalty."
+    rng, kind = np.random.default_rng([seed, 7]), seed % 4
+    p = int(rng.integers(2, 7))
+    A = rng.normal(size=(p, p))
+    S, sizes = (A + A.T) / 2, rng.uniform(0.1, 2, (p, p))
+    if kind == 1:  # correlations with one digit: some free pairs are exactly singular
+        S = np.clip(np.round(S, 1), -1, 1)
+    np.fill_diagonal(S, 1.0 if kind == 1 else np.abs(np.diag(S)) + 0.2)
+    weights = np.where(rng.random((p, p)) < rng.choice([0.2, 0.5, 0.8]), 0, sizes)
+    weights = np.triu(weights) + np.triu(weights, 1).T
+    if kind == 2:  # a free block that is nearly singular
+        k = max(2, p // 2)
+        B = rng.normal(size=(k, k - 1))
+        S[:k, :k] = B @ B.T + 10.0 ** rng.uniform(-12, -1) * np.eye(k)
+        weights[:k, :k] = 0
+    if kind == 3:
+        S *= np.outer(*2 * [10.0 ** rng.uniform(-6, 6, p)])
+    alpha = 10.0 ** rng.uniform(-6, -1) * np.abs(S).max()
+    return (S + S.T) / 2, weights, alpha, bool(rng.random() < 0.5)
+
+
+def refused_or_none(S, alpha, weights, penalize_diagonal):
+    "The error of a penalty, None if there is an answer; a gap of rounding is one."
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            options = {"weights": weights, "penalize_diagonal": penalize_diagonal}
+            graphical_lasso(S, alpha, **options)
+        except (InfeasibleError, ConvergenceError) as error:
+            return error
+
+
+def test_an_error_names_a_penalty_that_is_solved_or_proves_that_none_is():
+    "240 indefinite matrices, weights of zero in any places."
+    found = Counter()
+    for seed in range(240):
+        S, weights, alpha, penalize_diagonal = partly_free_problem(seed)
+        error = refused_or_none(S, alpha, weights, penalize_diagonal)
+        if error is None:
+            found["solved"] += 1
+        elif np.isfinite(error.works):
+            again = refused_or_none(S, error.works, weights, penalize_diagonal)
+            assert again is None, seed
+            found["works"] += 1
+        else:
+            V = error.certificate / np.abs(error.certificate).max()
+            paid = weights if penalize_diagonal else weights * (1 - np.eye(len(S)))
+            assert error.lower_bound == np.inf and (V[paid > 0] == 0).all(), seed
+            rounding = 1e-14 * np.vdot(np.abs(S), np.abs(V))
+            assert np.vdot(S, V) <= rounding, seed
+            size = np.sqrt(np.outer(*2 * [np.abs(np.diag(S))]))
+            assert np.linalg.eigvalsh(V * size / np.abs(V * size).max())[0] > -1e-12
+            found["none"] += 1
+    assert min(found.values()) > 30 and len(found) == 3
+
+
+@pytest.mark.parametrize("penalize_diagonal", [True, False])
+def test_two_columns_that_say_the_same_and_must_are_refused_for_every_alpha(
+    penalize_diagonal,
+):
+    "Whatever else refuses a small penalty."
+    S = np.array([[1.0, -1.0, 0.4], [-1.0, 1.0, 0.9], [0.4, 0.9, 1.0]])
+    weights = np.zeros((3, 3))
+    weights[0, 2] = weights[2, 0] = 1.0
+    for alpha in (1e-6, 0.1, 1e6):
+        error = refused_or_none(S, alpha, weights, penalize_diagonal)
+        assert error.lower_bound == np.inf and "no alpha" in str(error)
+
+
+def test_an_alpha_that_rounding_leaves_is_named():
+    "The free pair is singular but for 1e-13: a large penalty has a solution."
+    rest = np.array([0.8, 1.0])
+    S = np.array([[1.0, -1.0 + 1e-13, 0], [-1.0 + 1e-13, 1.0, 0], [0, 0, 0.3]])
+    S[:2, 2] = S[2, :2] = rest
+    weights = np.zeros((3, 3))
+    weights[2, 2] = 1.0
+    error = refused_or_none(S, 1e-3, weights, True)
+    assert 1e12 < error.works < np.inf
+    assert refused_or_none(S, error.works, weights, True) is None
+
+
+@pytest.mark.parametrize("variance", [-0.7, -1e-300, 0.0])
+def test_a_free_variance_below_zero_is_the_certificate_whatever_it_is_joined_to(
+    variance,
+):
+    "Nothing is penalised between it and a column of variance 3: the proof is finite."
+    S = np.array([[3.0, -1.4, 0.1], [-1.4, variance, 0.2], [0.1, 0.2, 1.0]])
+    weights = np.ones((3, 3))
+    weights[0, 1] = weights[1, 0] = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        error = refused_or_none(S, 1e-3, weights, penalize_diagonal=False)
+    assert error.lower_bound == error.works == np.inf
+    assert np.array_equal(error.certificate, np.diag([0.0, 1.0, 0.0]))
