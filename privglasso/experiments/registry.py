@@ -11,6 +11,7 @@ from .audit_table import AUDIT, RESORTED
 from .certified_tree import CERTIFIED_TREE
 from .choosing_lambda import CHOOSING_LAMBDA
 from .correction import CORRECTION
+from .coverage import COLLINEAR, COVERAGE
 from .frontier import FRONTIER, FRONTIER_MARGINS, PEER_LIBRARIES
 from .frontier_audits import FRONTIER_AUDITS
 from .frontier_real import FRONTIER_REAL
@@ -38,7 +39,9 @@ STUDIES = (
     CERTIFIED_TREE,
     CHOOSING_LAMBDA,
     CONDITIONAL,
+    COLLINEAR,
     CORRECTION,
+    COVERAGE,
     FRONTIER,
     FRONTIER_AUDITS,
     FRONTIER_MARGINS,

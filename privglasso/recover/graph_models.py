@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['penalized_matrix', 'Evidence', 'ReadsTables', 'ReadsReleases', 'log_likelihood', 'expected_log_likelihood',
-           'EdgeTests', 'edge_tests', 'own_errors', 'strengths', 'GraphModel', 'PenalizedModel', 'solvable_path',
-           'surely_solvable', 'descending_alphas', 'check_alphas']
+           'EdgeTests', 'edge_tests', 'strengths', 'GraphModel', 'PenalizedModel', 'solvable_path', 'surely_solvable',
+           'descending_alphas', 'check_alphas']
 
 # %% ../../nbs/3_recover/09_graph_models.ipynb #f24b3f69
 import inspect
@@ -357,10 +357,9 @@ class EdgeTests(NamedTuple):
         Whether the inverse of the corrected covariance was taken, and not a step from
         another matrix.
     unsettled : float
-        By how many standard errors a second step would move the estimates, on average.
+        By how many standard errors a second step would move the estimates, on average;
+        or, if that is more, how far the start is off in a column, relative to itself.
         Levels are kept up to 0.5.
-    own_error : array of shape (p, p), optional
-        Standard errors of pairs at their own strength, where they are known.
     """
 
     unshrunk: np.ndarray
@@ -368,7 +367,6 @@ class EdgeTests(NamedTuple):
     closeness: float
     direct: bool = False
     unsettled: float = 0.0
-    own_error: np.ndarray | None = None
 
     @property
     def doubt(self):
@@ -381,7 +379,8 @@ class EdgeTests(NamedTuple):
         if not self.unsettled <= _SETTLED:
             return (
                 "the penalised estimates are too far from those without a penalty: a"
-                f" second step would move these by {self.unsettled:.1g} standard errors"
+                f" second step would move these by {self.unsettled:.1g} standard errors,"
+                " or one of them by as much of itself"
             )
         return None
 
@@ -420,7 +419,9 @@ def _tests_from(start, corrected, error):
     second = left @ np.linalg.solve(start, left) / units
     off = (deviation > 0) & ~np.eye(len(start), dtype=bool)
     moves = (second[off] / deviation[off]) ** 2
-    unsettled = float(np.sqrt(moves.mean())) if off.any() else 0.0
+    unsettled = np.sqrt(moves.mean()) if off.any() else 0.0
+    # what a second step moves on the diagonal, a third one moves beside it
+    unsettled = float(max(unsettled, np.sqrt(np.abs(np.diag(second)).max())))
     return EdgeTests(-precision / units, deviation, float(closeness), False, unsettled)
 
 
@@ -506,37 +507,6 @@ def _rows_to_score(X, noise_variance):
     remedy = "has no rows to score: give a table, or a release of one"
     raise InputError("X", type(X).__name__, remedy)
 
-# %% ../../nbs/3_recover/09_graph_models.ipynb #b592ce5b
-def own_errors(precision, places, covariance) -> np.ndarray:
-    """Standard errors of partial correlations at their own strength, from those of the
-    precision matrix's entries.
-
-    Parameters
-    ----------
-    precision : array of shape (p, p)
-    places : pair of arrays of shape (m,)
-        Of the entries that were estimated: the diagonal, then the edges.
-    covariance : array of shape (m, m)
-        Of the estimates at these places.
-
-    Returns
-    -------
-    array of shape (p, p)
-        0 where there is no edge.
-    """
-    p, scale = len(precision), np.sqrt(np.diag(precision))
-    i, j = (place[p:] for place in places)
-    r = -precision[i, j] / scale[i] / scale[j]
-    slopes = np.zeros((len(i), len(covariance)))
-    each = np.arange(len(i))
-    slopes[each, p + each] = -1 / scale[i] / scale[j]
-    slopes[each, i] = -r / 2 / scale[i] ** 2
-    slopes[each, j] = -r / 2 / scale[j] ** 2
-    errors = np.zeros((p, p))
-    variance = np.einsum("mk,kl,ml->m", slopes, covariance, slopes)
-    errors[i, j] = errors[j, i] = np.sqrt(np.maximum(variance, 0.0))
-    return errors
-
 # %% ../../nbs/3_recover/09_graph_models.ipynb #803b3605
 def strengths(tests, corrected, error, pairs):
     """Unshrunk partial correlations of some pairs, and the error of each at its own
@@ -557,9 +527,6 @@ def strengths(tests, corrected, error, pairs):
     if tests.direct and len(pairs[0]):
         known = _inverse(corrected), *pairs
         deviation = np.sqrt(error.partial_correlation_variance(*known))
-    elif tests.own_error is not None:
-        own = tests.own_error[pairs]
-        deviation = np.where(own > 0, own, deviation)
     return np.clip(tests.unshrunk[pairs], -1, 1), deviation
 
 
@@ -568,7 +535,7 @@ def _own_intervals(tests, corrected, error, pairs, level):
     r, deviation = strengths(tests, corrected, error, pairs)
     reach = ndtri((1 + level) / 2) * deviation
     low, high = np.maximum(r - reach, -1), np.minimum(r + reach, 1)
-    if tests.direct or tests.own_error is not None:  # by Fisher's z
+    if tests.direct:  # by Fisher's z
         most = 1 - np.finfo(float).eps
         z = np.arctanh(np.clip(r, -most, most))
         reach = reach / np.maximum(1 - r**2, 1 - most)
@@ -629,13 +596,22 @@ class GraphModel(ReadsReleases):
         return log_likelihood(self.precision_, values, self.location_, noise)
 
     def _tests(self):
-        "Standard errors of all pairs, found once for each fit."
+        "Those that a search has kept, given its graph; where there are none, of pairs."
         self._check_fitted()
         kept = getattr(self, "_kept_tests", None)
         if kept is None or kept[0] is not self.precision_:
+            return self._pair_tests()
+        return kept[1]
+
+    def _pair_tests(self):
+        """Standard errors of all pairs given all other columns, found once for each
+        fit: no graph, which may lack edges, is taken for true."""
+        self._check_fitted()
+        kept = getattr(self, "_kept_pairs", None)
+        if kept is None or kept[0] is not self.precision_:
             known = self.corrected_covariance_, self.sampling_error_
             kept = self.precision_, edge_tests(self.precision_, *known)
-            self._kept_tests = kept
+            self._kept_pairs = kept
         return kept[1]
 
     @property
@@ -644,7 +620,8 @@ class GraphModel(ReadsReleases):
         strongest first. Then what a penalty does not shrink: the partial correlation
         once more, the standard_error that it would have if there were no edge, and the
         z_value and p_value that follow, of this pair alone: not a number where rows are
-        too few, or noise too large, for any of them to be relied on."""
+        too few, or noise too large, for any of them to be relied on. A search gives
+        these given the graph that it found."""
         tests = self._tests()
         return _edge_table(self.precision_, self._names(), tests)
 
@@ -672,9 +649,10 @@ class GraphModel(ReadsReleases):
         Notes
         -----
         To first order, for Gaussian rows and an edge that was not chosen for being
-        strong: of the strongest of many, intervals are a little too high. Fisher's z
+        strong: of the strongest of many, intervals are a little too high. Given all
+        other columns, not the graph that was found, which may lack an edge. Fisher's z
         keeps them below 1. Of more than 200 columns, or in much noise, the error is
-        that of `edges_`, and an interval ends at 1."""
+        that of a pair without an edge, and an interval ends at 1."""
         self._check_fitted()
         return self._intervals(np.nonzero(np.triu(self.precision_, 1)), level)
 
@@ -695,7 +673,7 @@ class GraphModel(ReadsReleases):
         return self._intervals(np.triu_indices(len(self.precision_), 1), level)
 
     def _intervals(self, pairs, level):
-        level, tests = check_probability(level, "level"), self._tests()
+        level, tests = check_probability(level, "level"), self._pair_tests()
         if tests.doubt is not None and len(pairs[0]):
             remedy = "an interval would say nothing: take more rows, or less noise"
             raise CovarianceError(self._names(), f"{tests.doubt}; {remedy}")
@@ -723,7 +701,7 @@ class GraphModel(ReadsReleases):
         -----
         To first order, for Gaussian rows. A UserWarning says when the noise is so large
         that the level is not kept."""
-        level, tests = check_probability(level, "level"), self._tests()
+        level, tests = check_probability(level, "level"), self._pair_tests()
         if tests.doubt is not None:
             warnings.warn(
                 f"{tests.doubt}: false edges may be more", UserWarning, stacklevel=2

@@ -28,7 +28,7 @@ from .efficient_score import observe
 from .efficient_search import efficient_search, pair_estimates
 from .feasibility import ConvergenceError, InfeasibleError
 from .graph_models import EdgeTests, PenalizedModel, check_alphas
-from .graph_models import own_errors, penalized_matrix, solvable_path
+from .graph_models import penalized_matrix, solvable_path
 from .graph_models import surely_solvable
 from .graphical_lasso import graphical_lasso
 from .textbook import largest_alpha
@@ -339,8 +339,7 @@ class GivenPenalty(PenalizedModel):
         self.n_iter_ = fit.rounds
         # the search needs its model known to less than itself, a test to half of that
         close = self.relative_error_ / 2
-        errors = own_errors(fit.precision, fit.places, fit.covariance)
-        tests = EdgeTests(*pair_estimates(fit), close, own_error=errors)
+        tests = EdgeTests(*pair_estimates(fit), close)
         self._kept_tests = self.precision_, tests
 
 # %% ../../nbs/3_recover/11_selection.ipynb #3e7e35b4

@@ -19,6 +19,8 @@ AGAIN = {
     "choosing_lambda": [33, 12],
     "copulas": [0, 40],
     "correction": [75, 224],
+    "coverage": [0, 400],
+    "degenerate": [0, 60],
     "frontier": [0, 40, 83],
     "frontier_audits": [16],
     "frontier_margins": [0, 60],
