@@ -150,7 +150,7 @@ def intervals_of(release, table, budget, seed, level=0.95):
 
 # %% ../../nbs/6_experiments/37_coverage.ipynb #37d00013
 def _held(found, truth):
-    "Whether intervals hold the truth, and where they are: (m,) arrays of bool, int, int."
+    "Whether intervals hold the truth, and their pairs: (m,) arrays of bool, int, int."
     i, j = (found[end].str[1:].astype(int).to_numpy() for end in ("source", "target"))
     return (found.low <= truth[i, j]) & (truth[i, j] <= found.high), i, j
 
@@ -193,7 +193,8 @@ def coverage_run(release, graph, p, n, epsilon, repeats, seed):
     of = {"edges": edges, "absent": p * (p - 1) // 2 - edges}
     common = {"asked": repeats, "answered": len(widths), "beyond": beyond}
     common["width"] = np.mean(widths) if widths else np.nan
-    return [facts | {"pairs": name} | common | _sums(counts[name], of[name]) for name in of]
+    every = facts | common
+    return [every | {"pairs": name} | _sums(counts[name], of[name]) for name in of]
 
 
 def _sums(hits, each):
@@ -345,7 +346,8 @@ def degenerate_run(release, kind, n, mu, repeats, seed):
     for k in range(repeats):
         rng = np.random.default_rng([seed, k])
         table = rng.standard_normal((n, len(root))) @ root.T
-        table[:, 2] = {"constant": 1.0, "duplicated": table[:, 0]}.get(kind, table[:, 2])
+        other = {"constant": 1.0, "duplicated": table[:, 0]}
+        table[:, 2] = other.get(kind, table[:, 2])
         found = intervals_of(release, table, {"mu": mu}, seed + k, 1 - 1e-3 / 15)
         if found is None:
             counts["refused"] += 1

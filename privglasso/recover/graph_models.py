@@ -379,8 +379,8 @@ class EdgeTests(NamedTuple):
         if not self.unsettled <= _SETTLED:
             return (
                 "the penalised estimates are too far from those without a penalty: a"
-                f" second step would move these by {self.unsettled:.1g} standard errors,"
-                " or one of them by as much of itself"
+                f" second step would move these by {self.unsettled:.1g} standard"
+                " errors, or one of them by as much of itself"
             )
         return None
 
