@@ -290,20 +290,33 @@ def _fault_of(error):
     return str(error)
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #039e80ea
-def _load(path):
-    "The contents of a budget file, or `BudgetFileError`."
+def _bytes(path):
+    "What stands in a budget file, or `BudgetFileError` if nothing can be read."
     try:
-        state = json.loads(
-            path.read_text(encoding="utf-8"),
-            parse_int=float,
-            object_pairs_hook=_once_each,
-        )
+        # a pipe would make us wait for whoever writes into it
+        if path.is_file() or not path.exists():
+            return path.read_bytes()
+        reason = "it is a folder or a device"
     except FileNotFoundError as error:
         raise BudgetFileError(
             f"{path.name}: there is no such file. Begin a budget (privglasso budget"
             " new, or Budget.create) or, if one was begun, fetch it back: it counts"
             " what is already published"
         ) from error
+    except OSError as error:
+        reason = error.strerror
+    raise BudgetFileError(
+        f"{path.name} cannot be read ({reason}): name a budget's file that you may read"
+    )
+
+# %% ../../nbs/1_privacy/08_budget.ipynb #eb347414
+def _load(path):
+    "The contents of a budget file, or `BudgetFileError`."
+    raw = _bytes(path)
+    try:
+        state = json.loads(
+            raw.decode(), parse_int=float, object_pairs_hook=_once_each
+        )
     except (ValueError, RecursionError) as error:
         fault = _fault_of(error)
     else:
@@ -416,9 +429,19 @@ def _enter(path, promises, columns, label, mechanism):
         entry = {"label": label, "time": _now(), "mechanism": str(mechanism)} | _costs(
             charges
         )
+        _check_unchanged(path, state)
         _enter_last(path, state | {"spent": [*state["spent"], entry]})
 
 
+def _check_unchanged(path, state):
+    "`BudgetFileError` if the file has changed: an editor or a copy waits for no lock."
+    if _load(path) != state:
+        raise BudgetFileError(
+            f"{path.name} was changed by another program while it was in use: nothing"
+            " was spent; try again when that program has finished"
+        )
+
+# %% ../../nbs/1_privacy/08_budget.ipynb #c45db897
 def _enter_last(path, state):
     "Store a state with one more entry; a failure after that says so."
     try:
@@ -498,7 +521,7 @@ class BudgetBook:
     """
 
     def __init__(self, path):
-        self.path = Path(path).resolve()
+        self.path = Path(os.path.realpath(path))  # says nothing of links in a circle
         _load(self.path)
 
     def _relation(self, neighbors):
@@ -625,7 +648,7 @@ class Budget(BudgetBook):
             Empty.
 
         """
-        _begin(Path(path).resolve(), limits, delta)
+        _begin(Path(os.path.realpath(path)), limits, delta)
         return cls(path)
 
     def spend(

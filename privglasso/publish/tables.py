@@ -17,7 +17,9 @@ import lzma
 import numbers
 import os
 import re
+import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from pathlib import Path
@@ -706,11 +708,27 @@ def _read_excel(path, form, as_text):
     _check_one_mark(path.name, marks)
     return pd.concat(columns, axis=1).set_axis(names, axis=1)
 
+
+# bytes of XML: of any Excel file, of each of its bytes (a column of one text has 24)
+_ROOM, _DENSEST = 1 << 24, 100
+
+
+def _check_unpacked(path):
+    "`TableError` if an Excel file, which is a packed one, unpacks to no usual size."
+    with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as packed:
+        unpacked = sum(part.file_size for part in packed.infolist())
+        if unpacked > _ROOM + _DENSEST * path.stat().st_size:
+            raise TableError(
+                f"{path.name}: its cells unpack to {unpacked} bytes, which no usual"
+                " sheet does: save the sheet as CSV"
+            )
+
 # %% ../../nbs/2_publish/17_tables.ipynb #a1f00110
 def _sheet(path, form):
     "The cells of the sheet that is meant, empty ones NaN."
     import pandas as pd  # slow to load
 
+    _check_unpacked(path)
     try:
         book = pd.ExcelFile(path)
     except ImportError:

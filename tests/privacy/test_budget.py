@@ -772,3 +772,38 @@ def test_a_damaged_limit_of_failure_is_refused(tmp_path, stated):
     path.write_text(json.dumps(state), encoding="utf-8")
     with pytest.raises(BudgetFileError, match="failure"):
         Budget(path)
+
+
+# ----------------------------------- what stands where a budget's file should be
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes of POSIX")
+@pytest.mark.parametrize("put", ["a folder", "a pipe", "a link to itself"])
+def test_what_is_no_file_is_no_budget(tmp_path, put):
+    path = tmp_path / "budget.json"
+    if put == "a folder":
+        path.mkdir()
+    elif put == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path.name)
+    with pytest.raises(BudgetFileError, match="budget.json cannot be read"):
+        Budget(path)
+    assert [each.name for each in tmp_path.iterdir()] == ["budget.json"]
+
+
+def test_what_an_editor_writes_in_between_is_not_lost(budget, monkeypatch):
+    "It knows of no lock: the entry that it added stays, and nothing is spent."
+    budget.spend(Guarantee(0.1, "record"), label="first")
+    state = json.loads(budget.path.read_text())
+    changed = json.dumps(state | {"spent": state["spent"] * 2})
+    now = budgets._now
+
+    def meanwhile():
+        budget.path.write_text(changed)
+        return now()
+
+    monkeypatch.setattr(budgets, "_now", meanwhile)
+    with pytest.raises(BudgetFileError, match="changed by another program"):
+        budget.spend(Guarantee(0.1, "record"), label="second")
+    assert budget.path.read_text() == changed

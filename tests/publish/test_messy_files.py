@@ -3,6 +3,7 @@
 import gzip
 import io
 import itertools
+import zipfile
 from datetime import date, datetime
 
 import numpy as np
@@ -304,6 +305,22 @@ def test_days_in_sheets_may_be_days_or_text(book):
     np.testing.assert_array_equal(read.day, [DAYS[0], np.nan, DAYS[1], np.nan])
     frame = pd.DataFrame({"day": [date(2024, 1, 3), date(2024, 2, 3)]})
     assert Schema({"day": {"kind": "date"}}).apply(frame).day.tolist() == DAYS
+
+
+def test_a_sheet_that_unpacks_to_any_size_is_not_read(book):
+    "Two million cells in 120 kB, which would take a minute and gigabytes."
+    path = book(one=[["x"], [1]])
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    sheet = next(name for name in parts if name.endswith("sheet1.xml"))
+    row, end = b"<row><c><v>1</v></c></row>", b"</sheetData>"
+    parts[sheet] = parts[sheet].replace(end, row * 2_000_000 + end)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, part in parts.items():
+            packed.writestr(name, part)
+    assert path.stat().st_size < 200_000
+    with pytest.raises(TableError, match="no usual sheet does: save the sheet as CSV"):
+        read_table(path)
 
 
 def test_a_package_that_is_not_there_is_named(tmp_path, monkeypatch):
