@@ -1,0 +1,128 @@
+"The best test: what its probabilities must obey, exactly, and what it refuses."
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from privglasso.base.validation import InputError
+from privglasso.privacy.sampler import exp_bounds
+from privglasso.publish import best_test
+from privglasso.publish.best_test import BestTest
+
+
+def needed(test, epsilon):
+    "Largest δ of neighbours with one answer, at an e^ε that is rounded down."
+    bits = 2 * test.precision
+    grow = Fraction(1 << bits, exp_bounds(*epsilon.as_integer_ratio(), bits)[1])
+    q = [test.pass_probability(d) for d in range(test.steps(1) + 1)]
+    pairs = list(zip(q, q[1:], strict=False))
+    assert q[0] == 0 and q[1] <= Fraction(test.delta)
+    assert all(a < b for a, b in pairs)
+    return max(max(b - grow * a, 1 - a - grow * (1 - b)) for a, b in pairs)
+
+
+@given(
+    st.floats(0.02, 1000, allow_subnormal=False),
+    st.floats(-300, -0.01).map(lambda x: 10**x),
+)
+def test_private_for_any_promise(epsilon, delta):
+    test = BestTest(epsilon, delta)
+    assert Fraction(9, 10) * Fraction(delta) < needed(test, epsilon) <= Fraction(delta)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+def test_a_smaller_epsilon_is_not_kept(epsilon):
+    assert needed(BestTest(epsilon, 1e-6), 0.9 * epsilon) > Fraction(1e-6)
+
+
+def test_rounding_up_would_be_seen(monkeypatch):
+    lower = lambda *args: (0, exp_bounds(*args)[0] - 1)
+    monkeypatch.setattr(best_test, "exp_bounds", lower)
+    assert needed(BestTest(1.0, 1e-9), 1.0) > Fraction(1e-9)
+
+
+class Stub:
+    "Bits that are known."
+
+    def __init__(self, value):
+        self.value = value
+
+    def bits(self, k):
+        return self.value
+
+
+@pytest.mark.parametrize("d", [1, 5, 20, 41, 10**9])
+def test_the_coin_is_one_comparison_of_whole_numbers(d, monkeypatch):
+    monkeypatch.setattr(best_test, "bit_source", lambda source: source)
+    test = BestTest(1.0, 1e-9)
+    chance = test.pass_probability(d) * 2**test.precision
+    assert chance.denominator == 1
+    assert test.passes(d, Stub(int(chance) - 1))
+    assert not test.passes(d, Stub(int(chance)))
+
+
+def test_no_answer_never_passes():
+    test = BestTest(5.0, 0.3)
+    assert test.pass_probability(0) == 0
+    assert not any(test.passes(0) for _ in range(100))
+
+
+@pytest.mark.parametrize(
+    "epsilon, delta", [(1.0, 1e-9), (0.01, 1e-3), (1000.0, 5e-324), (4e-5, 1e-9)]
+)
+def test_fewer_steps_than_are_promised(epsilon, delta):
+    test = BestTest(epsilon, delta)
+    assert test.steps(1) < -2 * math.log(delta) / epsilon + 4
+    assert test.steps(0) == 0 and test.pass_probability(test.steps(1)) == 1
+    before, half = (test.pass_probability(test.steps(0.5) - k) for k in (1, 0))
+    assert before < Fraction(1, 2) <= half
+
+
+def test_no_fewer_digits_are_needed_than_delta_has():
+    # every probability grows by delta at least, whatever is rounded
+    test = BestTest(700.0, 5e-324)
+    assert Fraction(5e-324) * Fraction(1 - 2**-40) <= test.pass_probability(1)
+
+
+def test_what_a_budget_books():
+    promise = BestTest(1.0, 1e-9).guarantee()
+    assert promise.neighbors == "record" and promise.failure == 1e-9
+    assert promise.mu == pytest.approx(1.23204, rel=1e-4)
+    assert BestTest(1.0, 1e-9).guarantee("cell").neighbors == "cell"
+    assert promise.delta(1.0) >= 1e-9  # it includes what is promised
+    assert math.isfinite(BestTest(1000.0, 0.5).guarantee().mu)
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        ((0.0, 1e-9), "epsilon"),
+        ((1001.0, 1e-9), "epsilon"),
+        ((1e-6, 1e-9), "epsilon"),
+        ((math.nan, 1e-9), "epsilon"),
+        ((1.0, 0.0), "delta"),
+        ((1.0, 1.0), "delta"),
+    ],
+)
+def test_refused_promises(arguments, named):
+    with pytest.raises(InputError) as refused:
+        BestTest(*arguments)
+    assert refused.value.argument == named
+
+
+def test_refused_questions():
+    test = BestTest(1, 0.5)
+    for call, named in (
+        (lambda: test.pass_probability(-1), "d"),
+        (lambda: test.passes(1.5), "d"),
+        (lambda: test.passes(True), "d"),
+        (lambda: test.steps(1.1), "share"),
+        (lambda: test.steps(math.nan), "share"),
+        (lambda: test.guarantee("row"), "neighbors"),
+    ):
+        with pytest.raises(InputError) as refused:
+            call()
+        assert refused.value.argument == named
