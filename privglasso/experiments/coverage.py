@@ -193,8 +193,10 @@ def coverage_run(release, graph, p, n, epsilon, repeats, seed):
     of = {"edges": edges, "absent": p * (p - 1) // 2 - edges}
     common = {"asked": repeats, "answered": len(widths), "beyond": beyond}
     common["width"] = np.mean(widths) if widths else np.nan
-    every = facts | common
-    return [every | {"pairs": name} | _sums(counts[name], of[name]) for name in of]
+    return [
+        facts | {"pairs": name} | common | _sums(counts[name], of[name])
+        for name in of
+    ]
 
 
 def _sums(hits, each):

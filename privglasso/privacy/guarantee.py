@@ -229,7 +229,8 @@ class Guarantee(_Implied, _InWords):
     exclusive: bool = False
     _changed: ClassVar[dict] = {
         "cell": "one cell were changed, however cleverly",
-        "record": "one record were replaced, however cleverly",
+        "record": "one record were replaced, however cleverly and whatever the order of"
+        " the records",
     }
 
     def __post_init__(self):
