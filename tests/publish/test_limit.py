@@ -6,7 +6,7 @@ import pytest
 from privglasso.base.validation import InputError
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.limit import least_noise, noise_over_limit
-from privglasso.publish.ranks import QuadrantMechanism
+from privglasso.publish.quadrants import QuadrantMechanism
 from privglasso.publish.sphere import Sphere
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import GaussianMechanism
