@@ -772,7 +772,7 @@ def _rank_release(metadata, table):
     _require(lattice.shifts <= most, f"{lattice.n} rows have fewer different shifts")
     return _sign_release(metadata, table, lattice, KendallRelease)
 
-
+# %% ../../nbs/2_publish/20_files.ipynb #4da3cb38
 def _quadrant_release(metadata, table):
     "The `QuadrantRelease` that a file holds."
     lattice = _sign_lattice(metadata, table.shape[1], QuadrantLattice)
@@ -788,7 +788,7 @@ def _quadrant_release(metadata, table):
 
 
 def _sign_release(metadata, table, lattice, kind):
-    "The release of noisy sums of products of signs on a lattice, once both are checked."
+    "The release of noisy sums of products of signs, once these and all else fit."
     _check_sign_lattice(lattice)
     counts = table.to_numpy()
     _check_counts(counts, lattice)

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..base.validation import check_integer, per_column
+from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
 from .lattice import symmetric_noise
 from .noise_correction import correlation_scale
@@ -195,7 +196,7 @@ def angles_behind(covariance, one, other) -> np.ndarray:
         stepped, before = angle - missed / slope, angle
         between = (stepped >= low) & (stepped <= high)
         angle = np.where(between, stepped, (low + high) / 2)
-        if np.abs(angle - before).max() < _CLOSE:
+        if np.max(np.abs(angle - before), initial=0.0) < _CLOSE:
             break
     return angle + (covariance - inside) / flat
 
@@ -211,7 +212,7 @@ def _by_shares(angle, one, other):
     below, above = (ndtr((v - r * u) / np.cos(angle)) - ndtr(v)).sum(axis=1)
     return below, -above
 
-
+# %% ../../nbs/2_publish/25_quadrants.ipynb #25000109
 @dataclass(frozen=True, eq=False)
 class QuadrantError(SignError):
     """How far quadrant correlations may be from those of the Gaussian scale.
@@ -376,8 +377,8 @@ class QuadrantRelease(SignRelease):
 
     def _noises(self):
         "Variances of the noise on averages: of products and signs; on the diagonal."
-        noise = self.lattice.noise()
-        return noise[0, 1], noise[0, 0]
+        steps = (self.lattice.counted * self.lattice.scale) ** 2
+        return tuple(variance(sigma) / steps for sigma in self.lattice.sigma)
 
     def shares(self):
         """Noisy shares of the rows that are not at each centre, at most 1, and by how

@@ -93,7 +93,7 @@ class SignLattice:
         np.fill_diagonal(steps, variance(self.sigma[1]))
         return steps / (self.counted * self.scale) ** 2
 
-
+# %% ../../nbs/2_publish/08_ranks.ipynb #cc183cc5
 @dataclass(frozen=True, eq=False)
 class RankLattice(SignLattice):
     """Which pairs of rows are compared, beside what `SignLattice` states.
@@ -567,9 +567,10 @@ class RankError(SignError):
         "Variance that signs give to what `change` makes of the correlations' errors."
         ((A, n),) = self.parts
         r = np.clip(correlation_scale(A)[0], -1, 1)
-        rows, alike = _rank_variance(r, self.shifts, change), np.clip(r, -_ALIKE, _ALIKE)
-        # by what ties multiply variances, on average over the pairs
-        return rows * (self._of_rows(alike).sum() / self._of_rows(alike, False).sum()) / n
+        alike = np.clip(r, -_ALIKE, _ALIKE)
+        # by what they multiply variances, on average over the pairs
+        ties = self._of_rows(alike).sum() / self._of_rows(alike, False).sum()
+        return _rank_variance(r, self.shifts, change) * ties / n
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #33a040c0
 _DISTINCT = 4.0  # deviations of noise by which what varies must be above 0

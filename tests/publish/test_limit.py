@@ -34,7 +34,8 @@ def test_the_release_has_the_noise_that_is_stated():
     std = np.std(found, axis=0)[np.triu_indices(p, 1)] / (n * lattice.scale)
     noise = np.pi / 2 * np.sqrt((std**2).mean()) * n * 0.2 / least_noise(p)
     # 2250 draws: a relative deviation of 1.5 %
-    assert noise == pytest.approx(np.pi / 2 * p / least_noise(p), rel=0.08)
+    expected = np.pi / 2 * np.sqrt(p * (p + 2)) / least_noise(p)
+    assert noise == pytest.approx(expected, rel=0.08)
 
 
 def test_synthetic_rows_have_the_noise_of_their_moments():
