@@ -772,7 +772,7 @@ def _rank_release(metadata, table):
     _require(lattice.shifts <= most, f"{lattice.n} rows have fewer different shifts")
     return _sign_release(metadata, table, lattice, KendallRelease)
 
-# %% ../../nbs/2_publish/20_files.ipynb #4da3cb38
+
 def _quadrant_release(metadata, table):
     "The `QuadrantRelease` that a file holds."
     lattice = _sign_lattice(metadata, table.shape[1], QuadrantLattice)
@@ -784,21 +784,6 @@ def _quadrant_release(metadata, table):
     )
     return _sign_release(
         metadata, table, lattice, partial(QuadrantRelease, total=total)
-    )
-
-
-def _sign_release(metadata, table, lattice, kind):
-    "The release of noisy sums of products of signs, once these and all else fit."
-    _check_sign_lattice(lattice)
-    counts = table.to_numpy()
-    _check_counts(counts, lattice)
-    return kind(
-        counts,
-        [str(name) for name in table.columns],
-        lattice,
-        lattice.guarantee(metadata["neighbors"]),
-        metadata["secure"],
-        metadata["mechanism"],
     )
 
 # %% ../../nbs/2_publish/20_files.ipynb #f2038b92
@@ -834,6 +819,21 @@ def _check_counts(counts, lattice):
         np.abs(counts.astype(float)).max() <= largest
         and counts.diagonal().min() >= -reach,
         f"the matrix is not one that {lattice.n} rows can make",
+    )
+
+
+def _sign_release(metadata, table, lattice, kind):
+    "The release of noisy sums of products of signs, once these and all else fit."
+    _check_sign_lattice(lattice)
+    counts = table.to_numpy()
+    _check_counts(counts, lattice)
+    return kind(
+        counts,
+        [str(name) for name in table.columns],
+        lattice,
+        lattice.guarantee(metadata["neighbors"]),
+        metadata["secure"],
+        metadata["mechanism"],
     )
 
 # %% ../../nbs/2_publish/20_files.ipynb #3c6a7c2e
