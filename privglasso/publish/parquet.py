@@ -12,6 +12,8 @@ import json
 import os
 import warnings
 from contextlib import contextmanager
+from functools import partial
+from inspect import signature
 
 import numpy as np
 
@@ -79,14 +81,22 @@ COMMON_FIELDS = {
 def _digest(raw, table):
     "SHA-256 of metadata and of the names, types and bytes of all columns."
     digest = hashlib.sha256()
-    parts = [raw]
+    for part in _parts(raw, table):
+        # lengths, so that nothing can move from one to the next
+        digest.update(memoryview(part).nbytes.to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _parts(raw, table):
+    "What a checksum is taken over, one part at a time: a table may be large."
+    yield raw
     for j, name in enumerate(table.columns):
         values = np.asarray(table.iloc[:, j])
         values = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-        parts += [str(name).encode(), values.dtype.str.encode(), values.tobytes()]
-    for part in parts:  # lengths, so that nothing can move from one to the next
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()
+        yield str(name).encode()
+        yield values.dtype.str.encode()
+        yield values.view(np.uint8) if len(values) else b""
 
 
 def sealed(metadata, table):
@@ -132,7 +142,6 @@ def write_release(
     The noise must travel with a table: Guo et al., Theorem 4.3, subtract it.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     _check_mechanism(kind, release.mechanism)
     metadata = (
@@ -142,11 +151,8 @@ def write_release(
     )
     stored = pa.Table.from_pandas(table, preserve_index=False)
     stored = stored.replace_schema_metadata(sealed(metadata, table))
-    options = {"compression": "zstd", "write_page_checksum": True}
     with claimed(path, replace):
-        write_whole(
-            path, lambda file: pq.write_table(stored, file, **options), replace=replace
-        )
+        write_whole(path, partial(_written, stored), replace=replace)
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #9844c7d1
 def _check_mechanism(kind, mechanism):
@@ -173,6 +179,92 @@ def _described(release):
         "noise_variance": release.noise_variance.tolist(),
     }
 
+# %% ../../nbs/2_publish/16_parquet.ipynb #ecf60511
+_ROOM, _DENSEST = 1 << 26, 64  # bytes of numbers: of any file, of each of its bytes
+
+
+def _most(size):
+    "How many bytes of numbers a file of this size may unpack to."
+    return _ROOM + _DENSEST * size
+
+
+def _written(stored, file):
+    "Write an Arrow table: packed, unless a reader could take it for a bomb."
+    import pyarrow.parquet as pq
+
+    pq.write_table(stored, file, compression="zstd", write_page_checksum=True)
+    if 2 * stored.nbytes > _most(file.tell()):  # a page may hold a dictionary, too
+        file.seek(0)
+        file.truncate()
+        plain = {"compression": "none", "use_dictionary": False}
+        pq.write_table(stored, file, write_page_checksum=True, **plain)
+
+# %% ../../nbs/2_publish/16_parquet.ipynb #ecf60501
+_FLAGS, _INTEGERS, _BYTES, _STRUCT = (1, 2), (4, 5, 6), 8, 12
+
+
+def _integer(raw, at):
+    "An integer without a sign, seven bits a byte, and where it ends."
+    value = shift = 0
+    while raw[at] > 127 and shift < 63:
+        value, at, shift = value | (raw[at] & 127) << shift, at + 1, shift + 7
+    return value | raw[at] << shift, at + 1
+
+
+def _fields(raw, at):
+    "The fields of a struct by their numbers, which increase, and where it ends."
+    fields, number = {}, 0
+    while raw[at]:
+        distance, kind = divmod(raw[at], 16)
+        number, at = number + distance, at + 1
+        if not distance or number > 99:
+            raise IndexError("no page has such a field")
+        if kind == _STRUCT:
+            fields[number], at = _fields(raw, at)
+        elif kind in _INTEGERS or kind == _BYTES:
+            value, at = _integer(raw, at)
+            fields[number] = value >> 1 ^ -(value & 1)  # its sign is the last bit
+            at += value if kind == _BYTES else 0
+        elif kind not in _FLAGS:  # whose kind says whether they are true
+            raise IndexError(f"no page has a field of kind {kind}")
+    return fields, at + 1
+
+# %% ../../nbs/2_publish/16_parquet.ipynb #ecf60503
+_UNPACKED, _PACKED, _LONGEST = 2, 3, 1 << 10  # fields and bytes in front of a page
+
+
+def _page_bytes(file, size, footer):
+    "How many bytes the pages of all columns say that they unpack to."
+    groups = map(footer.row_group, range(footer.num_row_groups))
+    chunks = [group.column(j) for group in groups for j in range(group.num_columns)]
+    if sum(abs(chunk.total_compressed_size) for chunk in chunks) > size:
+        raise IndexError("columns share their pages")  # skimming would not end
+    unpacked = 0
+    for chunk in chunks:
+        at = chunk.data_page_offset
+        at = min(at, chunk.dictionary_page_offset or at)
+        end = at + chunk.total_compressed_size
+        while at < end:
+            file.seek(at)
+            fields, length = _fields(file.read(_LONGEST), 0)
+            if min(fields[_UNPACKED], fields[_PACKED]) < 0:
+                raise IndexError("no page has a negative size")
+            unpacked += fields[_UNPACKED]
+            at += length + fields[_PACKED]
+        if at != end:
+            raise IndexError("a page ends elsewhere than its column")
+    return unpacked
+
+
+def _parsed(file, size):
+    "The Parquet file, if its footer does not take much more memory than it is long."
+    import pyarrow.parquet as pq
+
+    options = {"thrift_container_size_limit": 100 + size // 32}
+    if "schema_depth_limit" in signature(pq.ParquetFile).parameters:
+        options["schema_depth_limit"] = 2  # the table and its columns: pyarrow 26
+    return pq.ParquetFile(file, page_checksum_verification=True, **options)
+
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f7
 _FOREIGN = (
     "is not a release: it was not written by privglasso (publish, or to_parquet in"
@@ -184,8 +276,6 @@ _DAMAGED = "is not a whole Parquet file, or is damaged: ask for it again"
 @contextmanager
 def _opened(path):
     "A Parquet file of which nothing but the footer is read yet."
-    import pyarrow.parquet as pq
-
     try:
         file = open(path, "rb")
     except FileNotFoundError:
@@ -193,25 +283,25 @@ def _opened(path):
     except OSError as error:
         raise ReleaseError(f"{path.name} cannot be opened as a file") from error
     with file:
+        size = os.fstat(file.fileno()).st_size
         try:
-            stored = pq.ParquetFile(file, page_checksum_verification=True)
+            stored = _parsed(file, size)
+            pages = _page_bytes(file, size, stored.metadata)
         except Exception as error:  # whatever a parser meets in damaged bytes
             raise ReleaseError(f"{path.name} {_DAMAGED}") from error
-        yield stored, os.fstat(file.fileno()).st_size
+        yield stored, pages, size
 
 
 def _table(path, stored):
     "The DataFrame of a Parquet file, its page checksums verified."
     try:
-        return stored.read().to_pandas(ignore_metadata=True)
+        table = stored.read()
+        return table.to_pandas(ignore_metadata=True, self_destruct=True)
     except Exception as error:
         raise ReleaseError(f"{path.name} {_DAMAGED}") from error
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f9
 _SQUARE = ("covariance", "shape", "whitened", "local", "kendall", "quadrant")
-_ROOM, _DENSEST = 1 << 27, 256  # bytes of numbers: of any file, of each of its bytes
-
-
 def _has_shape(metadata, rows, names):
     "Whether a table of this size is what the metadata state; some have any length."
     kind = metadata["kind"]
@@ -230,21 +320,22 @@ def _is_numbers(footer):
     )
 
 
-def _check_footer(path, footer, names, metadata, size):
+def _check_footer(path, footer, names, metadata, pages, size):
     """`ReleaseError` unless the footer announces what the metadata state, and no more
-    than noisy numbers in so many bytes can be: a small file can unpack to any size."""
+    than a file of this size is written for: a small one can unpack to any size."""
     rows = footer.num_rows
-    groups = (footer.row_group(k) for k in range(footer.num_row_groups))
-    unpacked = max(8 * rows * len(names), sum(each.total_byte_size for each in groups))
-    if not _has_shape(metadata, rows, names) or not _is_numbers(footer):
+    parts = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
+    whole = sum(parts) == rows and min(parts, default=0) >= 0
+    if not (whole and _has_shape(metadata, rows, names) and _is_numbers(footer)):
         raise ReleaseError(
             f"{path.name} contradicts itself: the columns and rows of its table are"
             " not those of its metadata: ask for it again"
         )
-    if unpacked > _ROOM + _DENSEST * size:
+    unpacked = max(8 * rows * len(names), pages)
+    if unpacked > _most(size):
         raise ReleaseError(
             f"{path.name} was not read: its {size} bytes announce {unpacked} bytes of"
-            " numbers, and no noisy release is packed so tightly"
+            " numbers, and no release is packed so tightly"
         )
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f8
@@ -274,13 +365,14 @@ def stored_release(path):
     UserWarning
         If the file is of format 1 or 2, which had no checksum.
     """
-    with _opened(path) as (stored, size):
+    with _opened(path) as (stored, pages, size):
         schema = stored.schema_arrow.metadata or {}
         raw, checksum = schema.get(METADATA_KEY), schema.get(CHECKSUM_KEY)
         if raw is None:
             raise ReleaseError(f"{path.name} {_FOREIGN}")
         metadata = _known_format(raw, path, checksum is not None)
-        _check_footer(path, stored.metadata, stored.schema_arrow.names, metadata, size)
+        announced = stored.metadata, stored.schema_arrow.names
+        _check_footer(path, *announced, metadata, pages, size)
         table = _table(path, stored)
     if checksum is not None and checksum != _digest(raw, table).encode():
         raise ReleaseError(
