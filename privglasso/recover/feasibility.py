@@ -703,7 +703,8 @@ _FAR = 1e14  # times a proved bound: what refuses it hardly counts what is penal
 
 def _from_far(S, known, weights):
     "The bounds, infinite if what refuses an alpha far above them refuses all."
-    found = verdict(S, _FAR * known.lower, weights)
+    far = min(_FAR * float(known.lower), np.finfo(float).max)
+    found = verdict(S, far, weights)
     if found.certificate is None:
         return known
     V = _for_every_alpha(S, weights, found.certificate)
@@ -724,16 +725,16 @@ _FEW = 400  # pairs that may move, up to which the interior-point method is aske
 # %% ../../nbs/3_recover/05_feasibility.ipynb #b9c95422
 def _bisected(S, low, weights):
     "An alpha above `low` that works, with none much smaller that is known to."
-    high, step = low, 1.25
+    high, step = float(low), 1.25
     for _ in range(_RAISED):
-        high *= step
+        high = min(high * step, np.finfo(float).max)
         if _works_at(S, high, weights):
             break
         low, step = high, min(step * step, _STEEP)
     else:
         return np.inf
     while high > (_WIDTH if len(S) <= _SMALL else _WIDER) * low:
-        middle = np.sqrt(low * high)
+        middle = np.sqrt(low) * np.sqrt(high)  # a product could overflow
         if _works_at(S, middle, weights):
             high = middle
         else:

@@ -343,3 +343,11 @@ def test_an_alpha_below_rounding_is_undecided_and_names_one_that_is_not(weights)
         )[0]
         > 0
     )
+
+
+@pytest.mark.parametrize("unit", [1e300, 1e-300])
+def test_a_bisection_ends_where_a_product_of_penalties_is_no_number(unit):
+    "The threshold is 0.15 units; that of their geometric mean would be 0 or infinite."
+    S, weights = unit * np.array([[0.5, 0.8], [0.8, 0.5]]), np.ones((2, 2))
+    works = feasibility._bisected(S, 0.1 * unit, weights)
+    assert 0.15 * unit < works < 0.16 * unit
