@@ -694,3 +694,16 @@ def test_counts_are_whole_in_a_double_and_noise_may_be_longer_than_32_bits():
     lattice = KendallMechanism(mu=1e-11).lattice(4, 4)
     noise = ranks._symmetric_noise(lattice, bit_source(0))
     assert (noise == noise.T).all() and (abs(noise) > 2**31).all()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("neighbors", ["record", "cell"])
+def test_the_least_noise_of_off_diagonal_and_diagonal_makes_the_promise(
+    which, neighbors
+):
+    lattice = KendallMechanism(mu=1.0, neighbors=neighbors).lattice(100, 5)
+    less, more = lattice.sigma.copy(), lattice.sigma.copy()
+    less[which] *= 0.9
+    more[which] *= 1.1
+    assert replace(lattice, sigma=less).guarantee(neighbors).mu > 1.1
+    assert math.isclose(replace(lattice, sigma=more).guarantee(neighbors).mu, 1.0)
