@@ -153,6 +153,16 @@ def test_what_is_shown_of_a_bound_is_never_more_than_it():
             assert float(shown) <= result.mu_lower < float(shown) + 0.001
 
 
+def test_what_is_shown_of_errors_is_never_less_than_their_limit():
+    "In words, for every count: per cent rounded upward, by less than .001."
+    for errors in range(0, 1000, 7):
+        result = AuditResult(errors, 999 - errors, 1000, 0.99)
+        shown = re.findall(r"at most ([0-9.]+) %", str(result))
+        limits = 100 * result.type_one[1], 100 * result.type_two[1]
+        for text, limit in zip(shown, limits, strict=True):
+            assert limit <= float(text) + 1e-9 and float(text) < limit + 0.001 + 1e-9
+
+
 # ----------------------------------------------------------------------- repeatability
 
 

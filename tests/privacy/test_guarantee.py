@@ -12,7 +12,7 @@ from privglasso.base.validation import InputError
 from privglasso.privacy.accounting import PrivacyLoss
 from privglasso.privacy.discrete_gaussian import delta_exact, pmf
 from privglasso.privacy.guarantee import Guarantee, NoGuarantee, classical_limit
-from privglasso.privacy.guarantee import classical_mu
+from privglasso.privacy.guarantee import classical_mu, failure_left
 from privglasso.publish.table import DiscreteGaussianMechanism
 
 
@@ -130,6 +130,29 @@ def test_failures_add_up_in_any_order_and_never_below_the_truth():
         kept = math.prod(1 - Fraction(f) for f in failures[:3])
         assert all(1 - kept <= Fraction(f) for f in composed)
         assert max(composed) <= float(1 - kept) * (1 + 1e-14)
+
+
+def test_what_a_failure_leaves_is_rounded_downward():
+    "By at most one unit in the last place, also where division is inexact."
+    rng = np.random.default_rng(0)
+    for failure, limit in np.sort(rng.uniform(0, 0.9, (500, 2)), axis=1).tolist():
+        exact = (Fraction(limit) - Fraction(failure)) / (1 - Fraction(failure))
+        left = failure_left(limit, failure)
+        assert Fraction(left) <= exact < Fraction(math.nextafter(left, math.inf))
+
+
+def test_one_of_two_dangers_stays_so_only_beside_a_promise_that_says_nothing():
+    graph = Guarantee(0.5, "record", failure=1e-9, exclusive=True)
+    plain = Guarantee(0.5, "record", failure=1e-9)
+    nothing = Guarantee(0.0, "record")
+    others = [Guarantee(m, "record", failure=f) for m, f in ((0.3, 0), (0, 1e-9))]
+    for other in others:
+        for both in (graph.compose(other), other.compose(graph)):
+            assert not both.exclusive
+            assert both.delta(3.0) > max(both.failure, graph.delta(3.0))
+    assert graph.compose(nothing) == graph
+    assert nothing.compose(graph).exclusive
+    assert not plain.compose(nothing).exclusive
 
 
 def test_epsilon_and_delta_are_inverse_where_there_is_room():

@@ -671,3 +671,39 @@ def test_sums_of_many_rows_are_taken_in_blocks(mechanism):
     signs = [np.sign(placed - other) for other in others or [lattice.center]]
     expected = sum(sign.T @ sign for sign in signs)
     assert sign_sums(table, lattice, order).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("neighbors", ["record", "cell"])
+def test_no_rounding_takes_a_promise_above_the_budget(neighbors):
+    "In exact numbers: a row of which half the signs turn, or a cell whose sign turns."
+    for mu in np.random.default_rng(0).uniform(0.1, 5, 200).tolist():
+        for p in (2, 4, 6):
+            mechanism = KendallMechanism(mu=mu, shifts=3, neighbors=neighbors)
+            lattice = mechanism.lattice(50, p)
+            turned = p - 1 if neighbors == "cell" else (p // 2) ** 2
+            moved = turned * (2 * 6 * lattice.scale) ** 2
+            exact = moved / (Fraction(lattice.sigma[0]) ** 2 - Fraction(1, 6))
+            asked = Fraction(mu) ** 2
+            assert asked * (1 - Fraction(1e-13)) < exact <= asked
+            assert math.isclose(lattice.guarantee(neighbors).mu, mu, rel_tol=1e-14)
+
+
+def test_counts_are_whole_in_a_double_and_noise_may_be_longer_than_32_bits():
+    many = QuadrantMechanism(0, mu=2.0**16).lattice(3 * 2**33, 2)
+    assert 2**51 <= many.counted * many.scale <= 2**52
+    lattice = KendallMechanism(mu=1e-11).lattice(4, 4)
+    noise = ranks._symmetric_noise(lattice, bit_source(0))
+    assert (noise == noise.T).all() and (abs(noise) > 2**31).all()
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("neighbors", ["record", "cell"])
+def test_the_least_noise_of_off_diagonal_and_diagonal_makes_the_promise(
+    which, neighbors
+):
+    lattice = KendallMechanism(mu=1.0, neighbors=neighbors).lattice(100, 5)
+    less, more = lattice.sigma.copy(), lattice.sigma.copy()
+    less[which] *= 0.9
+    more[which] *= 1.1
+    assert replace(lattice, sigma=less).guarantee(neighbors).mu > 1.1
+    assert math.isclose(replace(lattice, sigma=more).guarantee(neighbors).mu, 1.0)
