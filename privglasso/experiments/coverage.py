@@ -176,7 +176,7 @@ def coverage_run(release, graph, p, n, epsilon, repeats, seed):
     counts = {"edges": [], "absent": []}
     beyond, widths = 0, []
     for k in range(repeats):
-        rng = np.random.default_rng([seed, p, n, k])
+        rng = np.random.default_rng(seed + k)
         table = rng.standard_normal((n, p)) @ root.T
         table = mixed_columns(table) if release == "mixed columns" else table
         found = intervals_of(release, table, budget, seed + k)
@@ -194,8 +194,8 @@ def coverage_run(release, graph, p, n, epsilon, repeats, seed):
     common = {"asked": repeats, "answered": len(widths), "beyond": beyond}
     common["width"] = np.mean(widths) if widths else np.nan
     return [
-        facts | {"pairs": name} | common | _sums(counts[name], of[name])
-        for name in of
+        facts | {"pairs": name} | common | _sums(counts[name], each)
+        for name, each in of.items()
     ]
 
 
@@ -206,7 +206,7 @@ def _sums(hits, each):
 
 # %% ../../nbs/6_experiments/37_coverage.ipynb #37d00014
 def coverage_jobs(profile):
-    """One experiment for each kind of release, graph, p, n, and ε.
+    """One experiment for each kind of release, graph, p, n, and ε; no two share a draw.
 
     Parameters
     ----------
@@ -219,13 +219,14 @@ def coverage_jobs(profile):
     """
     seed = setting("seed", int, profile)
     graphs = setting("coverage.graphs", [str], profile)
-    return [
-        {"release": release, "graph": graph, "seed": seed} | size
+    jobs = [
+        {"release": release, "graph": graph} | size
         for grid in setting("coverage.grids", [str], profile)
         for release in choices(f"coverage.{grid}.releases", RELEASES, profile)
         for size in _sizes(f"coverage.{grid}", profile)
         for graph in graphs
     ]
+    return [job | {"seed": seed + 100 * k} for k, job in enumerate(jobs)]
 
 
 def _sizes(grid, profile):
@@ -240,7 +241,7 @@ def _sizes(grid, profile):
     ]
 
 
-COVERAGE = Study("coverage", coverage_jobs, coverage_run)
+COVERAGE = Study("coverage", coverage_jobs, coverage_run, version=2)
 
 # %% ../../nbs/6_experiments/37_coverage.ipynb #37d00016
 def coverage_share(results, by=("release", "pairs")) -> pd.DataFrame:

@@ -39,7 +39,12 @@ from .units import UnitsPlan, find_units, plan_units
 # %% ../../nbs/2_publish/22_scores.ipynb #b231bbc4
 _MARGIN_SHARE = 0.1  # of mu², less what the units take
 _ATOM_SHARE = 0.25  # of mu² that looking for values may take at most
-MISSING = ("refuse", "center", "random")  # what becomes of missing cells
+_SAID_OF_GAPS = {
+    "refuse": "",
+    "center": "; missing cells count as centres, which weakens correlations",
+    "random": "; missing cells are taken to fall at random, and made up for",
+}
+MISSING = tuple(_SAID_OF_GAPS)  # what becomes of missing cells
 NO_VALUE = "neither a scale nor a value that most cells have stands out"
 
 # %% ../../nbs/2_publish/22_scores.ipynb #5edbc3e4
@@ -708,7 +713,8 @@ class ScoresRelease(_ScoresEstimate):
         return (
             f"a covariance of {p} column{'s' * (p > 1)} from {self.n} rows by"
             f" {self.mechanism} (each column on the normal scale by its private"
-            f" histogram, for columns of any kind{faint}{rare}{aside})"
+            f" histogram, for columns of any kind{faint}{rare}{aside}"
+            f"{_SAID_OF_GAPS[self.missing]})"
         )
 
 # %% ../../nbs/2_publish/22_scores.ipynb #d4880298

@@ -401,8 +401,9 @@ def test_gaps_at_random_are_for_scores_alone():
 
 def test_a_file_says_what_became_of_gaps(tmp_path):
     _, table = holed(0.8)
-    for rule in ("center", "random"):
+    for rule, said in (("center", "count as centres"), ("random", "fall at random")):
         release = CovarianceMechanism(mu=2.0, missing=rule).publish(table, 0)
+        assert said in str(release)
         release.to_parquet(tmp_path / f"{rule}.parquet")
         read = read_release(tmp_path / f"{rule}.parquet")
         assert read.missing == rule and np.array_equal(read.matrix, release.matrix)
