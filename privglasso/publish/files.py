@@ -362,12 +362,8 @@ def _table_release(metadata, table):
     )
     _require((lattice.low < lattice.high).all(), "the lattice has empty bounds")
     _require(_on_lattice(table, lattice), "cells lie off the lattice")
-    counts, reach = (
-        table.to_numpy(dtype=float) / lattice.step,
-        _NOISE_REACH * lattice.sigma,
-    )
     _require(
-        ((counts >= lattice.low - reach) & (counts <= lattice.high + reach)).all(),
+        _within_reach(table, lattice),
         "cells lie farther outside the bounds than noise reaches",
     )
     _require(
@@ -384,8 +380,22 @@ def _on_lattice(table, lattice):
     "Whether every cell is a finite whole number of steps."
     if any(dtype.kind not in "if" for dtype in table.dtypes):
         return False
-    counts = table.to_numpy(dtype=float) / lattice.step
-    return bool(np.isfinite(counts).all() and (counts == np.rint(counts)).all())
+    counts = (cells / lattice.step for cells in _blocks(table))
+    return all((np.isfinite(each) & (each == np.rint(each))).all() for each in counts)
+
+
+def _within_reach(table, lattice):
+    "Whether noise can have carried every cell to where it lies."
+    reach = _NOISE_REACH * lattice.sigma
+    low, high = lattice.low - reach, lattice.high + reach
+    counts = (cells / lattice.step for cells in _blocks(table))
+    return all(((low <= each) & (each <= high)).all() for each in counts)
+
+
+def _blocks(table):
+    "The cells of some rows at a time: a table need not fit into memory twice."
+    for start in range(0, len(table), 1 << 16):
+        yield table.iloc[start : start + (1 << 16)].to_numpy(dtype=float)
 
 
 def _made_by(mechanism, table, lattice):
@@ -684,24 +694,23 @@ def _synthetic_release(metadata, table):
     private = kind(metadata | moments, pd.DataFrame(second, columns=table.columns))
     release = SyntheticRelease(table, private, metadata["mechanism"])
     _require(
-        _drawn_with(table, private.location, release.drawn_covariance),
+        all(dtype.kind == "f" for dtype in table.dtypes)
+        and _drawn_with(_blocks(table), private.location, release.drawn_covariance),
         "the rows were not drawn with its moments",
     )
     return release
 
 
-def _drawn_with(table, location, covariance):
-    "Whether Gaussian rows may have this mean and covariance."
-    if (
-        any(dtype.kind != "f" for dtype in table.dtypes)
-        or not np.isfinite(table.to_numpy()).all()
-    ):
-        return False
-    away = (table.to_numpy() - location) / np.sqrt(np.diag(covariance))
+def _drawn_with(blocks, location, covariance):
+    "Whether blocks of Gaussian rows may have this mean and covariance."
     scale = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
-    distance, cells = (
-        away.T * np.linalg.solve(covariance / scale, away.T)
-    ).sum(), away.size
+    distance, cells = 0.0, 0
+    for rows in blocks:
+        if not np.isfinite(rows).all():
+            return False
+        cells += rows.size
+        away = ((rows - location) / np.sqrt(np.diag(covariance))).T
+        distance += (away * np.linalg.solve(covariance / scale, away)).sum()
     return bool(
         abs(distance - cells) <= 2 * math.sqrt(cells * _IMPROBABLE) + 2 * _IMPROBABLE
     )
@@ -871,19 +880,24 @@ def _margins(metadata):
 
 def _drawn_from(table, margins, correlations):
     "Whether rows may have been drawn from these margins and correlations."
-    cells = table.to_numpy()
-    if cells.dtype.kind != "f" or not np.isfinite(cells).all() or len(cells) < 2:
+    if any(dtype.kind != "f" for dtype in table.dtypes) or len(table) < 2:
         return False
-    scores, drawn = margins.scores(cells), drawn_correlation(correlations)
-    back = margins.cells(scores)
-    units = np.maximum(margins.scale, np.abs(margins.center) * 1e-6)
-    if (np.abs(back - cells) > 1e-6 * np.maximum(units, np.abs(cells))).any():
+    if not all(_come_back(cells, margins) for cells in _blocks(table)):
         return False
-    kept = np.flatnonzero(~margins.whole)
+    kept, drawn = np.flatnonzero(~margins.whole), drawn_correlation(correlations)
     if not len(kept):
         return True
-    inner = pd.DataFrame(scores[:, kept])
+    inner = (margins.scores(cells)[:, kept] for cells in _blocks(table))
     return _drawn_with(inner, np.zeros(len(kept)), drawn[np.ix_(kept, kept)])
+
+
+def _come_back(cells, margins):
+    "Whether finite cells are those of their own scores."
+    if not np.isfinite(cells).all():
+        return False
+    units = np.maximum(margins.scale, np.abs(margins.center) * 1e-6)
+    error = np.abs(margins.cells(margins.scores(cells)) - cells)
+    return not (error > 1e-6 * np.maximum(units, np.abs(cells))).any()
 
 # %% ../../nbs/2_publish/20_files.ipynb #ba9278c8
 _KINDS = {

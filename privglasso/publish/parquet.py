@@ -12,6 +12,7 @@ import json
 import os
 import warnings
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
@@ -79,14 +80,22 @@ COMMON_FIELDS = {
 def _digest(raw, table):
     "SHA-256 of metadata and of the names, types and bytes of all columns."
     digest = hashlib.sha256()
-    parts = [raw]
+    for part in _parts(raw, table):
+        # lengths, so that nothing can move from one to the next
+        digest.update(memoryview(part).nbytes.to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _parts(raw, table):
+    "What a checksum is taken over, one part at a time: a table may be large."
+    yield raw
     for j, name in enumerate(table.columns):
         values = np.asarray(table.iloc[:, j])
         values = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-        parts += [str(name).encode(), values.dtype.str.encode(), values.tobytes()]
-    for part in parts:  # lengths, so that nothing can move from one to the next
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.hexdigest()
+        yield str(name).encode()
+        yield values.dtype.str.encode()
+        yield values.view(np.uint8) if len(values) else b""
 
 
 def sealed(metadata, table):
@@ -132,7 +141,6 @@ def write_release(
     The noise must travel with a table: Guo et al., Theorem 4.3, subtract it.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     _check_mechanism(kind, release.mechanism)
     metadata = (
@@ -142,11 +150,8 @@ def write_release(
     )
     stored = pa.Table.from_pandas(table, preserve_index=False)
     stored = stored.replace_schema_metadata(sealed(metadata, table))
-    options = {"compression": "zstd", "write_page_checksum": True}
     with claimed(path, replace):
-        write_whole(
-            path, lambda file: pq.write_table(stored, file, **options), replace=replace
-        )
+        write_whole(path, partial(_written, stored), replace=replace)
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #9844c7d1
 def _check_mechanism(kind, mechanism):
@@ -173,6 +178,124 @@ def _described(release):
         "noise_variance": release.noise_variance.tolist(),
     }
 
+# %% ../../nbs/2_publish/16_parquet.ipynb #ecf60511
+_ROOM, _DENSEST = 1 << 26, 48  # bytes of numbers: of any file, of each of its bytes
+
+
+def _most(size):
+    "How many bytes of numbers a file of this size may unpack to."
+    return _ROOM + _DENSEST * size
+
+
+def _written(stored, file):
+    "Write an Arrow table: packed, unless a reader could take it for a bomb."
+    import pyarrow.parquet as pq
+
+    pq.write_table(stored, file, compression="zstd", write_page_checksum=True)
+    # with dictionaries, pages may hold up to 1.3 times as much
+    if 1.3 * stored.nbytes > _most(file.tell()):
+        file.seek(0)
+        file.truncate()
+        plain = {"compression": "none", "use_dictionary": False}
+        pq.write_table(stored, file, write_page_checksum=True, **plain)
+
+# %% ../../nbs/2_publish/16_parquet.ipynb #ecf60501
+_FLAGS, _BYTE, _I32, _I64, _TEXT, _LIST, _STRUCT = (1, 2), 3, 5, 6, 8, 9, 12
+_LISTS = {(0, 2): _STRUCT, (0, 4): _STRUCT, (0, 5): _STRUCT, (0, 7): _STRUCT}
+_LISTS |= {(1, 1): _STRUCT, (1, 4): _STRUCT, (3, 2): _I32, (3, 3): _TEXT}
+_LISTS |= {(3, 8): _STRUCT, (3, 13): _STRUCT, (4, 2): _I64, (4, 3): _I64}
+
+
+def _integer(raw, at):
+    "An integer without a sign, seven bits a byte, and where it ends."
+    value = shift = 0
+    while raw[at] > 127 and shift < 63:
+        value, at, shift = value | (raw[at] & 127) << shift, at + 1, shift + 7
+    return value | raw[at] << shift, at + 1
+
+
+def _value(raw, at, kind, place):
+    "A value at a depth and number, and where it ends; only integers are kept."
+    if kind in _FLAGS:  # the kind says whether it is true
+        return None, at
+    if kind == _STRUCT:
+        return _struct(raw, at, place[0] + 1)
+    if kind == _LIST:
+        return _list(raw, at, place)
+    value, at = (1, at) if kind == _BYTE else _integer(raw, at)
+    if kind in (_I32, _I64):
+        return value >> 1 ^ -(value & 1), at  # its sign is the last bit
+    if kind not in (_BYTE, _TEXT):
+        raise IndexError(f"no value is of kind {kind}")
+    return None, at + value
+
+# %% ../../nbs/2_publish/16_parquet.ipynb #ecf60503
+def _struct(raw, at=0, depth=0):
+    "The fields of a struct by number and kind, and where it ends."
+    fields, number = {}, 0
+    while raw[at]:
+        distance, kind = divmod(raw[at], 16)
+        number += distance
+        if not distance or number > 99:
+            raise IndexError("Parquet has no such field")
+        fields[number, kind], at = _value(raw, at + 1, kind, (depth, number))
+    return fields, at + 1
+
+
+def _list(raw, at, place):
+    "The values of a list, and where it ends."
+    count, kind = divmod(raw[at], 16)
+    count, at = _integer(raw, at + 1) if count == 15 else (count, at + 1)
+    if count and kind != _LISTS[place]:
+        raise IndexError("Parquet has no such list")
+    values = []
+    for _ in range(count):
+        value, at = _value(raw, at, kind, place)
+        values.append(value)
+    return values, at
+
+# %% ../../nbs/2_publish/16_parquet.ipynb #ecf60505
+def _skimmed(file, size):
+    "How many bytes the pages say that they unpack to; an error if nothing fits."
+    file.seek(size - 8)
+    length = int.from_bytes(file.read(4), "little")
+    file.seek(size - 8 - length)
+    raw = file.read(length)
+    if METADATA_KEY not in raw:
+        raise KeyError(METADATA_KEY)
+    footer, _ = _struct(raw)
+    (_, *columns), groups = footer[2, _LIST], footer[4, _LIST]
+    if any(column[4, _TEXT] or column.get((5, _I32)) for column in columns):
+        raise IndexError("a column holds columns")
+    rows = [group[3, _I64] for group in groups]
+    if sum(rows) != footer[3, _I64] or min(rows, default=0) < 0:
+        raise IndexError("the rows of its parts are not those of the whole")
+    if any(len(group[1, _LIST]) != len(columns) for group in groups):
+        raise IndexError("its parts have other columns than the whole")
+    chunks = [chunk[3, _STRUCT] for group in groups for chunk in group[1, _LIST]]
+    if sum(abs(chunk[7, _I64]) for chunk in chunks) > size:
+        raise IndexError("columns share their pages")  # skimming would not end
+    return sum(_unpacked(file, chunk) for chunk in chunks)
+
+
+def _unpacked(file, chunk):
+    "How many bytes the pages of a column say that they unpack to."
+    if chunk[5, _I64] <= 0:
+        return 0  # of a column without values no page is read
+    at, first, unpacked = chunk[9, _I64], chunk.get((11, _I64), 0), 0
+    at = first if 0 < first < at else at
+    end = at + chunk[7, _I64]
+    while at < end:
+        file.seek(at)
+        header, length = _struct(file.read(1024))  # some fifty bytes are usual
+        if min(header[2, _I32], header[3, _I32]) < 0:
+            raise IndexError("a page has a negative size")
+        unpacked += header[2, _I32]
+        at += length + header[3, _I32]
+    if at != end:
+        raise IndexError("a page ends elsewhere than its column")
+    return unpacked
+
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f7
 _FOREIGN = (
     "is not a release: it was not written by privglasso (publish, or to_parquet in"
@@ -193,25 +316,26 @@ def _opened(path):
     except OSError as error:
         raise ReleaseError(f"{path.name} cannot be opened as a file") from error
     with file:
+        size = os.fstat(file.fileno()).st_size
         try:
+            pages = _skimmed(file, size)
             stored = pq.ParquetFile(file, page_checksum_verification=True)
         except Exception as error:  # whatever a parser meets in damaged bytes
-            raise ReleaseError(f"{path.name} {_DAMAGED}") from error
-        yield stored, os.fstat(file.fileno()).st_size
+            what = _FOREIGN if error.args == (METADATA_KEY,) else _DAMAGED
+            raise ReleaseError(f"{path.name} {what}") from error
+        yield stored, pages, size
 
 
 def _table(path, stored):
     "The DataFrame of a Parquet file, its page checksums verified."
     try:
-        return stored.read().to_pandas(ignore_metadata=True)
+        table = stored.read()
+        return table.to_pandas(ignore_metadata=True, self_destruct=True)
     except Exception as error:
         raise ReleaseError(f"{path.name} {_DAMAGED}") from error
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f9
 _SQUARE = ("covariance", "shape", "whitened", "local", "kendall", "quadrant")
-_ROOM, _DENSEST = 1 << 27, 256  # bytes of numbers: of any file, of each of its bytes
-
-
 def _has_shape(metadata, rows, names):
     "Whether a table of this size is what the metadata state; some have any length."
     kind = metadata["kind"]
@@ -230,21 +354,20 @@ def _is_numbers(footer):
     )
 
 
-def _check_footer(path, footer, names, metadata, size):
+def _check_footer(path, footer, names, metadata, pages, size):
     """`ReleaseError` unless the footer announces what the metadata state, and no more
-    than noisy numbers in so many bytes can be: a small file can unpack to any size."""
+    than a file of this size is written for: a small one can unpack to any size."""
     rows = footer.num_rows
-    groups = (footer.row_group(k) for k in range(footer.num_row_groups))
-    unpacked = max(8 * rows * len(names), sum(each.total_byte_size for each in groups))
     if not _has_shape(metadata, rows, names) or not _is_numbers(footer):
         raise ReleaseError(
             f"{path.name} contradicts itself: the columns and rows of its table are"
             " not those of its metadata: ask for it again"
         )
-    if unpacked > _ROOM + _DENSEST * size:
+    unpacked = max(8 * rows * len(names), pages)
+    if unpacked > _most(size):
         raise ReleaseError(
             f"{path.name} was not read: its {size} bytes announce {unpacked} bytes of"
-            " numbers, and no noisy release is packed so tightly"
+            " numbers, and no release is packed so tightly"
         )
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f8
@@ -274,13 +397,14 @@ def stored_release(path):
     UserWarning
         If the file is of format 1 or 2, which had no checksum.
     """
-    with _opened(path) as (stored, size):
+    with _opened(path) as (stored, pages, size):
         schema = stored.schema_arrow.metadata or {}
         raw, checksum = schema.get(METADATA_KEY), schema.get(CHECKSUM_KEY)
         if raw is None:
             raise ReleaseError(f"{path.name} {_FOREIGN}")
         metadata = _known_format(raw, path, checksum is not None)
-        _check_footer(path, stored.metadata, stored.schema_arrow.names, metadata, size)
+        announced = stored.metadata, stored.schema_arrow.names
+        _check_footer(path, *announced, metadata, pages, size)
         table = _table(path, stored)
     if checksum is not None and checksum != _digest(raw, table).encode():
         raise ReleaseError(
