@@ -67,6 +67,24 @@ def test_planned_and_promised_are_the_target_and_no_stage_is_free(n, p, mu):
         assert less.guarantee("record").mu > mu * (1 + 1e-3)
 
 
+@pytest.mark.parametrize("n, p, mu", [(5000, 3, 9.0), (20_000, 2, 30.0)])
+def test_rows_leave_what_histograms_of_the_least_noise_take(n, p, mu):
+    lattice = scores_lattice(n, p, mu, {f"x{j}": (1, 5) for j in range(p)})
+    assert lattice.sigma == 1 and lattice.units is None  # no less noise is proved
+    assert mu * (1 - 1e-9) < lattice.guarantee("record").mu <= mu
+    less = replace(lattice, rows=replace(lattice.rows, sigma=0.9 * lattice.rows.sigma))
+    assert less.guarantee("record").mu > mu * (1 + 1e-3)
+
+
+def test_cells_of_a_bin_are_told_apart_by_fresh_jitter():
+    table = unrelated(["Likert"] * 2, 10_000, 3)
+    levels = dict.fromkeys(table, (1, 5))
+    mechanism = CovarianceMechanism(levels=levels, mu=50.0)  # hardly any noise
+    moments = [mechanism.publish(table, seed).moments[0, 1] for seed in range(20)]
+    spread = np.std(moments) / mechanism.lattice(10_000, 2).rows.sigma[0]
+    assert spread > 3  # of noise alone: above 1.7 with a probability below 1e-4
+
+
 @pytest.mark.parametrize("neighbors", ["record", "cell"])
 def test_a_release_promises_what_was_planned_whatever_was_looked_for(neighbors):
     mechanism = CovarianceMechanism(neighbors=neighbors, **SURE)
