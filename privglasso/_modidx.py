@@ -138,6 +138,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                'privglasso/base/roots.py')},
             'privglasso.base.settings': { 'privglasso.base.settings.SettingsError': ( '9_workshop/settings.html#settingserror',
                                                                                       'privglasso/base/settings.py'),
+                                          'privglasso.base.settings._parsed': ( '9_workshop/settings.html#_parsed',
+                                                                                'privglasso/base/settings.py'),
                                           'privglasso.base.settings._profile': ( '9_workshop/settings.html#_profile',
                                                                                  'privglasso/base/settings.py'),
                                           'privglasso.base.settings.parse_setting': ( '9_workshop/settings.html#parse_setting',
