@@ -7,6 +7,9 @@ PROFILE ?= full
 export SOURCE_DATE_EPOCH = 0
 # workers that share the cores: linear algebra with threads of its own would wait for itself
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# what Python makes of its sources is kept, whatever the user's wish, but beside none of
+# them: hundreds of processes start in a test, and each would read every library anew
+RUN := $(ONE_THREAD) PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(VENV)/pycache
 
 # uv where it is installed, otherwise venv and pip; neither compiles what may never be imported
 INSTALL = if command -v uv >/dev/null 2>&1; then uv pip install -q --python $(BIN)/python $(1); \
@@ -38,15 +41,15 @@ demo: $(VENV)/.core  ## publish, recover and compare; DATA=sachs for the real ce
 	$(BIN)/privglasso demo --force $(if $(DATA),--data $(DATA))
 
 test: $(VENV)/.dev  ## run every chapter's proofs, compare what it prints with what it holds, run every test
-	$(ONE_THREAD) $(BIN)/python docs/stale.py --workers $(WORKERS)
-	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) --dist loadgroup
+	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS)
+	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile
 
 test-data: $(VENV)/.dev  ## of these what looks at downloaded data, in PRIVGLASSO_DATA or the user's cache
-	$(ONE_THREAD) $(BIN)/python docs/stale.py --workers $(WORKERS) $$($(BIN)/python docs/data_chapters.py)
-	$(ONE_THREAD) $(BIN)/pytest -n $(WORKERS) --dist loadgroup -m data
+	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS) $$($(BIN)/python docs/data_chapters.py)
+	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile -m data
 
 mutate: $(VENV)/.dev  ## alter one fact at a time in the proofs, list what no check notices; SHARE=.1 for a part
-	$(ONE_THREAD) $(BIN)/python docs/mutate.py --elsewhere $(if $(SHARE),--share $(SHARE)) $(ONLY)
+	$(RUN) $(BIN)/python docs/mutate.py --elsewhere $(if $(SHARE),--share $(SHARE)) $(ONLY)
 
 docs: $(VENV)/.dev  ## build the book as a site in _docs/html; look at it where there is a Chromium
 	$(BIN)/python docs/build.py

@@ -240,10 +240,6 @@ print(*pg.confusion(pg.support(model.precision_), data.truth))
 print(pg.load_grid11().table.shape[1], len(read_results("table2")) > 0)
 """
 
-# of this file's tests only those that need the wheel wait for it, one after the other
-needs_wheel = pytest.mark.xdist_group("site")
-
-
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     "The folder of a wheel that the declared backend built, unpacked."
@@ -256,7 +252,6 @@ def wheel(tmp_path_factory):
     return folder / "installed"
 
 
-@needs_wheel
 def test_the_wheel_does_the_main_job_outside_of_the_clone(wheel, tmp_path):
     """Built by the declared backend, unpacked into an empty folder, run from another
     one: data, settings and results are inside."""
@@ -302,7 +297,6 @@ print("# never run:", *there, file=sys.stderr)
 """
 
 
-@needs_wheel
 def test_every_command_runs_on_what_the_wheel_declares(wheel, tmp_path):
     """An empty environment would hold the declared dependencies and what they require.
     Here everything else that is installed cannot be imported."""

@@ -26,9 +26,6 @@ SPEC.loader.exec_module(build)
 
 from privglasso.papers.registry import CLAIMS  # noqa: E402
 
-pytestmark = pytest.mark.xdist_group(
-    "site"
-)  # with --dist loadgroup, one worker builds for all
 BROWSER = browse.BROWSER
 needs_browser = pytest.mark.skipif(
     BROWSER is None, reason="no Chromium on this machine to look at the pages with"

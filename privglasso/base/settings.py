@@ -7,6 +7,7 @@ __all__ = ['SettingsError', 'resource', 'parse_setting', 'setting']
 
 # %% ../../nbs/9_workshop/02_settings.ipynb #d3f4d696
 import configparser
+from functools import lru_cache
 from pathlib import Path
 
 import privglasso
@@ -48,15 +49,23 @@ def parse_setting(text, kind):
     return kind(text)
 
 
-def _profile(path, name):
-    "The section `name` of a settings file, with what it shares with the others."
+@lru_cache(8)
+def _parsed(text, source):
+    "The sections of a settings file's text, which nobody changes."
     parser = configparser.ConfigParser(interpolation=None)
     try:
-        parser.read_string(path.read_text(encoding="utf-8"), path.name)
+        parser.read_string(text, source)
+    except configparser.Error as error:
+        raise SettingsError(f"{source} cannot be read: {error}") from error
+    return parser
+
+
+def _profile(path, name):
+    "The section `name` of a settings file, with what it shares with the others."
+    try:
+        parser = _parsed(path.read_text(encoding="utf-8"), path.name)
     except OSError as error:
         raise SettingsError(f"{path.name}: no such settings file") from error
-    except configparser.Error as error:
-        raise SettingsError(f"{path.name} cannot be read: {error}") from error
     if not parser.has_section(name):
         raise SettingsError(
             f"profile={name!r}: {path.name} has the profiles {parser.sections()}"

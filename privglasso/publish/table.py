@@ -287,21 +287,27 @@ def _noisy_column(values, scale, low, high, noise, step, out):
         count = min(max(np.rint(values[i] * scale), low), high)
         out[i] = (np.int64(count) + noise[i]) * step
 
-
+# %% ../../nbs/2_publish/01_table.ipynb #043f231e
 _BLOCK_CELLS = 1 << 18
+
+
+def _with_bar(steps, text, few):
+    "The steps, with a bar unless they are fewer than so many."
+    if len(steps) < few:
+        return steps
+    from tqdm.auto import tqdm  # slow to load, and slow to make beside a small table
+
+    return tqdm(steps, text, leave=False, delay=2)
 
 
 def _add_noise(values, lattice, bits):
     "Noisy cells in data units, as float64 (n, p)."
-    from tqdm.auto import tqdm  # slow to load
     n, p = values.shape
     rows = max(_BLOCK_CELLS // p, 1024)
-    samplers = [
-        sampler(float(sigma))
-        for sigma in tqdm(lattice.sigma, "samplers", leave=False, delay=2)
-    ]
+    sigmas = _with_bar(lattice.sigma, "samplers", few=9)
+    samplers = [sampler(float(sigma)) for sigma in sigmas]
     out = np.empty((n, p))
-    for start in tqdm(range(0, n, rows), "publishing", leave=False, delay=2):
+    for start in _with_bar(range(0, n, rows), "publishing", few=2):
         block = slice(start, min(start + rows, n))
         for j in range(p):
             noise = samplers[j].draw(block.stop - start, bits)

@@ -55,3 +55,8 @@ def test_every_setting_of_the_project_is_in_both_profiles():
     parser = configparser.ConfigParser()
     parser.read(resource("settings.ini"))
     assert set(parser.options("quick")) == set(parser.options("full"))
+
+
+def test_a_file_that_was_edited_is_read_anew(settings_file):
+    assert setting("seed", int, path=settings_file(GOOD)) == 3
+    assert setting("seed", int, path=settings_file(GOOD.replace("3", "4"))) == 4

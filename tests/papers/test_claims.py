@@ -18,10 +18,6 @@ from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 
-# all claims are run once
-pytestmark = pytest.mark.xdist_group("claims")
-
-
 @pytest.fixture(scope="module")
 def table():
     "All claims, as somebody has them who installed the package without extras."

@@ -14,14 +14,21 @@ from privglasso.publish.best_test import BestTest
 
 
 def needed(test, epsilon):
-    "Largest δ of neighbours with one answer, at an e^ε that is rounded down."
-    bits = 2 * test.precision
-    grow = Fraction(1 << bits, exp_bounds(*epsilon.as_integer_ratio(), bits)[1])
-    q = [test.pass_probability(d) for d in range(test.steps(1) + 1)]
+    """Largest δ of neighbours with one answer, at an e^ε that is rounded down: whole
+    numbers, as every probability is one of 2^-B."""
+    one, bits = 1 << test.precision, 2 * test.precision
+    grow = (1 << 2 * bits) // exp_bounds(*epsilon.as_integer_ratio(), bits)[1]
+    q = [test.pass_probability(d) * one for d in range(test.steps(1) + 1)]
+    assert {count.denominator for count in q} == {1}
+    q = [count.numerator for count in q]
     pairs = list(zip(q, q[1:], strict=False))
-    assert q[0] == 0 and q[1] <= Fraction(test.delta)
+    assert q[0] == 0 and q[1] <= Fraction(test.delta) * one and q[-1] == one
     assert all(a < b for a, b in pairs)
-    return max(max(b - grow * a, 1 - a - grow * (1 - b)) for a, b in pairs)
+    most = max(
+        max((b << bits) - grow * a, (one - a << bits) - grow * (one - b))
+        for a, b in pairs
+    )
+    return Fraction(most, one << bits)
 
 
 @given(
