@@ -4,6 +4,7 @@ what they refuse.
 
 import math
 
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,6 +59,29 @@ def test_one_integer_is_the_known_curve(shift, sigma, epsilon):
         assert PrivacyLoss(((shift, sigma),)).delta(epsilon) == pytest.approx(
             known, rel=2e-9
         )
+
+
+@pytest.mark.parametrize("gaussian", [0.2, 0.7, 3.0])
+@pytest.mark.parametrize("shift, sigma", [(1, 0.8), (1, 1.5), (4, 3.0)])
+def test_an_integer_beside_a_gaussian_is_their_mixture_rounded_upward(
+    shift, sigma, gaussian
+):
+    """Given the integer's loss, what is left is asked of the Gaussian: at an ε below 0,
+    too. Digits of twenty places decide which way a number was rounded."""
+    mp, loss = mpmath.mp, PrivacyLoss(((shift, sigma),), gaussian)
+    with mp.workdps(40):
+        s, mu = mp.mpf(sigma), mp.mpf(gaussian)
+        places = range(-math.ceil(20 * sigma), math.ceil(20 * sigma) + 1)
+        masses = [mp.exp(-(mp.mpf(k) ** 2) / (2 * s**2)) for k in places]
+        moved = [(2 * shift * k + shift**2) / (2 * s**2) for k in places]
+        for epsilon in (0.0, 0.5, 2.0, 5.0):
+            left = [epsilon - each for each in moved]
+            deltas = [
+                mp.ncdf(mu / 2 - e / mu) - mp.exp(e) * mp.ncdf(-mu / 2 - e / mu)
+                for e in left
+            ]
+            exact = mp.fdot(masses, deltas) / mp.fsum(masses)
+            assert exact <= loss.delta(epsilon) < exact * (1 + mp.mpf(1) / 10**9)
 
 
 def test_epsilon_is_the_inverse():
@@ -179,6 +203,12 @@ def test_releases_of_a_record_and_of_cells():
     assert one.pairs == ((3, 2.0),) * 4
     cells = privacy_losses(*tables("cell", list("ab"), 3))
     assert [loss.pairs for loss in cells] == [((3, 2.0),) * 3] * 2
+
+
+def test_a_record_and_a_cell_have_no_account_together():
+    mixed = [*tables("record", ["a"], 1), *tables("cell", ["a"], 1)]
+    with pytest.raises(InputError, match="one neighbour relation"):
+        privacy_losses(*mixed)
 
 
 def test_cells_under_two_names_are_not_two_cells():

@@ -748,6 +748,17 @@ def test_failures_keep_their_limit_too_and_what_is_left_fits(failures, limit):
     budgets._charges(state, [left], None)
 
 
+def test_failures_of_two_releases_add_up_before_they_are_entered(tmp_path):
+    book = Budget.create(tmp_path / "b.json", Guarantee(1.0, "record", failure=0.1))
+    two = lambda failure: [Guarantee(0.1, "record", failure=failure)] * 2
+    assert book.allows(*two(0.05)) and not book.allows(*two(0.055))  # .0975 and .107
+    with pytest.raises(BudgetError):
+        book.spend(*two(0.055), label="two at once")
+    book.spend(*two(0.05), label="two at once")
+    assert not book.allows(Guarantee(0.1, "record", failure=0.003))
+    assert book.allows(Guarantee(0.1, "record", failure=0.0025))
+
+
 def test_a_failure_needs_a_limit_of_its_own(budget, tmp_path):
     failing = Guarantee(0.1, "record", failure=1e-9)
     with pytest.raises(BudgetError, match="failure of 1e-09"):

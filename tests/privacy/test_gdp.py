@@ -1,6 +1,7 @@
 "Gaussian differential privacy against a hundred digits and where floats end."
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import mpmath
@@ -14,6 +15,7 @@ from privglasso.privacy.gdp import mu_gdp, tradeoff_curve, tradeoff_gdp
 from privglasso.base.validation import InputError
 
 MUS = [1e-6, 3e-5, 1e-3, 0.05, 0.3, 0.999, 1.0, 1.7, 4.0, 20.0, 80.0, 565.7, 1e4, 1e6]
+MUS.append(1234567.891)  # whose square is no float
 DELTAS = [1e-300, 1e-200, 1e-90, 1e-30, 1e-10, 1e-5, 1e-2, 0.3, 0.9]
 GRID = list(product(MUS, DELTAS))
 
@@ -232,6 +234,15 @@ def test_no_conversion_rounds_a_promise_in_its_favour(exponent, delta):
     epsilon = epsilon_gdp(delta, mu)
     assert delta_gdp(epsilon, mu) <= delta * (1 + 2e-12)
     assert delta_gdp(epsilon, mu_gdp(epsilon, delta)) <= delta * (1 + 2e-12)
+
+
+@given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=5))
+@settings(deadline=None)
+def test_what_is_composed_is_the_least_float_that_is_enough(mus):
+    squares, together = sum(Fraction(mu) ** 2 for mu in mus), compose_gdp(*mus)
+    assert Fraction(together) ** 2 >= squares
+    less = math.nextafter(math.nextafter(together, 0), 0)  # hypot may be one above
+    assert Fraction(less) ** 2 < squares
 
 
 def test_bad_input_is_named():
