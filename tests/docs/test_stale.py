@@ -86,8 +86,8 @@ SETTINGS = {
 
 
 def test_a_book_without_a_fault_passes(book):
-    """Its numbers come out; each chapter is run once, and what is set in one is not seen
-    in the next; what is not here is said and not compared."""
+    """Its numbers come out; each chapter is run once, and what is set in one is not
+    seen in the next; what is not here is said and not compared."""
     log = book / "log"
     write(book, "01_it.ipynb", printed("42\n"))
     note = f"with open({str(log)!r}, 'a') as file:\n    file.write('x')"
