@@ -483,7 +483,8 @@ class ShapeRelease(_ShapeEstimate):
         )
         return (
             f"a covariance of {p} column{'s' * (p > 1)} from {self.n} rows by"
-            f" {self.mechanism} (rows on a {kind}, {units}{aside})"
+            f" {self.mechanism} (rows as they are on a {kind}, {units}; for"
+            f" elliptical rows: in others unrelated columns may look related{aside})"
         )
 
 # %% ../../nbs/2_publish/05_shape.ipynb #385a55e8

@@ -314,8 +314,9 @@ def precision_sentence(n, p, epsilon, delta, neighbors="record") -> str:
     if p < 2 or not isinstance(lattice, WhitenedLattice):
         return ""
     return (
-        "If the precision matrix itself is wanted, and columns may be strongly"
-        " correlated (a condition number above 10): --mechanism whitened"
-        " (WhitenedCovarianceMechanism in Python) is then several times as exact. The"
-        " ranking of edges gains nothing."
+        "If the precision matrix itself is wanted, rows are elliptical (jointly normal,"
+        " for example), and columns may be strongly correlated (a condition number"
+        " above 10): --mechanism whitened (WhitenedCovarianceMechanism in Python) is"
+        " then several times as exact. The ranking of edges gains nothing, and in other"
+        " rows unrelated columns may look related."
     )

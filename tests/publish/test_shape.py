@@ -16,6 +16,7 @@ from privglasso.publish.parquet import ReleaseError
 from privglasso.publish.shape import TOO_EXTREME, UnitsError, joint_constant
 from privglasso.publish.shape import rows_noise, shape_behind
 from privglasso.publish.sphere import Ball, Sphere, row_lattice
+from privglasso.publish.whitening import WhitenedCovarianceMechanism
 
 P, UNITS = 6, np.geomspace(1e-6, 1e6, 6)
 CHAIN = np.linalg.inv(np.eye(P) + 0.35 * (np.eye(P, k=1) + np.eye(P, k=-1)))
@@ -34,6 +35,19 @@ def correlation(release):
     "Correlations of a release."
     S = release.corrected_covariance()
     return S / np.sqrt(np.outer(np.diag(S), np.diag(S)))
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        CovarianceMechanism(clipping="sphere", mu=1.0),
+        CovarianceMechanism(clipping=Ball(3.0), mu=1.0),
+        WhitenedCovarianceMechanism(mu=1.0),
+    ],
+)
+def test_rows_as_they_are_say_for_which_rows(mechanism):
+    "Wherever such a release says what it is: by itself, in `inspect`, after `publish`."
+    assert "for elliptical rows" in str(mechanism.publish(rows(3000), random_state=0))
 
 
 @pytest.mark.parametrize("clipping", [None, "sphere"])
