@@ -1,6 +1,7 @@
 """Rows on a sphere or in a ball: what no table may do."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -97,6 +98,14 @@ def test_noise_has_the_stated_variances_and_its_own_draws():
 def test_bad_clipping_and_shapes(make, named):
     with pytest.raises(InputError, match=f"^{named}="):
         make()
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_less_noise_on_or_off_the_diagonal_is_a_larger_promise(part):
+    lattice = row_lattice(1000, 5, 0.5, Sphere())
+    sigma = lattice.sigma * np.where(np.arange(2) == part, 0.9, 1.0)
+    promised = replace(lattice, sigma=sigma).guarantee("record").mu
+    assert promised == pytest.approx(0.5 / 0.9, rel=1e-6)
 
 
 @pytest.mark.parametrize("mu", [1e-9, 1e14])

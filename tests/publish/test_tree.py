@@ -378,3 +378,19 @@ def test_a_thresholds_cut_is_never_met():
     for bad in (0, 1, -0.5, math.nan):
         with pytest.raises(InputError, match="threshold"):
             ThresholdedGraphMechanism(bad, mu=1.0, failure=1e-3)
+
+
+@pytest.mark.parametrize("shifts", [1, 2, 3])
+def test_one_record_moves_a_count_as_far_as_the_certificate_says(shifts):
+    """Compared with `shifts` others before it and as many behind it, a record that is
+    above all in one column is moved from above to below in the other one."""
+    n, order = 9, np.arange(9)
+    rows = np.random.default_rng(shifts).normal(size=(n, 3))
+    moved = []
+    for at in range(n):
+        both = rows.copy(), rows.copy()
+        both[0][at], both[1][at] = (9.0, 9.0, 0.0), (9.0, -9.0, 0.0)
+        one, two = (sign_counts(table, None, shifts, order)[0, 1] for table in both)
+        moved.append(abs(one - two))
+    certificate = TreeMechanism(shifts=shifts, mu=1.0, failure=1e-6).certificate(n, 3)
+    assert certificate.shift == 2 * certificate.steps * max(moved)

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import os
 
 import numpy as np
@@ -11,7 +12,8 @@ from scipy.special import log_ndtr
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source
 from privglasso.publish import units
-from privglasso.publish.units import UnitsPlan, find_units, plan_units
+from privglasso.publish.units import SPREAD_WINDOW, UnitsPlan, find_units, plan_units
+from privglasso.publish.units import spread_counts
 
 
 def test_a_plan_survives_json():
@@ -274,3 +276,13 @@ def test_too_few_rows_are_found_out_once(monkeypatch):
         with pytest.raises(InputError, match="too few rows"):
             units.plan_units(2, 2, 1.0)
     assert units._least_strengths.cache_info().misses == 1
+
+
+def test_rows_are_paired_in_a_secret_order():
+    "Of a file whose rows come in equal pairs each has a partner of its own."
+    values = np.repeat(np.random.default_rng(0).normal(size=(4000, 1)), 2, axis=0)
+    plan = plan_units(8000, 1, 30.0)
+    noise = plan.levels[0].sigma * math.sqrt(plan.levels[0].bins)
+    for seed in range(3):
+        counted = spread_counts(values, plan, bit_source(seed)).sum() / SPREAD_WINDOW
+        assert abs(counted - 4000) < 6 * noise / SPREAD_WINDOW + 8 < 1000
