@@ -19,7 +19,8 @@ from ..publish.copula import CopulaMechanism
 from ..publish.covariance import CovarianceMechanism
 from ..publish.local import LocalMechanism
 from ..publish.noise_correction import CovarianceError
-from ..publish.ranks import KendallMechanism, QuadrantMechanism
+from ..publish.quadrants import QuadrantMechanism
+from ..publish.ranks import KendallMechanism
 from ..publish.shape import UnitsError
 from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.table import GaussianMechanism

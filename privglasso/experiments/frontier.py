@@ -23,7 +23,8 @@ from .study import Study, choices
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError, correlation_scale
 from ..publish.noise_correction import sample_covariance
-from ..publish.ranks import KendallMechanism, QuadrantMechanism
+from ..publish.quadrants import QuadrantMechanism
+from ..publish.ranks import KendallMechanism
 from ..publish.shape import UnitsError
 from ..publish.sphere import Sphere
 from ..recover.feasibility import InfeasibleError

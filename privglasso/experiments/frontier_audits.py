@@ -18,7 +18,8 @@ from .study import Study
 from ..privacy.sampler import bit_source
 from ..publish.copula import CopulaMechanism, bin_counts
 from ..publish.covariance import CovarianceMechanism
-from ..publish.ranks import KendallMechanism, QuadrantMechanism
+from ..publish.quadrants import QuadrantMechanism
+from ..publish.ranks import KendallMechanism
 from ..publish.sphere import Ball, Sphere
 from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.tree import TreeMechanism

@@ -17,7 +17,8 @@ from ..data_sets.synthetic import sample_gaussian
 from .study import Study, read_results
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
-from ..publish.ranks import KendallMechanism, QuadrantMechanism
+from ..publish.quadrants import QuadrantMechanism
+from ..publish.ranks import KendallMechanism
 from ..publish.synthetic import SyntheticDataMechanism
 from ..recover.estimators import PrivateGraphicalLasso
 from ..recover.estimators import PrivateGraphicalLassoEBIC
