@@ -257,7 +257,7 @@ def _settings(epsilons):
     ]
 
 
-FRONTIER = Study("frontier", frontier_jobs, frontier_run, version=4)
+FRONTIER = Study("frontier", frontier_jobs, frontier_run, version=5)
 
 
 def peers_run(**job):
