@@ -9,8 +9,13 @@ from scipy.special import ndtri
 
 import privglasso as pg
 from privglasso.data_sets.synthetic import sample_gaussian, tridiagonal_precision
+from privglasso.privacy.audit import audit_draws
+from privglasso.privacy.sampler import bit_source, sampler
 from privglasso.publish.files import read_release
+from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.quadrants import QuadrantMechanism, angles_behind, corners
+from privglasso.publish.quadrants import quadrant_sums
+from privglasso.publish.ranks import SignLattice
 
 KINDS = (
     lambda rng, n: rng.normal(size=n),
@@ -79,3 +84,82 @@ def test_a_total_that_no_rows_can_make_is_refused(tmp_path):
         replace(release, total=total).to_parquet(path)
         with pytest.raises(pg.ReleaseError):
             read_release(path)
+
+
+@pytest.mark.parametrize("neighbors", ["record", "cell"])
+@pytest.mark.parametrize("p", [2, 3, 4, 5])
+def test_who_forgets_the_constant_promises_too_much(p, neighbors):
+    """The change of all sums, exactly: the promise holds, one a tenth smaller does not,
+    and neither does that of the products alone."""
+    one, other = np.ones((4, p)), np.ones((4, p))
+    other[0, : (p + 1) // 2 if neighbors == "record" else 1] = -1
+    lattice = QuadrantMechanism(0, mu=1.0, neighbors=neighbors).lattice(4, p)
+    moved = quadrant_sums(other, lattice) - quadrant_sums(one, lattice)
+    assert not moved.diagonal().any()  # nothing is tied
+    found = math.sqrt((np.triu(moved, 1) ** 2).sum())
+    sigma = math.sqrt(lattice.sigma[0] ** 2 - 1 / 6) / lattice.scale
+    assert found / sigma <= lattice.guarantee(neighbors).mu + 1e-12
+    assert found / sigma > 0.9 * lattice.guarantee(neighbors).mu
+    alone = SignLattice(4, p, 1, lattice.sigma).squared_shift(neighbors)
+    assert found > 1.05 * math.sqrt(alone)
+
+
+def test_an_audit_refutes_noise_for_the_products_alone():
+    "The likelihood's statistic of the worst rows, drawn with the noise of p columns."
+    one, other = np.zeros((5, 5)), np.zeros((5, 5))
+    one[0], other[0] = 1.0, [1, -1, 1, -1, -1]
+    mechanism = QuadrantMechanism(0, mu=3.0)
+    lattice = mechanism.lattice(5, 5)
+    weights = mechanism.likelihood_statistic(one, other).weights
+    alone = SignLattice(5, 5, 1, lattice.sigma)
+    forgetful = math.sqrt(
+        alone.squared_shift("record") / lattice.squared_shift("record")
+    )
+    spread = [sampler(factor * lattice.sigma[0]) for factor in (1.0, forgetful)]
+    levels = [
+        (weights * quadrant_sums(table, lattice)).sum() * lattice.scale
+        for table in (one, other)
+    ]
+    above = weights[np.triu_indices(6, 1)]  # on the diagonal nothing moves
+    assert not weights.diagonal().any()
+    for noise, refuted in zip(spread, (False, True), strict=True):
+        draws = [
+            lambda trials, rng, level=level, noise=noise: level
+            + noise.draw(trials * 15, bit_source(rng)).reshape(trials, 15) @ above
+            for level in levels
+        ]
+        found = audit_draws(*draws, claimed=3.0, trials=20_000, random_state=0)
+        assert found.refuted == refuted
+
+
+REFUSED = {
+    "a missing cell": (lambda X: np.where(X == X[3, 1], np.nan, X), 0.0, "X"),
+    "an infinite cell": (lambda X: np.where(X == X[3, 1], np.inf, X), 0.0, "X"),
+    "two centres of three": (lambda X: X, [0.0, 1.0], "center"),
+    "one column": (lambda X: X[:, :1], 0.0, "p"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_published_is_named(case):
+    alter, center, argument = REFUSED[case]
+    table = alter(np.random.default_rng(0).normal(size=(50, 3)))
+    with pytest.raises(pg.InputError) as error:
+        QuadrantMechanism(center, mu=1.0).publish(table, random_state=0)
+    assert error.value.argument == argument
+
+
+@pytest.mark.parametrize("center", [np.nan, np.inf, "middle", [0.0, None]])
+def test_a_centre_is_a_finite_number(center):
+    with pytest.raises(pg.InputError) as error:
+        QuadrantMechanism(center, mu=1.0)
+    assert error.value.argument == "center"
+
+
+def test_a_column_beyond_its_centre_is_named():
+    table = np.random.default_rng(0).normal(size=(500, 3)) + [0, 50, 0]
+    release = QuadrantMechanism(0, mu=1.0).publish(table, random_state=0)
+    for ask in (release.corrected_covariance, release.sampling_error, release.shares):
+        with pytest.raises(CovarianceError) as error:
+            ask()
+        assert error.value.columns == ["x1"]
