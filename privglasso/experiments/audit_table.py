@@ -27,7 +27,8 @@ from ..publish.lattice import symmetric_noise
 from ..publish.local import LocalMechanism
 from ..publish.margins import ScoreMargins, atoms_mu, find_atoms, placed_cells
 from ..publish.margins import score_blocks
-from ..publish.ranks import KendallMechanism, QuadrantMechanism, sign_sums
+from ..publish.quadrants import QuadrantMechanism
+from ..publish.ranks import KendallMechanism, sign_sums
 from ..publish.scores import scores_rows
 from ..publish.sphere import Ball, Sphere, integer_sums
 from ..publish.synthetic import SyntheticDataMechanism
@@ -943,7 +944,7 @@ def _resorted_rows(case, trials, confidence, seed):
     return audit_case(case, _RESORTED[case](), trials, confidence, seed)
 
 
-RESORTED = Study("resorted", _resorted_jobs, _resorted_rows)
+RESORTED = Study("resorted", _resorted_jobs, _resorted_rows, version=2)
 
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #273655f3
 _MARKS = {

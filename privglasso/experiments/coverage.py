@@ -19,7 +19,8 @@ from ..publish.copula import CopulaMechanism
 from ..publish.covariance import CovarianceMechanism
 from ..publish.local import LocalMechanism
 from ..publish.noise_correction import CovarianceError
-from ..publish.ranks import KendallMechanism, QuadrantMechanism
+from ..publish.quadrants import QuadrantMechanism
+from ..publish.ranks import KendallMechanism
 from ..publish.shape import UnitsError
 from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.table import GaussianMechanism
@@ -241,7 +242,7 @@ def _sizes(grid, profile):
     ]
 
 
-COVERAGE = Study("coverage", coverage_jobs, coverage_run, version=2)
+COVERAGE = Study("coverage", coverage_jobs, coverage_run, version=3)
 
 # %% ../../nbs/6_experiments/37_coverage.ipynb #37d00016
 def coverage_share(results, by=("release", "pairs")) -> pd.DataFrame:
@@ -384,4 +385,4 @@ def degenerate_jobs(profile):
     ]
 
 
-COLLINEAR = Study("degenerate", degenerate_jobs, degenerate_run)
+COLLINEAR = Study("degenerate", degenerate_jobs, degenerate_run, version=2)

@@ -23,7 +23,8 @@ from .study import Study, choices
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError, correlation_scale
 from ..publish.noise_correction import sample_covariance
-from ..publish.ranks import KendallMechanism, QuadrantMechanism
+from ..publish.quadrants import QuadrantMechanism
+from ..publish.ranks import KendallMechanism
 from ..publish.shape import UnitsError
 from ..publish.sphere import Sphere
 from ..recover.feasibility import InfeasibleError
@@ -256,7 +257,7 @@ def _settings(epsilons):
     ]
 
 
-FRONTIER = Study("frontier", frontier_jobs, frontier_run, version=4)
+FRONTIER = Study("frontier", frontier_jobs, frontier_run, version=5)
 
 
 def peers_run(**job):

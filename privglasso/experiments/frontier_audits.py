@@ -18,7 +18,8 @@ from .study import Study
 from ..privacy.sampler import bit_source
 from ..publish.copula import CopulaMechanism, bin_counts
 from ..publish.covariance import CovarianceMechanism
-from ..publish.ranks import KendallMechanism, QuadrantMechanism
+from ..publish.quadrants import QuadrantMechanism
+from ..publish.ranks import KendallMechanism
 from ..publish.sphere import Ball, Sphere
 from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.tree import TreeMechanism
@@ -427,4 +428,4 @@ def _rows(case, trials, confidence, seed):
     return audit_case(case, _CASES[case](), trials, confidence, seed)
 
 
-FRONTIER_AUDITS = Study("frontier_audits", _jobs, _rows, version=3)
+FRONTIER_AUDITS = Study("frontier_audits", _jobs, _rows, version=4)

@@ -17,7 +17,8 @@ from ..data_sets.synthetic import sample_gaussian
 from .study import Study, read_results
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
-from ..publish.ranks import KendallMechanism, QuadrantMechanism
+from ..publish.quadrants import QuadrantMechanism
+from ..publish.ranks import KendallMechanism
 from ..publish.synthetic import SyntheticDataMechanism
 from ..recover.estimators import PrivateGraphicalLasso
 from ..recover.estimators import PrivateGraphicalLassoEBIC
@@ -165,7 +166,7 @@ def headlines_jobs(profile):
     ]
 
 
-HEADLINES_STUDY = Study("headlines", headlines_jobs, headlines_run, version=3)
+HEADLINES_STUDY = Study("headlines", headlines_jobs, headlines_run, version=4)
 
 # %% ../../nbs/6_experiments/34_headlines.ipynb #18ab557b
 def headline_counts(results=None) -> pd.DataFrame:

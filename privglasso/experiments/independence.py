@@ -18,7 +18,8 @@ from ..base.validation import InputError
 from .study import Study
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
-from ..publish.ranks import KendallMechanism, QuadrantMechanism
+from ..publish.quadrants import QuadrantMechanism
+from ..publish.ranks import KendallMechanism
 from ..publish.shape import UnitsError
 from ..publish.synthetic import SyntheticDataMechanism
 from ..recover.efficient_search import HiddenGraphError
@@ -250,7 +251,7 @@ def _numbers(profile):
     }
 
 
-INDEPENDENCE = Study("independence", independence_jobs, independence_run)
+INDEPENDENCE = Study("independence", independence_jobs, independence_run, version=2)
 
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00013

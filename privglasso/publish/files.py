@@ -26,7 +26,8 @@ from .local import LocalRelease
 from .margins import MARGIN_KINDS, MOST_LEVELS, ScoreMargins
 from .parquet import FORMAT, MECHANISMS, ReleaseError
 from .parquet import stored_release
-from .ranks import KendallRelease, QuadrantRelease, RankLattice
+from .quadrants import QuadrantLattice, QuadrantRelease
+from .ranks import KendallRelease, RankLattice
 from .scores import MISSING, NO_VALUE, ScoresRelease, scores_promise
 from .scores import scores_rows
 from .shape import TOO_EXTREME, ShapeRelease, with_units
@@ -214,11 +215,11 @@ _ROW_LATTICE = {
     "constant": _whole(0, "steps"),
     "sigma": _noise(2),
 }
-_RANK_LATTICE = {
-    "shifts": _whole(0, "n"),
-    "center": _Optional(_PLACE),
-    "scale": _whole(1, 2**52),
-    "sigma": _noise(2),
+_SIGN_LATTICE = {"scale": _whole(1, 2**52), "sigma": _noise(2)}
+_RANK_LATTICE = {"shifts": _whole(1, "n")} | _SIGN_LATTICE
+_QUADRANTS = {
+    "lattice": {"center": _PLACE} | _SIGN_LATTICE,
+    "total": _whole(-(2**62), 2**62, ("p",)),
 }
 _UNITS = {
     "n": _whole("n", "n"),
@@ -288,7 +289,7 @@ _FIELDS = {
     },
     "local": _MOMENTS,
     "kendall": {"lattice": _RANK_LATTICE},
-    "quadrant": {"lattice": _RANK_LATTICE},
+    "quadrant": _QUADRANTS,
     "tree": {"certificate": _CERTIFICATE},
     "graph": {"certificate": _CERTIFICATE},
     "copula": _ASIDE
@@ -765,50 +766,44 @@ def _certificate(metadata, p):
     return made
 
 # %% ../../nbs/2_publish/20_files.ipynb #f567b56e
-def _rank_lattice(metadata, p):
-    "The public settings of rank correlations of p columns."
+_ARRAYS = {"center", "sigma"}
+
+
+def _sign_lattice(metadata, p, kind):
+    "The public settings of correlations of p columns from signs."
     settings = metadata["lattice"]
-    center = settings["center"]
-    return RankLattice(
-        n=metadata["n"],
-        p=p,
-        shifts=settings["shifts"],
-        center=None if center is None else np.array(center, float),
-        scale=settings["scale"],
-        sigma=np.array(settings["sigma"], float),
+    arrays = {k: np.array(settings[k], float) for k in settings.keys() & _ARRAYS}
+    return kind(metadata["n"], p, **settings | arrays)
+
+
+def _rank_release(metadata, table):
+    "The `KendallRelease` that a file holds."
+    lattice = _sign_lattice(metadata, table.shape[1], RankLattice)
+    most = max((lattice.n - 1) // 2, 1)
+    _require(lattice.shifts <= most, f"{lattice.n} rows have fewer different shifts")
+    return _sign_release(metadata, table, lattice, KendallRelease)
+
+
+def _quadrant_release(metadata, table):
+    "The `QuadrantRelease` that a file holds."
+    lattice = _sign_lattice(metadata, table.shape[1], QuadrantLattice)
+    total = np.array(metadata["total"], np.int64)
+    largest = lattice.n * lattice.scale + _NOISE_REACH * lattice.sigma[0]
+    _require(
+        np.abs(total.astype(float)).max() <= largest,
+        f"the total is larger than {lattice.n} rows can make it",
     )
-
-
-def _rank_release(metadata, table, kind):
-    "The `KendallRelease` or `QuadrantRelease` that a file holds."
-    lattice = _rank_lattice(metadata, table.shape[1])
-    _check_rank_lattice(lattice, kind is QuadrantRelease)
-    counts = table.to_numpy()
-    _check_counts(counts, lattice)
-    return kind(
-        counts,
-        [str(name) for name in table.columns],
-        lattice,
-        lattice.guarantee(metadata["neighbors"]),
-        metadata["secure"],
-        metadata["mechanism"],
+    return _sign_release(
+        metadata, table, lattice, partial(QuadrantRelease, total=total)
     )
 
 # %% ../../nbs/2_publish/20_files.ipynb #f2038b92
-def _check_rank_lattice(lattice, about_centres):
-    "`_Contradiction` if the settings of rank correlations do not fit each other."
-    n, center = lattice.n, lattice.center
-    _require(
-        (center is not None) == (lattice.shifts == 0) == about_centres,
-        "the lattice is not that of its mechanism",
-    )
-    _require(
-        lattice.shifts <= max((n - 1) // 2, 1), f"{n} rows have fewer different shifts"
-    )
+def _check_sign_lattice(lattice):
+    "`_Contradiction` if the settings of signs do not fit each other."
     _require(
         math.frexp(lattice.scale)[0] == 0.5
         and lattice.counted * lattice.scale <= 2**52,
-        f"the lattice has no such steps for {n} rows",
+        f"the lattice has no such steps for {lattice.n} rows",
     )
     _require(
         (lattice.sigma > math.sqrt(2 / 3)).all(),
@@ -837,6 +832,21 @@ def _check_counts(counts, lattice):
         f"the matrix is not one that {lattice.n} rows can make",
     )
 
+
+def _sign_release(metadata, table, lattice, kind):
+    "The release of noisy sums of products of signs, once these and all else fit."
+    _check_sign_lattice(lattice)
+    counts = table.to_numpy()
+    _check_counts(counts, lattice)
+    return kind(
+        counts,
+        [str(name) for name in table.columns],
+        lattice,
+        lattice.guarantee(metadata["neighbors"]),
+        metadata["secure"],
+        metadata["mechanism"],
+    )
+
 # %% ../../nbs/2_publish/20_files.ipynb #3c6a7c2e
 def _copula_release(metadata, table):
     "The `CopulaRelease` that a file holds."
@@ -846,7 +856,7 @@ def _copula_release(metadata, table):
     counts = np.array(metadata["ranks"]["counts"], np.int64)
     ranked = pd.DataFrame(counts, columns=table.columns)
     stated = metadata | metadata["ranks"] | {"mechanism": "KendallMechanism"}
-    correlations = _rank_release(stated, ranked, KendallRelease)
+    correlations = _rank_release(stated, ranked)
     level = Level("margins", margins.counts.shape[1], 1, margins.sigma)
     spent = CopulaLattice(units, level, correlations.lattice)
     _require(_drawn_from(table, margins, correlations), "the rows are not drawn so")
@@ -908,8 +918,8 @@ _KINDS = {
     "whitened": _whitened_release,
     "local": _local_release,
     "synthetic": _synthetic_release,
-    "kendall": partial(_rank_release, kind=KendallRelease),
-    "quadrant": partial(_rank_release, kind=QuadrantRelease),
+    "kendall": _rank_release,
+    "quadrant": _quadrant_release,
     "tree": _graph_release,
     "graph": _graph_release,
     "copula": _copula_release,

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from privglasso.privacy.audit import audit
-from privglasso.publish import bounds, copula, covariance, lattice, margins, ranks
+from privglasso.publish import bounds, copula, covariance, lattice, margins
 from privglasso.publish import units
 from privglasso.publish.bounds import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.margins import atom_sigma
 from privglasso.publish.local import LocalMechanism
-from privglasso.publish.ranks import KendallMechanism, QuadrantMechanism
+from privglasso.publish.quadrants import QuadrantMechanism
+from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.sphere import Sphere
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
 
@@ -115,12 +116,12 @@ STAGED = {
     "kendall": (
         KendallMechanism(mu=1.0),
         TIED,
-        {"pairs": (ranks, nth(0, 2)), "diagonal": (ranks, nth(1, 2))},
+        {"pairs": (lattice, nth(0, 2)), "diagonal": (lattice, nth(1, 2))},
     ),
     "quadrant": (
         QuadrantMechanism(0.0, mu=1.0),
         pair(60, [1, 1], [0, 0], [1, 1]),
-        {"pairs": (ranks, nth(0, 2)), "diagonal": (ranks, nth(1, 2))},
+        {"pairs": (lattice, nth(0, 2)), "diagonal": (lattice, nth(1, 2))},
     ),
     "copula": (
         CopulaMechanism(rows=2, mu=1.0),

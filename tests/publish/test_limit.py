@@ -6,7 +6,7 @@ import pytest
 from privglasso.base.validation import InputError
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.limit import least_noise, noise_over_limit
-from privglasso.publish.ranks import QuadrantMechanism
+from privglasso.publish.quadrants import QuadrantMechanism
 from privglasso.publish.sphere import Sphere
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import GaussianMechanism
@@ -34,7 +34,8 @@ def test_the_release_has_the_noise_that_is_stated():
     std = np.std(found, axis=0)[np.triu_indices(p, 1)] / (n * lattice.scale)
     noise = np.pi / 2 * np.sqrt((std**2).mean()) * n * 0.2 / least_noise(p)
     # 2250 draws: a relative deviation of 1.5 %
-    assert noise == pytest.approx(np.pi / 2 * p / least_noise(p), rel=0.08)
+    expected = np.pi / 2 * np.sqrt(p * (p + 2)) / least_noise(p)
+    assert noise == pytest.approx(expected, rel=0.08)
 
 
 def test_synthetic_rows_have_the_noise_of_their_moments():

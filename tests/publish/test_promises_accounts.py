@@ -19,7 +19,8 @@ from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.local import LocalMechanism
 from privglasso.publish.margins import atoms_mu, find_atoms, histogram_mu
 from privglasso.publish.margins import histogram_sigma, noisy_margins, placed_cells
-from privglasso.publish.ranks import KendallMechanism, QuadrantMechanism
+from privglasso.publish.quadrants import QuadrantMechanism
+from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.shape import UnitsError
 from privglasso.publish.sphere import Ball, Sphere
 from privglasso.publish.synthetic import SyntheticDataMechanism

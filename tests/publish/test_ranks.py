@@ -24,10 +24,12 @@ from privglasso.privacy.discrete_gaussian import variance
 from privglasso.privacy.sampler import bit_source, random_order, sampler
 from privglasso.publish import ranks
 from privglasso.publish.files import read_release
+from privglasso.publish.lattice import symmetric_noise
 from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.parquet import ReleaseError, sealed
-from privglasso.publish.ranks import KendallMechanism, QuadrantMechanism
-from privglasso.publish.ranks import RankError, sign_sums
+from privglasso.publish.quadrants import QuadrantError, QuadrantLattice
+from privglasso.publish.quadrants import QuadrantMechanism, quadrant_sums
+from privglasso.publish.ranks import KendallMechanism, RankError, sign_sums
 
 MECHANISMS = {
     "kendall": KendallMechanism(mu=2.0, shifts=2),
@@ -38,12 +40,19 @@ KINDS = list(MECHANISMS)
 # ------------------------------------------------------------------- privacy
 
 
+def exact_sums(table, lattice):
+    "What a release adds noise to, in signs."
+    if isinstance(lattice, QuadrantLattice):
+        return quadrant_sums(table, lattice)
+    return sign_sums(table, lattice)
+
+
 def squared_mu(mechanism, table, other):
     "What the release of two tables really promises: exactly, from the sums themselves."
     lattice = mechanism.lattice(*table.shape)
-    moved = (sign_sums(other, lattice) - sign_sums(table, lattice)) * lattice.scale
+    moved = (exact_sums(other, lattice) - exact_sums(table, lattice)) * lattice.scale
     off_diagonal, diagonal = (Fraction(s) ** 2 - Fraction(1, 6) for s in lattice.sigma)
-    beside = sum(int(d) ** 2 for d in moved[np.triu_indices(lattice.p, 1)])
+    beside = sum(int(d) ** 2 for d in moved[np.triu_indices(lattice.length, 1)])
     return float(
         beside / off_diagonal + sum(int(d) ** 2 for d in np.diag(moved)) / diagonal
     )
@@ -74,12 +83,15 @@ def test_no_neighbour_moves_the_sums_further_than_promised(kind, neighbors):
         assert squared_mu(mechanism, table, other) <= 1 + 1e-9
 
 
-def extremal(n, p, neighbors):
-    "Tables that nothing could tell apart more easily, without ties and with them."
+def extremal(n, p, neighbors, kind="kendall"):
+    """Tables that nothing could tell apart more easily, without ties and, where there
+    is no constant that cannot be tied, with them."""
     table, half = np.zeros((n, p)), np.ones(p)
-    half[: p // 2 if neighbors == "record" else 1] = -1
+    changed = (p + (kind == "quadrant")) // 2 if neighbors == "record" else 1
+    half[:changed] = -1
     table[0] = 1.0
-    for row in (half, 0 * half)[: 2 if neighbors == "record" else 1]:
+    alone = neighbors == "cell" or kind == "quadrant"
+    for row in (half,) if alone else (half, 0 * half):
         other = table.copy()
         other[0] = row
         yield table, other
@@ -95,7 +107,8 @@ def test_the_promise_is_attained(p, neighbors):
         (30, KendallMechanism(shifts=3, **budget)),
         (6, QuadrantMechanism(0, **budget)),
     ):
-        for table, other in extremal(n, p, neighbors):
+        kind = "kendall" if isinstance(mechanism, KendallMechanism) else "quadrant"
+        for table, other in extremal(n, p, neighbors, kind):
             # the sums alone, however much smaller a claim may be: by a tenth, say
             assert 1 - 1e-9 < squared_mu(mechanism, table, other) <= 1 + 1e-9
 
@@ -113,14 +126,14 @@ def test_hiding_a_record_hides_a_cell_and_the_other_way_round_costs_more():
 def drawn(mechanism, table, statistic, factor):
     "Statistics of many releases that were given `factor` times the noise."
     lattice = mechanism.lattice(*table.shape)
-    level = (statistic.weights * sign_sums(table, lattice) * lattice.scale).sum()
-    above = np.triu_indices(lattice.p, 1)
+    level = (statistic.weights * exact_sums(table, lattice) * lattice.scale).sum()
+    above = np.triu_indices(lattice.length, 1)
     off, diagonal = (sampler(factor * sigma) for sigma in lattice.sigma)
 
     def draw(trials, rng):
         bits = bit_source(rng)
         beside = off.draw(trials * len(above[0]), bits).reshape(trials, -1)
-        on = diagonal.draw(trials * lattice.p, bits).reshape(trials, -1)
+        on = diagonal.draw(trials * lattice.length, bits).reshape(trials, -1)
         return (
             level
             + beside @ statistic.weights[above]
@@ -133,7 +146,7 @@ def drawn(mechanism, table, statistic, factor):
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_audit_refutes_a_tenth_less_noise_and_not_the_promise(kind):
     mechanism = replace_budget(MECHANISMS[kind], mu=3.0)
-    for table, other in extremal(5, 4, "record"):
+    for table, other in extremal(5, 4, "record", kind):
         table, other = (2 * t - 1 if kind == "quadrant" else t for t in (table, other))
         if kind == "quadrant":  # about 0.5: above in all columns, or in half of them
             other[0] = [2, 2, -1, -1]
@@ -308,7 +321,7 @@ def test_signs_of_three_columns_vary_as_arcsines_say():
         weights += np.swapaxes(weights, 1, 2)
         flat = 2 * weights[:, *off]
         exact = np.einsum("mi,ij,mj->m", flat, covariance, flat) / 500
-        stated = RankError(((r, 500),)).weighted_variance(weights)
+        stated = QuadrantError(((r, 500),)).weighted_variance(weights)
         ratios.extend(stated / exact)
         gaussian = SamplingError(((r, 500),)).weighted_variance(weights)
         assert not np.allclose(gaussian, exact, rtol=0.1)
@@ -366,9 +379,9 @@ def test_the_noise_of_a_release_is_the_stated_one_and_its_sine_unbiased(kind):
     table, runs = np.tile(column[:, None], 4), 500
     mechanism = KendallMechanism(mu=2 * 4 / 101 / 0.3)
     if kind == "quadrant":
-        mechanism = QuadrantMechanism(0, mu=4 / 101 / 0.3)
+        mechanism = QuadrantMechanism(0, mu=math.sqrt(24) / 101 / 0.3)
     lattice = mechanism.lattice(101, 4)
-    sums = sign_sums(table, lattice) * lattice.scale
+    sums = exact_sums(table, lattice)[:4, :4] * lattice.scale
     blank = mechanism.publish(table, 0)
     counts = np.array([mechanism.publish(table, seed).counts for seed in range(runs)])
     for k, cells in enumerate((np.triu_indices(4, 1), np.diag_indices(4))):
@@ -376,7 +389,9 @@ def test_the_noise_of_a_release_is_the_stated_one_and_its_sine_unbiased(kind):
         assert abs((z**2).mean() - 1) < 4.5 * math.sqrt(2 / z.size)
         assert abs(z.mean()) < 4.5 / math.sqrt(z.size)
     exact = lattice.counted * lattice.scale
-    counts[:, *np.diag_indices(4)] = exact  # the ties' noise aside
+    counts[:, *np.diag_indices(4)] = exact  # the noise of ties and centres aside
+    if kind == "quadrant":
+        blank = replace(blank, total=0 * blank.total)
     found = [replace(blank, counts=c).corrected_covariance() for c in counts]
     mean = np.mean(found, axis=0)[np.triu_indices(4, 1)].mean()
     assert abs(mean - 1) < 4.5 * 0.2 / math.sqrt(6 * runs)
@@ -535,11 +550,11 @@ CHANGES = {
         mechanism="QuadrantMechanism" if m["kind"] == "kendall" else "KendallMechanism",
     ),
     "secure": lambda m: m.update(secure="no"),
-    "shifts": lambda m: m["lattice"].update(shifts=m["lattice"]["shifts"] + 1),
+    "shifts": lambda m: m["lattice"].update(shifts=m["lattice"].get("shifts", 0) + 1),
     "shifts in words": lattice(shifts="2"),
     "half a shift": lattice(shifts=0.5),
     "a centre": lambda m: m["lattice"].update(
-        center=[0.0] * 4 if m["lattice"]["center"] is None else None
+        center=None if "center" in m["lattice"] else [0.0] * 4
     ),
     "two centres": lattice(center=[0.0, 0.0]),
     "no centre": lattice(center=list("abcd")),
@@ -620,7 +635,7 @@ def test_noise_adds_to_a_sine_what_an_integral_says():
         r = np.sin(np.pi / 2 * t)
         sine = np.sin(np.pi / 2 * (t + np.sqrt(v) * x)) * np.exp(np.pi**2 / 8 * v)
         assert w @ sine / w.sum() == pytest.approx(r, abs=1e-12)
-        added = ranks._noise_variance(np.array([[1.0, r], [r, 1.0]]), v)[0, 1]
+        added = ranks.sine_noise(np.array([[1.0, r], [r, 1.0]]), np.pi**2 / 4 * v)[0, 1]
         assert added == pytest.approx(w @ (sine - r) ** 2 / w.sum(), rel=1e-9)
 
 
@@ -660,15 +675,14 @@ def test_a_release_that_is_all_noise_overflows_nothing():
     assert np.isfinite(variance).all()
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=KINDS)
-def test_sums_of_many_rows_are_taken_in_blocks(mechanism):
+def test_sums_of_many_rows_are_taken_in_blocks():
     "Two ends of blocks within the table, and a last block of one row."
     rng = np.random.default_rng(0)
     table, order = rng.integers(0, 9, (2**17 + 1, 2)) / 8, rng.permutation(2**17 + 1)
-    lattice = mechanism.lattice(*table.shape)
+    lattice = MECHANISMS["kendall"].lattice(*table.shape)
     placed = table[order]
     others = [np.roll(placed, -shift, axis=0) for shift in range(1, lattice.shifts + 1)]
-    signs = [np.sign(placed - other) for other in others or [lattice.center]]
+    signs = [np.sign(placed - other) for other in others]
     expected = sum(sign.T @ sign for sign in signs)
     assert sign_sums(table, lattice, order).tolist() == expected.tolist()
 
@@ -692,7 +706,7 @@ def test_counts_are_whole_in_a_double_and_noise_may_be_longer_than_32_bits():
     many = QuadrantMechanism(0, mu=2.0**16).lattice(3 * 2**33, 2)
     assert 2**51 <= many.counted * many.scale <= 2**52
     lattice = KendallMechanism(mu=1e-11).lattice(4, 4)
-    noise = ranks._symmetric_noise(lattice, bit_source(0))
+    noise = symmetric_noise(lattice.p, lattice.sigma, bit_source(0))
     assert (noise == noise.T).all() and (abs(noise) > 2**31).all()
 
 

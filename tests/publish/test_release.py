@@ -13,7 +13,8 @@ from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.local import LocalMechanism
 from privglasso.publish.noise_correction import CovarianceError
-from privglasso.publish.ranks import KendallMechanism, QuadrantMechanism
+from privglasso.publish.quadrants import QuadrantMechanism
+from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.release import check_bounds, check_budget, check_neighbors
 from privglasso.publish.sphere import Sphere
 from privglasso.publish.synthetic import SyntheticDataMechanism

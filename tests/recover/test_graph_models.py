@@ -26,7 +26,8 @@ from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.noise_correction import noise_corrected_covariance
 from privglasso.publish.noise_correction import sample_covariance
-from privglasso.publish.ranks import KendallMechanism, QuadrantMechanism
+from privglasso.publish.quadrants import QuadrantMechanism
+from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.sphere import Ball, Sphere
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import GaussianMechanism
