@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -394,3 +395,20 @@ def test_one_record_moves_a_count_as_far_as_the_certificate_says(shifts):
         moved.append(abs(one - two))
     certificate = TreeMechanism(shifts=shifts, mu=1.0, failure=1e-6).certificate(n, 3)
     assert certificate.shift == 2 * certificate.steps * max(moved)
+
+
+def test_rows_are_compared_in_a_secret_order(monkeypatch):
+    "Of a file whose rows come in equal pairs half would be compared with their twins."
+    rows, untied = np.repeat(chain(500, 3), 2, axis=0), []
+    mechanism = TreeMechanism(shifts=1, mu=1.0, failure=1e-6)
+    keep = lambda counts, certificate: (untied.append(counts[0, 0]), (None, 0))[1]
+    monkeypatch.setattr(mechanism, "decide", keep)
+    for seed in range(3):
+        mechanism.publish(rows, random_state=seed)
+    assert min(untied) > 980  # fewer with a probability below 1e-30
+
+
+def test_no_noise_decides_for_a_graph_that_is_not_the_only_one(mechanism):
+    easy = replace(mechanism.certificate(1000, 3), least=-(10**12))
+    assert easy.passed(1, bit_source(0)) and easy.chance(1) == 1
+    assert not easy.passed(0, bit_source(0)) and easy.chance(0) == 0
