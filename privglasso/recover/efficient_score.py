@@ -177,7 +177,7 @@ class EfficientScore:
 
     def information(self, one, other) -> np.ndarray:
         "(m, k) information of m pairs (i, j) with k others."
-        (i, j), (k, m) = one, other
+        k, _ = other
         rows = np.unique(k)
         few = _FEW * len(k) < len(rows) * len(self.precision)
         total = self._of_few(one, other) if few else self._of_many(one, other, rows)
