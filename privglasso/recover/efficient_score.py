@@ -118,6 +118,8 @@ def direction_moments(spectrum):
 
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #84f50320
 _NEGLIGIBLE = 1e-9  # of the largest term of the weights
+_FEW = 8  # how many times as fast products of matrices are
+_NUMBERS = 1 << 18  # in memory at once
 
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #5de0e3a3
 class EfficientScore:
@@ -158,10 +160,9 @@ class EfficientScore:
         self.misfit = float((self._weights * residual**2).sum())
         values, vectors = np.linalg.eigh(chords**2 * self._weights)
         kept = np.abs(values) > _NEGLIGIBLE * np.abs(values).max()
-        self._terms = [
-            (2 * value, (sides.T * vector) @ sides)
-            for value, vector in zip(values[kept], vectors.T[kept], strict=True)
-        ]
+        sides = vectors.T[kept][:, :, None] * sides
+        P = (self._basis.T @ columns).T @ sides
+        self._terms = 2 * values[kept], (P + P.transpose(0, 2, 1)) / 2
 
     def _residual(self, mean):
         return self._basis.T @ (self.observation.statistic - mean) @ self._basis
@@ -176,17 +177,41 @@ class EfficientScore:
 
     def information(self, one, other) -> np.ndarray:
         "(m, k) information of m pairs (i, j) with k others."
-        (i, j), (k, m) = one, other
-        total = np.zeros((len(i), len(k)))
-        for weight, P in self._terms:
-            first, second = P[i], P[j]
-            total += weight * (first[:, k] * second[:, m] + first[:, m] * second[:, k])
+        k, _ = other
+        rows = np.unique(k)
+        few = _FEW * len(k) < len(rows) * len(self.precision)
+        total = self._of_few(one, other) if few else self._of_many(one, other, rows)
         halves = [np.where(a == b, 0.5, 1.0) for a, b in (one, other)]
         return total * np.outer(*halves)
 
+    def _of_few(self, one, other):
+        "The sum over the terms, pair by pair."
+        (i, j), (k, m) = one, other
+        total = np.zeros((len(i), len(k)))
+        for weight, P in zip(*self._terms, strict=True):
+            first, second = P[i], P[j]
+            total += weight * (first[:, k] * second[:, m] + first[:, m] * second[:, k])
+        return total
+
+    def _of_many(self, one, other, rows):
+        "The same, as products of matrices: with every pair of so many rows."
+        (i, j), (k, m) = one, other
+        weights, P = self._terms
+        left = np.ascontiguousarray((weights[:, None, None] * P[:, rows]).T)
+        right, at = P.transpose(1, 0, 2), np.searchsorted(rows, k)
+        total = np.empty((len(i), len(k)))
+        size = max(_NUMBERS // (len(rows) * len(right)), 1)
+        for start in range(0, len(i), size):
+            part = slice(start, start + size)
+            a, b = i[part], j[part]
+            products = left[a] @ right[b] + left[b] @ right[a]
+            total[part] = products[:, at, m]
+        return total
+
     def own_information(self, i, j) -> np.ndarray:
         "(m,) information of m pairs with themselves, none of them on the diagonal."
-        return sum(w * (P[i, i] * P[j, j] + P[i, j] ** 2) for w, P in self._terms)
+        weights, P = self._terms
+        return weights @ (P[:, i, i] * P[:, j, j] + P[:, i, j] ** 2)
 
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #1d472ba9
 def _product_bound(H):

@@ -111,3 +111,23 @@ def test_no_estimate_is_no_fit():
     "A statistic without any positive direction has no estimate."
     seen = Observation(-np.eye(3), 10, np.ones(3))
     assert fit_graph(seen, np.zeros((3, 3), dtype=bool), np.eye(3)) is None
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01])
+def test_information_is_that_of_the_directions(noise):
+    "Of few pairs and of all pairs, against whole matrices of directions."
+    covariance, n = np.linalg.inv(TRUTH), 100
+    score = EfficientScore(Observation(covariance, n, np.ones(6), noise), TRUTH)
+    spectrum, basis = np.linalg.eigh(covariance)
+    variance = 2 * (np.outer(spectrum, spectrum) / n + noise)
+    i, j = np.triu_indices(6)
+    sides = covariance @ basis
+    D = np.array([np.outer(sides[a], sides[b]) for a, b in zip(i, j, strict=True)])
+    D = D + D.transpose(0, 2, 1)
+    whole = np.einsum("kab,mab->km", D / variance, D)
+    whole *= np.outer(*2 * [np.where(i == j, 0.5, 1)])
+    assert np.allclose(score.information((i, j), (i, j)), whole)  # by products
+    few = score.information((i, j), (i[:3], j[:3]))  # pair by pair
+    assert np.allclose(few, whole[:, :3])
+    off = i != j
+    assert np.allclose(score.own_information(i[off], j[off]), np.diag(whole)[off])
