@@ -245,16 +245,16 @@ def _of_entries(data):
     error, scales = data.error, np.outer(units, units)
     (A, _), *others = error.parts
     n = _rows_told(error)
+    row_noise = np.maximum(np.diag(A - data.corrected) / units**2, 0.0)
+    noisy = correlation + np.diag(row_noise)
     if not others and not error.noise.any():
-        row_noise = np.maximum(np.diag(A - data.corrected) / units**2, 0.0)
-        noisy = correlation + np.diag(row_noise)
         return Observation(noisy, n, units, row_noise=row_noise)
     spread = sum((B / scales / np.sqrt(m) for B, m in others), np.zeros_like(A))
     if error.noise.any():
         spread = spread + np.diag(_product_bound(error.noise / scales**2))
     values, vectors = np.linalg.eigh(spread)
     turn = (vectors / np.sqrt(np.maximum(values, 1e-6 * values.max()))).T
-    return Observation(turn @ correlation @ turn.T, n, units, 1.0, turn)
+    return Observation(turn @ noisy @ turn.T, n, units, 1.0, turn, row_noise)
 
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #00b967c2
 def _of_directions(release):
