@@ -12,6 +12,7 @@ from privglasso.base.validation import InputError
 from privglasso.privacy.audit import audit
 from privglasso.publish import copula
 from privglasso.publish.copula import CopulaMechanism, Margins, bin_counts
+from privglasso.publish.copula import margin_level
 from privglasso.publish.files import read_release
 from privglasso.publish.parquet import METADATA_KEY, ReleaseError, sealed
 from privglasso.publish.shape import UnitsError
@@ -231,3 +232,7 @@ def test_tampered_files_are_refused(fault, tmp_path):
     pq.write_table(again.replace_schema_metadata(sealed(metadata, table)), path)
     with pytest.raises(ReleaseError):
         read_release(path)
+
+
+def test_margins_have_the_least_noise_for_which_their_promise_is_proved():
+    assert margin_level(2, 100.0).sigma == 1.0 < margin_level(2, 1.0).sigma
