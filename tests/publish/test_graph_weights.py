@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from privglasso.base.plots import plot_graph
 from privglasso.base.validation import InputError
 from privglasso.privacy.discrete_gaussian import LARGEST_SIGMA
 from privglasso.publish.graph_weights import GraphWeightsMechanism, WeightsStatistic
@@ -171,10 +172,92 @@ def test_a_column_without_a_unit_is_set_aside_with_its_edges():
     rows = chain_rows(5000, 4, 0)
     rows[:, 3] = 7.0  # constant
     release = GraphWeightsMechanism(nx.path_graph(4), mu=0.5).publish(rows, 0)
-    assert release.set_aside == ["x3"] and len(release.edges) == 2
+    assert list(release.set_aside) == ["x3"] and len(release.edges) == 2
     assert "set aside" in str(release)
     with pytest.raises(UnitsError):
         GraphWeightsMechanism(nx.path_graph(2), mu=0.5).publish(rows[:, 2:], 0)
+
+
+@pytest.mark.parametrize("strength", [0.5, 0.9])
+def test_a_strong_edge_is_neither_biased_nor_refused(strength):
+    # a long row is long because of its product: averages were divided alike once
+    found = []
+    for seed in range(12):
+        rows = chain_rows(20_000, 2, 100 + seed, strength)
+        edge = GraphWeightsMechanism(nx.path_graph(2), scale=1.0, mu=0.2)
+        edge = edge.publish(rows, seed).edges.iloc[0]
+        found.append((edge.partial_correlation - strength) / edge.standard_error)
+    assert abs(np.mean(found)) < 1.2 and 0.5 < np.std(found) < 1.5
+
+
+def test_errors_hold_with_noise_and_without():
+    graph = nx.cycle_graph(6)
+    precision = np.eye(6) - 0.35 * nx.to_numpy_array(graph)
+    K = np.linalg.inv(precision)
+    root, size = np.linalg.cholesky(K), math.sqrt(K[0, 0])
+    for mu in (0.05, 2.0):
+        found = []
+        for seed in range(12):
+            rows = np.random.default_rng(seed + 50).standard_normal((20_000, 6))
+            release = GraphWeightsMechanism(graph, scale=size, mu=mu)
+            edges = release.publish(rows @ root.T, seed).edges
+            found += [*(edges.partial_correlation - 0.35) / edges.standard_error]
+        assert 0.8 < math.sqrt(np.mean(np.square(found))) < 1.2  # a fifth is seen
+
+
+def test_rows_are_shortened_less_where_noise_is_little():
+    pairs, usual = np.array([[0, 1]]), math.sqrt(6.5)
+    few, many = (weight_lattice(n, pairs, 2, 0.2) for n in (500, 20_000))
+    assert math.isclose(few.radius, 0.9 * usual)
+    assert math.isclose(many.radius, 0.25 * 0.2 * math.sqrt(10_000))
+    assert math.isclose(weight_lattice(10**9, pairs, 2, 1.0).radius, 3 * usual)
+    noise = math.sqrt(many.noise()[2] * 20_000)  # over the error of an average product
+    assert 0.24 < noise < 0.26
+
+
+def test_of_a_column_with_one_level_nothing_is_said():
+    rows = chain_rows(5000, 4, 0)
+    rows[:, 1] = 1.0
+    mechanism = GraphWeightsMechanism(nx.path_graph(4), levels={"x1": (0, 1)}, mu=1.0)
+    release = mechanism.publish(rows, 0)
+    assert release.faint == ["x1"] and "x1" in str(release)
+    edges = release.edges_
+    assert edges[["source", "target"]].values.tolist() == [["x2", "x3"]]
+    assert np.linalg.eigvalsh(release.precision())[0] > 0
+    assert (release.correlations()[1] == np.eye(4)[1]).all()
+
+
+def test_an_edge_of_weight_zero_is_an_edge():
+    graph = nx.Graph([(0, 1, {"weight": 0.0}), (1, 2, {"weight": 1.0})])
+    rows = chain_rows(5000, 3, 0)
+    edges = GraphWeightsMechanism(graph, scale=1.0, mu=1.0).publish(rows, 0).edges
+    assert len(edges) == 2 and edges.partial_correlation[0] > 0.3
+
+
+def test_missing_cells_are_refused_before_anything_is_paid():
+    rows = chain_rows(500, 3, 0)
+    rows[0, 0] = np.nan
+    with pytest.raises(InputError, match="NaN"):
+        GraphWeightsMechanism(nx.path_graph(3), mu=1.0).check(rows)
+
+
+def test_units_in_another_order_than_the_columns_are_refused():
+    rows = pd.DataFrame(chain_rows(500, 2, 0) * [1, 100], columns=["a", "b"])
+    mechanism = GraphWeightsMechanism(nx.path_graph(["b", "a"]), scale=[100, 1], mu=1.0)
+    with pytest.raises(InputError) as refused:
+        mechanism.publish(rows, 0)
+    assert refused.value.argument == "scale"
+    release = mechanism.publish(rows[["b", "a"]], 0)
+    assert release.margins.scale.tolist() == [100, 1]
+
+
+def test_a_release_is_drawn_and_its_graph_is_public_again():
+    rows = chain_rows(5000, 4, 0)
+    mechanism = GraphWeightsMechanism(nx.path_graph(4), scale=1.0, mu=0.5)
+    release = mechanism.publish(rows, 0)
+    assert {"x0", "x3"} <= {text.get_text() for text in plot_graph(release).texts}
+    again = GraphWeightsMechanism(release, scale=1.0, mu=0.5)
+    assert again.joined.tolist() == (nx.to_numpy_array(nx.path_graph(4)) > 0).tolist()
 
 
 def test_levels_need_no_unit():
@@ -227,6 +310,12 @@ def test_files_are_refused_and_nothing_is_written(tmp_path):
         ({"graph": nx.complete_graph(120)}, "graph"),
         ({"scale": -1.0}, "scale"),
         ({"scale": 1e80}, "scale"),
+        ({"scale": [1.0, 2.0]}, "scale"),
+        ({"levels": ["x0"]}, "levels"),
+        ({"levels": {"x0": "ab"}}, "levels of x0"),
+        ({"levels": {"x0": (0, 1, 2)}}, "levels of x0"),
+        ({"levels": {"x0": (0, float("inf"))}}, "levels of x0"),
+        ({"graph": nx.path_graph(["1", 1])}, "graph"),
         ({"center": 1.0}, "center"),
         ({"levels": {"x0": (1, 1.5)}}, "levels of x0"),
         ({"levels": {"x0": (0, 100)}}, "levels of x0"),
