@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['WeightLattice', 'weight_lattice', 'weight_rows', 'edge_vectors', 'edge_sums', 'completed', 'GraphWeightsLattice',
-           'GraphWeightsRelease', 'GraphWeightsMechanism', 'score_sums', 'WeightsStatistic']
+           'stages_of', 'GraphWeightsRelease', 'graph_on', 'GraphWeightsMechanism', 'score_sums', 'WeightsStatistic']
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #7cd2a75a
 import math
@@ -28,6 +28,7 @@ from .margins import MOST_LEVELS, ScoreMargins, histogram_mu
 from .margins import histogram_sigma, noisy_margins, placed_cells
 from .margins import score_blocks
 from .noise_correction import CovarianceError
+from .parquet import EDGE_COLUMNS
 from .release import AnyMechanism, AnyRelease
 from .shape import UnitsError, set_aside
 from .sphere import has_fourth_powers
@@ -359,7 +360,7 @@ def _lost(lattice, blocks):
         whole, drawn = whole + squares.sum(axis=0), drawn + len(scores)
     return _Lost(lost / drawn, kept / whole)
 
-
+# %% ../../nbs/2_publish/24_graph_weights.ipynb #c41f0001
 class _Seen(NamedTuple):
     "Covariances (k + m, k + m) of squares and products u of a row, shortened by f."
 
@@ -441,6 +442,9 @@ def _undone(covariances, series):
     return np.where(blind, 0.0, r), np.where(blind, np.inf, slope)
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #8704b122
+_LARGEST_SIZE = 25.0  # no scores have such a variance
+
+
 @dataclass(frozen=True, eq=False)
 class _Reading:
     "What moments of scores say of the columns along the edges, and the model of it."
@@ -457,7 +461,7 @@ class _Reading:
 def _read(moments, lattice, series, start):
     "The `_Reading`; None if there is no model of the graph that has these moments."
     size = moments[: lattice.k]
-    if (size <= 0).any():
+    if not ((size > 0) & (size < _LARGEST_SIZE)).all():
         return None
     i, j = lattice.pairs.T
     c = moments[lattice.k :] / np.sqrt(size[i] * size[j])
@@ -495,7 +499,7 @@ def _toward(reading, step, lattice, series):
             return found, part
     return None, 0.0
 
-
+# %% ../../nbs/2_publish/24_graph_weights.ipynb #c41f0002
 def _fit(averages, lattice, margins):
     """The `_Fit` of average squares, products and scores (2 k + m,); None if no model
     of the graph has them."""
@@ -606,6 +610,25 @@ class GraphWeightsLattice:
         pairs = pairs[(pairs >= 0).all(axis=1)]
         return replace(self.rows, pairs=pairs, k=len(kept)), self.nodes[kept]
 
+# %% ../../nbs/2_publish/24_graph_weights.ipynb #c41f0003
+def stages_of(n, pairs, steps, sigma, histogram, units) -> GraphWeightsLattice:
+    """The stages that a file states.
+
+    Parameters
+    ----------
+    n : int
+    pairs : ndarray of int, shape (m, 2)
+        All edges of the graph, as places among the columns of the table, in order.
+    steps : int
+    sigma, histogram : float
+        Noise on sums and on counts.
+    units : UnitsPlan or None
+    """
+    nodes = np.unique(pairs)
+    inner = np.searchsorted(nodes, pairs)
+    rows = weight_rows(n, inner, len(nodes), steps, sigma)
+    return GraphWeightsLattice(rows, nodes, histogram, units)
+
 
 def _stages(n, pairs, nodes, mu, unknown, failure):
     "The `GraphWeightsLattice` that is `mu`-GDP, for so many columns without units."
@@ -693,6 +716,14 @@ class GraphWeightsRelease(AnyRelease):
             raise CovarianceError([self.columns[j] for j in self.nodes], _NO_MODEL)
         return found
 
+    @property
+    def decided(self) -> bool:
+        "Whether there is a model of the graph that has these sums."
+        try:
+            return self._fit is not None
+        except CovarianceError:
+            return False
+
     def _spread(self, matrix):
         "A matrix of the columns with edges as one of all columns."
         whole = np.eye(len(self.columns))
@@ -758,9 +789,31 @@ class GraphWeightsRelease(AnyRelease):
         z, reach = np.arctanh(r), reach * error / (1 - r**2)
         return self.edges.assign(low=np.tanh(z - reach), high=np.tanh(z + reach))
 
+    def tested_edges(self, level=0.05):
+        """The edges whose weight is not 0.
+
+        Parameters
+        ----------
+        level : float
+            Probability that any of them is in truth, about.
+
+        Returns
+        -------
+        DataFrame
+            As `intervals`.
+        """
+        each = check_probability(level, "level") / 2 / max(len(self.edges), 1)
+        edges = self.intervals()
+        reach = -ndtri(each) * edges["standard_error"]
+        sure = edges["partial_correlation"].abs() > reach
+        return edges[sure].reset_index(drop=True)
+
     @property
     def graph_(self):
-        "networkx.Graph of all columns, with partial correlations as weights."
+        """networkx.Graph of all columns, with partial correlations as weights; None if
+        it is not `decided`."""
+        if not self.decided:
+            return None
         import networkx as nx
 
         graph = nx.Graph()
@@ -769,9 +822,34 @@ class GraphWeightsRelease(AnyRelease):
             graph.add_edge(edge.source, edge.target, weight=edge.partial_correlation)
         return graph
 
+    def settings(self) -> dict:
+        "How the release was made, and all of it but the edges, ready for JSON."
+        k, margins, units = self.lattice.k, self.margins, self.stages.units
+        pairs = self.stages.nodes[self.stages.rows.pairs]
+        lost = ~np.isin(pairs, self.nodes).all(axis=1)
+        return {
+            "lattice": {"steps": self.lattice.steps, "sigma": self.lattice.sigma},
+            "squares": self.sums[:k].tolist(),
+            "scores": self.sums[-k:].tolist(),
+            "margins": {
+                "kinds": list(margins.kinds),
+                "center": margins.center.tolist(),
+                "scale": margins.scale.tolist(),
+                "counts": margins.counts.tolist(),
+                "sigma": margins.sigma,
+            },
+            "units": None if units is None else units.settings(),
+            "set_aside": self.set_aside,
+            "lost": pairs[lost].tolist(),
+            "edges": len(pairs),
+        }
+
     def _contents(self):
-        remedy = "files of weights are not written yet: keep `edges`, and the guarantee"
-        raise InputError("release", type(self).__name__, remedy)
+        import pandas as pd  # slow to load
+
+        k, ends = self.lattice.k, self.nodes[self.lattice.pairs]
+        entries = np.column_stack([ends, self.sums[k:-k]])
+        return "weights", pd.DataFrame(entries, columns=EDGE_COLUMNS), self.settings()
 
     def _summary(self):
         aside, faint = ", ".join(self.set_aside), ", ".join(self.faint)
@@ -809,6 +887,29 @@ def _check_graph(graph):
     return joined, names
 
 
+def graph_on(columns, pairs):
+    """A public graph on columns of these names.
+
+    Parameters
+    ----------
+    columns : sequence of str, or None
+        The columns; only those that are joined when None.
+    pairs : sequence of pairs of str
+
+    Returns
+    -------
+    networkx.Graph
+    """
+    import networkx as nx  # slow to load
+
+    graph, ends = nx.Graph(), {str(end) for pair in pairs for end in pair}
+    graph.add_nodes_from(sorted(ends) if columns is None else columns)
+    if unknown := sorted(ends - {*graph.nodes}):
+        raise InputError("graph", unknown, "no columns are called so")
+    graph.add_edges_from((str(one), str(other)) for one, other in pairs)
+    return graph
+
+# %% ../../nbs/2_publish/24_graph_weights.ipynb #63aed2c0
 def _check_units(center, scale, p):
     "Public centres and scales of p columns, or None for both."
     if scale is None:
@@ -824,7 +925,7 @@ def _check_units(center, scale, p):
         raise InputError("scale", scale.tolist(), "give positive, moderate numbers")
     return center, scale
 
-# %% ../../nbs/2_publish/24_graph_weights.ipynb #63aed2c0
+
 def _check_levels(levels):
     "Ranges of whole numbers by column."
     levels = {} if levels is None else levels
@@ -942,6 +1043,11 @@ class GraphWeightsMechanism(AnyMechanism):
         rows = self._lattice(n, p).rows
         kept = _lost(rows, _normal_rows(np.eye(rows.k), rows)).kept
         return (np.sqrt(rows.noise()) / kept)[rows.k : -rows.k]
+
+    def weight_error(self, n: int, p: int) -> np.ndarray:
+        """(m,) about the standard error that each weight will have, of `n` rows and of
+        noise, under the same assumptions."""
+        return np.sqrt(self.noise_std(n, p) ** 2 + 1 / n)
 
     def _release(self, values, columns, lattice, bits):
         bins, aside = self._bins(values, columns, lattice, bits)

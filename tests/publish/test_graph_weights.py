@@ -1,21 +1,26 @@
 "Weights on a public graph: sensitivity in whole numbers, completion, and refusals."
 
 import itertools
+import json
 import math
 from dataclasses import replace
 
 import networkx as nx
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from privglasso.base.plots import plot_graph
 from privglasso.base.validation import InputError
 from privglasso.privacy.discrete_gaussian import LARGEST_SIGMA
+from privglasso.publish.files import read_release
 from privglasso.publish.graph_weights import GraphWeightsMechanism, WeightsStatistic
 from privglasso.publish.graph_weights import completed, edge_sums, edge_vectors
 from privglasso.publish.graph_weights import weight_lattice
 from privglasso.publish.noise_correction import CovarianceError
+from privglasso.publish.parquet import METADATA_KEY, ReleaseError, sealed
 from privglasso.publish.shape import UnitsError
 from privglasso.publish.tree import TreeMechanism
 
@@ -74,6 +79,15 @@ def test_the_promise_is_the_target(mu, units):
     mechanism = GraphWeightsMechanism(nx.path_graph(6), mu=mu, **units)
     for neighbors in mechanism.guarantees(20_000, 6):
         assert neighbors.mu <= mu < neighbors.mu * (1 + 1e-9)
+
+
+def test_what_is_planned_is_what_is_found():
+    mechanism = GraphWeightsMechanism(nx.path_graph(12), scale=1.0, mu=0.1)
+    planned = mechanism.weight_error(5000, 12)
+    rows = np.random.default_rng(0).standard_normal((5000, 12))
+    stated = mechanism.publish(rows, 0).edges.standard_error
+    assert planned.shape == (11,)
+    assert abs(stated.mean() / planned.mean() - 1) < 0.1
 
 
 def test_a_column_without_edges_costs_nothing():
@@ -295,12 +309,85 @@ def test_vectors_within_the_ball_are_left_as_they_are():
     assert np.isclose(np.linalg.norm(v[1] * factors[1]), lattice.radius)
 
 
-def test_files_are_refused_and_nothing_is_written(tmp_path):
-    mechanism = GraphWeightsMechanism(nx.path_graph(3), scale=1.0, mu=1.0)
-    release = mechanism.publish(chain_rows(500, 3, 0), 0)
-    with pytest.raises(InputError, match="not written yet"):
-        release.to_parquet(tmp_path / "open.parquet")
-    assert not list(tmp_path.iterdir())
+def written(tmp_path, graph, rows, **settings):
+    "A release, its file, and what a stranger reads there."
+    release = GraphWeightsMechanism(graph, **settings).publish(rows, 0)
+    path = tmp_path / "open.parquet"
+    release.to_parquet(path)
+    return release, path, read_release(path)
+
+
+@pytest.mark.parametrize("units", [{"scale": 1.0}, {}])
+def test_a_file_says_what_the_release_says(units, tmp_path):
+    rows = chain_rows(5000, 5, 0)
+    rows[:, 3] = 7.0 if not units else rows[:, 3]
+    release, path, back = written(tmp_path, nx.cycle_graph(5), rows, mu=0.5, **units)
+    assert (back.sums == release.sums).all() and back.guarantee == release.guarantee
+    assert str(back) == str(release) and back.set_aside == release.set_aside
+    pd.testing.assert_frame_equal(back.edges, release.edges)
+    assert len(back.edges) == (5 if units else 3)
+    assert back.lattice.radius == release.lattice.radius
+    table = pd.read_parquet(path)  # any other tool
+    assert list(table.columns) == ["source", "target", "sum"]
+    assert len(table) == len(back.edges)
+
+
+def test_a_file_is_as_small_as_its_graph(tmp_path):
+    sizes = []
+    for p in (100, 1600):
+        rows = np.random.default_rng(0).standard_normal((100, p))
+        mechanism = GraphWeightsMechanism(nx.path_graph(p), scale=1.0, mu=1.0)
+        file = tmp_path / f"{p}.parquet"
+        mechanism.publish(rows, 0).to_parquet(file)
+        sizes.append(file.stat().st_size)
+    assert sizes[1] < 18 * sizes[0]  # of all pairs it would be 256 times
+    assert sizes[1] < 400 * 1600
+
+
+def forged(path, change):
+    "The file with other metadata or numbers, and a checksum that fits."
+    stored = pq.read_table(path)
+    metadata = json.loads(stored.schema.metadata[METADATA_KEY])
+    table = stored.to_pandas(ignore_metadata=True)
+    change(metadata, table)
+    made = pa.Table.from_pandas(table, preserve_index=False)
+    other = path.with_name("other.parquet")
+    pq.write_table(made.replace_schema_metadata(sealed(metadata, table)), other)
+    return other
+
+
+CHANGES = {
+    "less noise": lambda m, t: m["lattice"].update(sigma=0.95 * m["lattice"]["sigma"]),
+    "more steps": lambda m, t: m["lattice"].update(steps=m["lattice"]["steps"] // 2),
+    "odd steps": lambda m, t: m["lattice"].update(steps=m["lattice"]["steps"] - 1),
+    "a promise": lambda m, t: m.update(mu=0.95 * m["mu"]),
+    "less noise on counts": lambda m, t: m["margins"].update(
+        sigma=0.9 * m["margins"]["sigma"]
+    ),
+    "an edge set aside": lambda m, t: t.__setitem__("target", [1, 4, 3]),
+    "an edge twice": lambda m, t: t.__setitem__("source", [0, 0, 0]),
+    "an edge turned": lambda m, t: t.__setitem__("source", [1, 4, 2]),
+    "an end nowhere": lambda m, t: t.__setitem__("target", [1, 4, 5]),
+    "a huge sum": lambda m, t: t.__setitem__("sum", [0, 2**60, 0]),
+    "no lost edges": lambda m, t: m.update(lost=[]),
+    "a lost edge more": lambda m, t: m.update(lost=[[0, 2], *m["lost"]]),
+    "nothing set aside": lambda m, t: m.update(set_aside={}),
+    "another set aside": lambda m, t: m.update(
+        set_aside={"x2": m["set_aside"]["x3"]}
+    ),
+    "no units": lambda m, t: m.update(units=None),
+    "one name twice": lambda m, t: m.update(columns=["x0", *m["columns"][:-1]]),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_no_setting_of_a_file_can_be_changed_alone(name, tmp_path):
+    rows = chain_rows(5000, 5, 0)
+    rows[:, 3] = 7.0
+    _, path, _ = written(tmp_path, nx.cycle_graph(5), rows, mu=0.5)
+    read_release(forged(path, lambda m, t: None))
+    with pytest.raises(ReleaseError, match="contradicts itself"):
+        read_release(forged(path, CHANGES[name]))
 
 
 @pytest.mark.parametrize(
