@@ -57,6 +57,11 @@ def _begin(
 ):
     pass
 
+
+def _given(**words):
+    "Options that were given a value."
+    return {name: value for name, value in words.items() if value is not None}
+
 # %% ../nbs/9_workshop/07_cli.ipynb #de006e13
 class Neighbors(StrEnum):
     "What a release hides: one entry, or one replaced row."
@@ -68,7 +73,7 @@ class Neighbors(StrEnum):
 class Mechanism(StrEnum):
     """What is published: noisy cells, a noisy covariance, one with a second look, rows
     drawn from one, rows with each column's own distribution, signs of differences
-    between rows, or a tree."""
+    between rows, a tree, or the weights of a public graph."""
 
     table = "table"
     covariance = "covariance"
@@ -77,6 +82,7 @@ class Mechanism(StrEnum):
     copula = "copula"
     kendall = "kendall"
     tree = "tree"
+    weights = "weights"
 
 
 class Want(StrEnum):
@@ -96,9 +102,7 @@ _WITHOUT_BOUNDS = {
 }
 
 
-def _given(**words):
-    "Options that were given a value."
-    return {name: value for name, value in words.items() if value is not None}
+_UNBOUNDED = {*_WITHOUT_BOUNDS, Mechanism.weights}
 
 
 _Force = Annotated[
@@ -127,10 +131,11 @@ def _shown(names):
     return ", ".join(name if name.isprintable() else ascii(name) for name in names)
 
 
-def _check_there(path):
+def _check_there(*paths):
     "One sentence if a file is named and not there."
-    if path is not None and not path.is_file():
-        raise CommandError(f"{path.name}: there is no such file")
+    for path in paths:
+        if path is not None and not path.is_file():
+            raise CommandError(f"{path.name}: there is no such file")
 
 
 def _check_names(path, names, numbered):
@@ -229,7 +234,7 @@ _Neighbors = Annotated[
 ]
 _Mechanism = Annotated[
     Mechanism,
-    typer.Option(help="noisy cells, a covariance, rows drawn from one, or a tree"),
+    typer.Option(help="noisy cells, a covariance, rows drawn from one, a tree, …"),
 ]
 _Chosen = Annotated[
     Mechanism | None,
@@ -251,27 +256,19 @@ _Delta = Annotated[
 _Mu = Annotated[
     float | None, typer.Option(help="budget μ of Gaussian differential privacy")
 ]
-
-
 _Failure = Annotated[
     float | None,
     typer.Option(help="beside --mu: the chance that a tree's promise is not kept"),
 ]
-
-
 _Whole = Annotated[
     str | None,
     typer.Option(
         help="for --mechanism copula: columns of whole numbers, with commas between"
     ),
 ]
-
-
 _Spread = Annotated[
     float, typer.Option(help="a column's standard deviation / range of its bounds")
 ]
-
-
 _Columns = Annotated[
     int | None, typer.Argument(help="number of columns; the table's if absent")
 ]
@@ -283,6 +280,13 @@ _Schema = Annotated[
 ]
 _Epsilons = Annotated[
     float | None, typer.Option(help="budget ε; several are compared if absent")
+]
+_Graph = Annotated[
+    Path | None,
+    typer.Option(
+        help="for --mechanism weights: public edges, as a CSV with the columns source"
+        " and target, or as the release of a graph"
+    ),
 ]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #78cb31d1
@@ -350,6 +354,26 @@ def _recommended(best, n, p, **words):
     said.append(precision_sentence(n, p, **budget) if best.works else "")
     return "\n".join(filter(None, said))
 
+
+def _said_of(weights):
+    "The same in words."
+    told = "\nWeights on the {edges} edges, if these are public: about ±{error:.2g}."
+    return told.format(**weights["weights"]) if weights else ""
+
+
+def _weighed(path, n, p, want, schema, **budget):
+    "How exactly the weights of the public graph in a file would be known."
+    if path is None:
+        return {}
+    from privglasso.publish.graph_weights import GraphWeightsMechanism
+
+    graph = _public_graph(path, None)
+    if len(graph) > p:
+        raise CommandError(f"{path.name}: joins {len(graph)} columns, of {p}")
+    graph.add_nodes_from((k,) for k in range(p - len(graph)))
+    found = GraphWeightsMechanism(graph, **budget).weight_error(n, p)
+    return {"weights": {"edges": len(found), "error": float(found.mean())}}
+
 # %% ../nbs/9_workshop/07_cli.ipynb #e03710cf
 def _stated_schema(path):
     "The schema in a file, if one is named."
@@ -387,6 +411,12 @@ def _say_epsilons(n, p, delta, neighbors, as_json):
     say(f"Which ε? For what is recommended at each, at δ = {delta:.2g}:")
     say("\n".join(f"  {line}" for line in epsilon_lines(rows)) + "\n")
 
+
+def _say_plan(shown, n, p, neighbors, epsilon, delta):
+    "The table of a plan, and for what it holds."
+    told = f"{n} records, {p} columns, one {neighbors} hidden, ε = {epsilon:g} at δ = "
+    say(f"{told}{delta:.2g}\n\n{in_columns('mechanism', shown)}")
+
 # %% ../nbs/9_workshop/07_cli.ipynb #0d214c5b
 @app.command()
 @friendly
@@ -402,6 +432,7 @@ def plan(
     spread: _Spread = 0.125,
     find: _Find = None,
     want: _Want = None,
+    graph: _Graph = None,
     as_json: _Json = False,
 ):
     """Say what each mechanism's release could tell, before any data is seen.
@@ -409,7 +440,7 @@ def plan(
     Assumes independent columns. The smallest partial correlation is one that a test of
     all pairs finds with probability 0.8, with a false alarm anywhere in at most 5 %.
     What is recommended finds most of a chain of partial correlations 0.25."""
-    _check_there(schema)
+    _check_there(schema, graph)
     from privglasso.start.advice import default_delta, shape_to_plan
 
     n, p = shape_to_plan(n, p, schema)
@@ -423,16 +454,15 @@ def plan(
         shown |= _answers(kinds, n, p, find, used, spread, delta)
     asked = {"want": want, "schema": _stated_schema(schema)}
     asked |= {"epsilon": used, "delta": delta, "neighbors": neighbors.value}
+    weights = _weighed(graph, n, p, **{**asked, "delta": chosen})
     best = _best(n, p, **asked, spread=spread)
     if as_json:
         told = {"delta": chosen, "recommended": _in_numbers(best)}
-        return say_json(turned(shown) | told)
+        return say_json(turned(shown) | told | weights)
     if epsilon is None:
         _say_epsilons(n, p, chosen, neighbors.value, as_json)
-    heading = f"{n} records, {p} columns, one {neighbors.value} hidden"
-    say(f"{heading}, ε = {used:g} at δ = {chosen:.2g}\n")
-    say(in_columns("mechanism", shown))
-    say(_recommended(best, n, p, **asked))
+    _say_plan(shown, n, p, neighbors.value, used, chosen)
+    say(_recommended(best, n, p, **asked) + _said_of(weights))
 
 # %% ../nbs/9_workshop/07_cli.ipynb #7425c531
 _Table = Annotated[
@@ -546,6 +576,10 @@ def _make(kind, integers, bounds, budget, **geometry):
 
     if kind is Mechanism.tree:
         return _make_tree(bounds, budget)
+    if kind is Mechanism.weights:
+        from privglasso.publish.graph_weights import GraphWeightsMechanism
+
+        return GraphWeightsMechanism(**budget, **geometry)
     if kind in _WITHOUT_BOUNDS:
         return getattr(pg, _WITHOUT_BOUNDS[kind])(**budget)
     make = pg.DiscreteGaussianMechanism if integers else MECHANISMS[kind.value]
@@ -563,7 +597,9 @@ def _check_options(words):
     if stated and words.schema is not None:
         raise CommandError("--schema: states bounds itself: leave the others out")
     _check_words(kind, words.integers, stated or words.schema, _budget_words(words))
-    if stated and kind in _WITHOUT_BOUNDS:
+    if (words.graph is not None) != (kind is Mechanism.weights):
+        raise CommandError("--graph: belongs to --mechanism weights, and it to --graph")
+    if stated and kind in _UNBOUNDED:
         raise CommandError(
             f"--mechanism {kind.value}: needs no bounds, units are found privately:"
             " leave them out"
@@ -640,6 +676,17 @@ def _choose(words, n, names):
         words["box"] = best.name == "box"
         words["mechanism"] = Mechanism("covariance" if words.box else best.name)
 
+
+def _geometry(words, names):
+    "What else a mechanism is told: of gaps and bounds, or of a public graph."
+    if words.mechanism is not Mechanism.weights:
+        missing = None if words.missing is Missing.refuse else words.missing.value
+        return _given(missing=missing, clipping="box" if words.box else None)
+    graph = _public_graph(words.graph, names)
+    known = {} if words.schema is None else _schema(words).levels
+    levels = {c: pair for c, pair in known.items() if graph.degree(c)}
+    return {"graph": graph, "levels": levels}
+
 # %% ../nbs/9_workshop/07_cli.ipynb #32e97d0b
 def _check_place(words, inputs):
     "What is paid for replaces nothing, and has a name that other commands read."
@@ -652,10 +699,11 @@ def _check_place(words, inputs):
 
 def _check_before(words):
     "Refuse what can be refused before a table is read, and before what is slow loads."
-    _check_place(words, (words.table, words.bounds, words.budget, words.schema))
+    inputs = words.table, words.bounds, words.schema, words.graph
+    _check_place(words, (*inputs, words.budget))
     from privglasso.publish.tables import check_table_file
 
-    _check_there(words.schema)
+    _check_there(words.schema, words.graph)
     check_table_file(words.table, **words.form)
     if words.bounds is not None:
         check_table_file(words.bounds)
@@ -848,10 +896,7 @@ def _mechanism(words, n, names):
         said.append(f"recommended: {words.best}")
     budget = _without_check(words, budget) | _whole(words, names)
     try:
-        geometry = _given(
-            missing=None if words.missing is Missing.refuse else words.missing.value,
-            clipping="box" if words.box else None,
-        )
+        geometry = _geometry(words, names)
         made = _make(words.mechanism, words.integers, bounds, budget, **geometry)
         if words.schema is not None and hasattr(made, "knowing"):
             made = made.knowing(_schema(words))
@@ -1071,6 +1116,7 @@ def publish(
     high: _High = None,
     bounds: _Bounds = None,
     schema: _Schema = None,
+    graph: _Graph = None,
     drop: _Drop = None,
     missing: _Missing = Missing.refuse,
     box: _Box = False,
@@ -1094,7 +1140,8 @@ def publish(
     force: _Force = False,
     seed: _Seed = None,
 ):
-    """Release a table's covariance, rows drawn from it, a tree, or noise on every cell.
+    """Release a table's covariance, rows drawn from it, a tree, the weights of a public
+    graph, or noise on every cell.
 
     Without --mechanism: the covariance, or noisy cells with --sigma or --integers.
     Columns of any kind are put on the normal scale privately; bounds, where stated,
@@ -1278,6 +1325,22 @@ def _read_release(path):
         failed = f"{path.name}: this file cannot be read as a release"
     raise CommandError(failed)
 
+
+def _public_graph(path, columns):
+    "The graph in a file, on these columns, or on those that it joins."
+    from privglasso.publish.graph_weights import graph_on
+    from privglasso.publish.tables import read_table
+
+    if path.suffix.lower() == ".parquet":
+        graph = getattr(_read_release(path), "graph_", None)
+        if graph is None:
+            raise CommandError(f"{path.name}: holds no graph that is decided")
+        return graph_on(columns, list(graph.edges))
+    stated, ends = read_table(path, as_text=True), ["source", "target"]
+    if [list(stated.columns).count(name) for name in ends] != [1, 1]:
+        raise CommandError(f"{path.name}: needs the columns source, target")
+    return graph_on(columns, stated[ends].to_numpy().tolist())
+
 # %% ../nbs/9_workshop/07_cli.ipynb #6cdb4811
 def _where_stated(published, delta):
     "δ at which the ε of a release is stated, and why there."
@@ -1352,6 +1415,8 @@ def inspect(
             say(_SIZES)
     elif published.decided:
         say(published.edges.to_string(index=False))
+    else:
+        say("undecided: the noise hides the graph")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #227fc41a
 class Rule(StrEnum):
@@ -1377,14 +1442,14 @@ def _model(rule, alpha):
     return EBICRule() if rule is Rule.ebic else SimultaneousRule()
 
 
-def _draw_graph(path, model, edges):
+def _draw_graph(path, names, edges):
     "A figure of the edges in the form that the file's ending names."
     import networkx as nx
 
     from privglasso.base.plots import plot_graph, use_theme
 
     graph = nx.Graph()
-    graph.add_nodes_from(model.feature_names_in_)
+    graph.add_nodes_from(names)
     column = "partial_correlation" if "partial_correlation" in edges else "unshrunk"
     graph.add_weighted_edges_from(edges[["source", "target", column]].to_numpy())
     use_theme()
@@ -1434,9 +1499,8 @@ _Figure = Annotated[
 ]
 
 # %% ../nbs/9_workshop/07_cli.ipynb #5a7e1003
-def _readable(release):
+def _readable(release, published):
     "A release from which a graph can be recovered, lost columns left out and named."
-    published = _read_release(release)
     if hasattr(published, "decided"):
         raise CommandError(
             f"{release.name}: is a graph itself, or undecided: see privglasso inspect"
@@ -1480,12 +1544,11 @@ def _how(model, alpha, level):
     return {"alpha": float(used)}, words
 
 
-def _say_found(found, model, alpha, level, as_json):
+def _say_found(found, names, how, words, as_json):
     "How many edges there are, and which, unless these are written for a pipe."
-    how, words = _how(model, alpha, level)
     if as_json:
         rows = found.to_dict(orient="records")
-        columns = [str(name) for name in model.feature_names_in_]
+        columns = [str(name) for name in names]
         return say_json(how | {"columns": columns, "edges": rows})
     joint = " " if words.startswith("at ") else ", "
     say(f"{len(found)} edges{joint}{words}")
@@ -1500,11 +1563,11 @@ def _say_it_compiles():
         say("compiling the solver, once on this machine: about half a minute", err=True)
 
 
-def _fitted(release, rule, alpha):
-    "The model of a release in a file."
+def _fitted(release, published, rule, alpha):
+    "The model of the release that was read in a file."
     from privglasso.base.kernels import before_compiling
 
-    published = _readable(release)
+    published = _readable(release, published)
     if rule is Rule.cv and getattr(published, "table", None) is None:
         raise CommandError(
             "--rule cv: holds rows out, and this release has none: use --rule ebic"
@@ -1513,6 +1576,20 @@ def _fitted(release, rule, alpha):
         return _model(rule, alpha).fit(published)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #4b1f7a31
+def _found(release, rule, alpha, level):
+    "Edges of a release, names of its columns, and how they were found."
+    model = known = _read_release(release)
+    if not hasattr(known, "intervals"):
+        model = _fitted(release, known, rule, alpha)
+    elif alpha is not None:
+        raise CommandError("--alpha: the graph is public, and needs no penalty")
+    found = model.edges_ if level is None else model.tested_edges(level)
+    if level is None and model is known:
+        return found, known.columns, {}, "and weights, with 95 % intervals"
+    names = known.columns if model is known else model.feature_names_in_
+    return found, names, *_how(model, alpha, level)
+
+
 @app.command()
 @friendly
 def recover(
@@ -1534,14 +1611,13 @@ def recover(
         _check_files(release, edges, figure, form, force)
         from privglasso.base.graphs import write_graph
 
-        model = _fitted(release, rule, alpha)
-        found = model.edges_ if level is None else model.tested_edges(level)
+        found, names, *how = _found(release, rule, alpha, level)
         with suppress(BrokenPipeError):
             if edges is not None:
-                write_graph(edges, model.feature_names_in_, found, form)
+                write_graph(edges, names, found, form)
         if figure is not None:
-            _draw_graph(figure, model, found)
-        _say_found(found, model, alpha, level, as_json)
+            _draw_graph(figure, names, found)
+        _say_found(found, names, *how, as_json)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #d6f8c4c0
 @app.command()
@@ -1559,7 +1635,8 @@ def compare(
         _check_release(release)
     from privglasso.recover.metrics import compare as side_by_side
 
-    table = side_by_side(_fitted(first, rule, alpha), _fitted(second, rule, alpha))
+    files = first, second
+    table = side_by_side(*(_fitted(x, _read_release(x), rule, alpha) for x in files))
     if as_json:
         say_json(table.to_dict(orient="records"))
         return
@@ -1580,7 +1657,7 @@ def _worst_pair(kind, neighbors, p):
         Y = X.copy()
         Y[0, 2] = -1
         return X, Y
-    if kind in _WITHOUT_BOUNDS:  # far out in two directions, with opposite signs
+    if kind in _UNBOUNDED:  # far out in two directions, with opposite signs
         X = np.random.default_rng(0).normal(size=(1000, max(p, 2)))
         Y = X.copy()
         X[0], Y[0] = 50.0, np.resize([20.0, -20.0], X.shape[1])
@@ -1625,8 +1702,11 @@ def audit(
         raise CommandError("--epsilon: needs --delta beside it")
     given = dict(mu=mu, epsilon=epsilon, delta=delta, failure=failure)
     words = _given(neighbors=neighbors.value, **given)
-    bounds = None if mechanism in _WITHOUT_BOUNDS else (-1, 1)
-    made = _make(mechanism, False, bounds, words)
+    bounds = None if mechanism in _UNBOUNDED else (-1, 1)
+    joined = {}
+    if mechanism is Mechanism.weights:  # two groups of columns, joined across
+        joined["graph"] = [[(i - j) % 2 for i in range(p)] for j in range(p)]
+    made = _make(mechanism, False, bounds, words, **joined)
     from privglasso.privacy.audit import audit as run_audit
 
     pair = _worst_pair(mechanism, neighbors, p)

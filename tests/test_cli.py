@@ -1413,6 +1413,98 @@ def test_what_is_published_where_no_mechanism_is_named_is_recommended(secret, tm
         assert read_release(release).mechanism == type(best.mechanism).__name__
 
 
+@pytest.fixture
+def edges(tmp_path):
+    path = tmp_path / "edges.csv"
+    path.write_text("source,target\na,b\nc,b\n")
+    return path
+
+
+def test_weights_of_a_public_graph(secret, edges, tmp_path):
+    release, found = tmp_path / "r.parquet", tmp_path / "found.csv"
+    words = ("--mechanism", "weights", "--graph", edges, "--epsilon", 2)
+    code, output = call("publish", secret, release, *words, "--dry-run")
+    assert code == 0 and "would hold 5 columns" in output and not release.exists()
+    code, output = call("publish", secret, release, *words)
+    assert code == 0 and "weights on the 2 edges" in output
+    back = read_release(release)
+    assert set(back.edges.source) == {"a", "b"} and set(back.edges.target) == {"b", "c"}
+    code, output = call("inspect", release)
+    assert code == 0 and "standard_error" in output and "ε = 2" in output
+    said = CliRunner().invoke(app, ["inspect", str(release), "--json"]).stdout
+    told = json.loads(said)
+    assert told["decided"] and len(told["edges"]) == 2
+    figure = tmp_path / "graph.svg"
+    code, output = call("recover", release, found, "--figure", figure)
+    assert code == 0 and "2 edges, and weights" in output
+    pd.testing.assert_frame_equal(pd.read_csv(found), back.intervals())
+    assert figure.stat().st_size > 1000
+    assert "2 edges" in call("recover", release, "--level", 0.05)[1]
+    assert call("recover", release, "--alpha", 0.1)[0] == 2
+    code, output = call("compare", release, release)
+    assert code == 2 and "is a graph itself" in output
+
+
+def test_a_released_graph_is_given_weights(secret, tmp_path):
+    tree, release = tmp_path / "tree.parquet", tmp_path / "r.parquet"
+    assert call("publish", secret, tree, "--want", "tree", "--epsilon", 3)[0] == 0
+    words = ("--mechanism", "weights", "--graph", tree, "--mu", 1)
+    assert call("publish", secret, release, *words)[0] == 0
+    assert len(read_release(release).edges) == 4
+    assert call("publish", secret, tmp_path / "s.parquet", *words[:3], release)[0] == 2
+
+
+def test_too_noisy_weights_say_so(edges, tmp_path):
+    few, release = tmp_path / "few.csv", tmp_path / "r.parquet"
+    rows = np.random.default_rng(0).integers(0, 9, (60, 3))
+    pd.DataFrame(rows, columns=[*"abc"]).to_csv(few, index=False)
+    schema = tmp_path / "s.toml"
+    Schema({c: {"kind": "integer", "low": 0, "high": 8} for c in "abc"}).write(schema)
+    words = ("--mechanism", "weights", "--graph", edges, "--schema", schema)
+    code, output = call("publish", few, release, *words, "--mu", 0.02, "--seed", 1)
+    assert code == 0
+    code, output = call("inspect", release)
+    assert code == 0 and "undecided" in output
+    said = CliRunner().invoke(app, ["inspect", str(release), "--json"]).stdout
+    told = json.loads(said)
+    assert not told["decided"] and told["edges"] == []
+    code, output = call("recover", release)
+    assert code == 2 and "no graphical model" in output
+
+
+def test_graphs_that_do_not_fit_are_refused(secret, edges, tmp_path):
+    release, other = tmp_path / "r.parquet", tmp_path / "other.csv"
+    weights = ("publish", secret, release, "--mu", 1, "--mechanism", "weights")
+    other.write_text("source,target\na,z\n")
+    odd = tmp_path / "odd.csv"
+    odd.write_text("from,to\na,b\n")
+    for words, told in (
+        (weights, "--graph: belongs to"),
+        (("publish", secret, release, "--mu", 1, "--graph", edges), "--graph: belongs"),
+        ((*weights, "--graph", edges, "--low", 0, "--high", 1), "needs no bounds"),
+        ((*weights, "--graph", other), "no columns are called so"),
+        ((*weights, "--graph", odd), "source, target"),
+        ((*weights, "--graph", tmp_path / "none.csv"), "no such file"),
+        (("plan", 1000, 2, "--epsilon", 1, "--graph", edges), "joins 3 columns"),
+    ):
+        code, output = call(*words)
+        assert code == 2 and told in output and not release.exists()
+
+
+def test_the_plan_says_how_exact_weights_would_be(edges):
+    words = ["plan", "5000", "20", "--epsilon", "1", "--graph", str(edges)]
+    assert "Weights on the 2 edges" in call(*words)[1]
+    told = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert told["weights"]["edges"] == 2
+    assert 0.014 < told["weights"]["error"] < 0.03
+
+
+def test_weights_are_attacked():
+    words = ("--mechanism", "weights", "--mu", 1, "--p", 4, "--trials", 100)
+    code, output = call("audit", *words, "--seed", 0)
+    assert code == 0 and "not refuted" in output and "4 columns" in output
+
+
 def test_where_nothing_works_the_plan_says_what_would():
     code, output = call("plan", 2000, 20, "--epsilon", 0.1)
     assert code == 0 and "Recommended: nothing works at this budget" in output

@@ -21,10 +21,12 @@ from ..privacy.discrete_gaussian import LARGEST_SIGMA, SMALLEST_SIGMA
 from .copula import CopulaLattice, CopulaRelease, Margins, bin_counts
 from .copula import drawn_correlation
 from .covariance import CovarianceRelease, MomentLattice
+from .graph_weights import GraphWeightsRelease, stages_of
 from .lattice import LATTICE_FIELDS, Lattice
 from .local import LocalRelease
 from .margins import MARGIN_KINDS, MOST_LEVELS, ScoreMargins
-from .parquet import FORMAT, MECHANISMS, ReleaseError
+from .parquet import EDGE_COLUMNS, FORMAT, MECHANISMS
+from .parquet import ReleaseError
 from .parquet import stored_release
 from .quadrants import QuadrantLattice, QuadrantRelease
 from .ranks import KendallRelease, RankLattice
@@ -247,6 +249,17 @@ _CERTIFICATE = {
     "cut": _Optional(_whole(1, 2**62)),
 }
 
+
+def _histograms(size, kinds):
+    "Noisy histograms of so many columns, whose bins are of these kinds."
+    return {
+        "kinds": _word(words=kinds, shape=(size,)),
+        "center": _real(-1e100, 1e100, (size,)),
+        "scale": _unit(size),
+        "counts": _whole(-(2**62), 2**62, (size, "most")),
+        "sigma": _noise(least=1),
+    }
+
 # %% ../../nbs/2_publish/20_files.ipynb #c41d0011
 _MARGINS = {
     "counts": _whole(-(2**62), 2**62, ("p", "bins")),
@@ -261,17 +274,22 @@ _SCORES = {
     "lattice": {"steps": _whole(1, 2**26), "sigma": _noise(2)},
     "constant": _real(1e-9, 1e9),
     "total": _whole(-(2**62), 2**62, ("p + 1",)),
-    "margins": {
-        "kinds": _word(words=MARGIN_KINDS, shape=("p",)),
-        "center": _real(-1e100, 1e100, ("p",)),
-        "scale": _unit("p"),
-        "counts": _whole(-(2**62), 2**62, ("p", "most")),
-        "sigma": _noise(least=1),
-    },
+    "margins": _histograms("p", MARGIN_KINDS),
     "units": _Optional(_UNITS | {"p": _whole(1, "all")}),
     "searched": _whole(0, "all"),
     "latent": _flag,
     "missing": _word(words=MISSING),
+}
+_SUMS = _whole(-(2**62), 2**62, ("k",))
+_WEIGHTS = {
+    "lattice": {"steps": _whole(64, 2**20), "sigma": _noise()},
+    "squares": _SUMS,
+    "scores": _SUMS,
+    "margins": _histograms("k", ("units", "levels")),
+    "units": _Optional(_UNITS | {"p": _whole(1, "p")}),
+    "set_aside": _Each(_word(words=(*REASONS, TOO_EXTREME))),
+    "lost": _whole(0, 2**31, ("lost", 2)),
+    "edges": _whole(1, 2**31),
 }
 # what a kind of file states beside `_COMMON` and its mechanism
 
@@ -292,6 +310,7 @@ _FIELDS = {
     "quadrant": _QUADRANTS,
     "tree": {"certificate": _CERTIFICATE},
     "graph": {"certificate": _CERTIFICATE},
+    "weights": _WEIGHTS,
     "copula": _ASIDE
     | {
         "margins": _MARGINS,
@@ -325,10 +344,12 @@ def _sizes(metadata, table):
     "The sizes that bounds and lengths of fields speak of; 0 for what is no size."
     moments = metadata.get("moments")
     stated = moments if type(moments) is dict else metadata
-    n = stated.get("n")
+    n, p, names = stated.get("n"), table.shape[1], metadata.get("columns")
+    if metadata.get("kind") == "weights":  # whose table has a row for each edge
+        p = len(names) if type(names) is list else 0
     return {
-        "p": table.shape[1],
-        "p + 1": table.shape[1] + 1,
+        "p": p,
+        "p + 1": p + 1,
         "n": n if type(n) is int else 0,
         "bins": bin_counts(np.zeros((0, 1)), np.zeros(1), np.ones(1)).shape[1],
     }
@@ -344,6 +365,9 @@ def _own_sizes(stated):
         rows = stated["counts"]
         first = rows[0] if type(rows) is list and rows else []
         found["most"] = len(first) if type(first) is list else 0
+    for name, size in (("squares", "k"), ("lost", "lost")):
+        if name in stated:
+            found[size] = len(stated[name]) if type(stated[name]) is list else 0
     if "steps" in stated:
         found["steps"] = stated["steps"] if type(stated["steps"]) is int else 0
     return found
@@ -588,6 +612,20 @@ def _check_row_sums(second, total, lattice):
         f"the total is larger than {n} rows can make it",
     )
 
+
+def _check_weight_sums(sums, lattice):
+    "`_Contradiction` if integers cannot be noisy sums over rows along edges."
+    n, steps = lattice.n, lattice.steps
+    _require(
+        lattice.length > 0 and steps & (steps - 1) == 0 and n * steps <= 2**53,
+        f"the lattice has no such steps for {n} rows",
+    )
+    _require(lattice.sigma > math.sqrt(2 / 3), "the lattice has no noise")
+    _require(
+        np.abs(sums.astype(float)).max() <= n * steps + _NOISE_REACH * lattice.sigma,
+        f"a sum is larger than {n} rows can make it",
+    )
+
 # %% ../../nbs/2_publish/20_files.ipynb #7b1c0e95
 def _scores_release(metadata, table):
     "The `ScoresRelease` that a file holds."
@@ -622,7 +660,7 @@ def _column_margins(metadata):
         (whole & (1 <= scale) & (scale < MOST_LEVELS))[levels].all(),
         "its levels are not whole numbers from a short range",
     )
-    gaps = metadata["missing"] != "refuse"
+    gaps = metadata.get("missing", "refuse") != "refuse"
     made = ScoreMargins(kinds, center, scale, counts, n, stated["sigma"], gaps)
     bins = [len(edges) + 1 for edges in made.edges]
     behind = np.arange(counts.shape[1]) >= np.array(bins)[:, None]
@@ -764,6 +802,49 @@ def _certificate(metadata, p):
         "the threshold is not that of the failure that is stated",
     )
     return made
+
+
+def _graph_edges(metadata, table):
+    "(m, 2) places of columns that are joined, each pair once and in order."
+    _require(len(table) and (table.dtypes == np.int64).all(), "edges are not integers")
+    edges = table[list(EDGE_COLUMNS[:2])].to_numpy()
+    both = [*map(tuple, edges.tolist()), *map(tuple, metadata["lost"])]
+    _require(
+        all(0 <= i < j < len(metadata["columns"]) for i, j in both)
+        and len(set(both)) == len(both) == metadata["edges"]
+        and both == sorted(both[: len(edges)]) + sorted(both[len(edges) :]),
+        "its edges are not pairs of its columns, each once and in order",
+    )
+    return edges
+
+# %% ../../nbs/2_publish/20_files.ipynb #c41d0022
+def _weights_release(metadata, table):
+    "The `GraphWeightsRelease` that a file holds."
+    names, aside, units = (metadata[key] for key in ("columns", "set_aside", "units"))
+    _require(len(set(names)) == len(names), "its columns are not distinct names")
+    units = None if units is None else UnitsPlan.from_settings(units)
+    margins, lattice = _column_margins(metadata), metadata["lattice"]
+    edges, lost = _graph_edges(metadata, table), metadata["lost"]
+    pairs = np.array(sorted([*edges.tolist(), *lost]))
+    noise = lattice["steps"], lattice["sigma"], margins.sigma, units
+    stages = stages_of(metadata["n"], pairs, *noise)
+    k, sums = len(metadata["squares"]), table["sum"].to_numpy()
+    sums = np.concatenate([metadata["squares"], sums, metadata["scores"]])
+    promise = stages.guarantee(metadata["neighbors"])
+    public = margins, aside, promise, metadata["secure"], metadata["mechanism"]
+    release = GraphWeightsRelease(sums.astype(np.int64), names, stages, *public)
+    left = release.lattice
+    _require(
+        {*aside} <= {names[j] for j in stages.nodes}
+        and left.k == k
+        and np.array_equal(release.nodes[left.pairs], edges),
+        "its edges are not those of the columns that were not set aside",
+    )
+    private = margins.kinds.count("units") + len(aside)
+    fits = not aside if units is None else units.p == private
+    _require(fits, "its units are not those of its columns")
+    _check_weight_sums(release.sums, left)
+    return release
 
 # %% ../../nbs/2_publish/20_files.ipynb #f567b56e
 _ARRAYS = {"center", "sigma"}
@@ -922,6 +1003,7 @@ _KINDS = {
     "quadrant": _quadrant_release,
     "tree": _graph_release,
     "graph": _graph_release,
+    "weights": _weights_release,
     "copula": _copula_release,
 }
 
@@ -988,8 +1070,9 @@ def _checked_release(metadata, table):
     "The release that a file holds, once it agrees with what the file says of it."
     metadata = _in_this_format(metadata)
     _check_fields(metadata, _wanted(metadata), _sizes(metadata, table))
+    names, edges = metadata["columns"], metadata["kind"] == "weights"
     _require(
-        metadata["columns"] == list(table.columns),
+        (list(EDGE_COLUMNS) if edges else names) == list(table.columns),
         "the columns are not those of the table",
     )
     release = _KINDS[metadata["kind"]](metadata, table)

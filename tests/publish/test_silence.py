@@ -4,6 +4,7 @@ table, with every stand-in and every way in which kernels run."""
 import warnings
 from itertools import islice
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ from privglasso.privacy import sampler
 from privglasso.publish.bounds import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.local import LocalMechanism
 from privglasso.publish.parquet import MECHANISMS
 from privglasso.publish.quadrants import QuadrantMechanism
@@ -40,6 +42,10 @@ OF_ANY = {
     "tree": TreeMechanism(mu=9.0, failure=1e-6),
     "graph": ThresholdedGraphMechanism(0.3, mu=9.0, failure=1e-6),
     "copula": CopulaMechanism(mu=9.0),
+    "weights": GraphWeightsMechanism(nx.path_graph(3), mu=9.0),
+    "weights, public units": GraphWeightsMechanism(
+        nx.complete_graph(3), scale=0.5, mu=9.0
+    ),
     "bounds": BoundsCheck((-1, 1), mu=0.5),
 }
 LARGEST = np.finfo(float).max

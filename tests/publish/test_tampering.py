@@ -5,6 +5,7 @@ import copy
 import json
 import warnings
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from privglasso.publish import files
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
+from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.parquet import CHECKSUM_KEY, METADATA_KEY, ReleaseError
 from privglasso.publish.parquet import _digest, _known_format
 from privglasso.publish.ranks import KendallMechanism
@@ -33,6 +35,9 @@ MECHANISMS = {
     "tree": TreeMechanism(**SURE),
     "graph": ThresholdedGraphMechanism(threshold=0.2, **SURE),
     "copula": CopulaMechanism(mu=2.0),
+    "weights": GraphWeightsMechanism(
+        nx.cycle_graph([*"abcdef"]), levels={"f": (1, 5)}, mu=2.0
+    ),
 }
 DROP = object()
 _LOST = np.linspace(1e-90, 2e-90, 3000)  # has a unit that is too small
@@ -78,9 +83,12 @@ class Forger:
     "Writes the file of a release anew, with other metadata and a checksum that fits."
 
     def __init__(self, kind, folder):
-        table = TABLE.assign(e=1.0) if kind in ("shape", "scores") else TABLE
+        wide = kind in ("shape", "scores", "weights")
+        table = TABLE.assign(e=1.0) if wide else TABLE
         if kind == "scores":
             table = table.assign(f=np.arange(len(table)) % 5 + 1, g=_LOST)
+        if kind == "weights":
+            table = table.assign(f=np.arange(len(table)) % 5 + 1)
         self.path = folder / "r.parquet"
         MECHANISMS[kind].publish(table, random_state=1).to_parquet(self.path)
         self.stored = pq.read_table(self.path)
