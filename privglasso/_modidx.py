@@ -331,6 +331,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'privglasso.cli._stated_schema': ('9_workshop/cli.html#_stated_schema', 'privglasso/cli.py'),
                                 'privglasso.cli._suitable': ('9_workshop/cli.html#_suitable', 'privglasso/cli.py'),
                                 'privglasso.cli._too_little': ('9_workshop/cli.html#_too_little', 'privglasso/cli.py'),
+                                'privglasso.cli._too_rare': ('9_workshop/cli.html#_too_rare', 'privglasso/cli.py'),
                                 'privglasso.cli._unchecked': ('9_workshop/cli.html#_unchecked', 'privglasso/cli.py'),
                                 'privglasso.cli._version': ('9_workshop/cli.html#_version', 'privglasso/cli.py'),
                                 'privglasso.cli._weighed': ('9_workshop/cli.html#_weighed', 'privglasso/cli.py'),
