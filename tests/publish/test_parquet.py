@@ -21,7 +21,8 @@ from privglasso.publish.files import read_release
 from privglasso.publish.local import LocalMechanism
 from privglasso.publish.parquet import CHECKSUM_KEY, FORMAT, METADATA_KEY, ReleaseError
 from privglasso.publish.parquet import sealed, stored_release
-from privglasso.publish.ranks import KendallMechanism, QuadrantMechanism
+from privglasso.publish.quadrants import QuadrantMechanism
+from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from privglasso.publish.tree import ThresholdedGraphMechanism, TreeMechanism
@@ -431,7 +432,7 @@ def test_a_footer_of_any_length_takes_little_memory(path, footer):
     with_footer(path, lambda _: footer)
     assert path.stat().st_size < 1_400_000
     message, _, megabytes = read_apart(path)
-    assert "r.parquet" in message and megabytes < 420, (message, megabytes)
+    assert "r.parquet" in message and megabytes < 500, (message, megabytes)
 
 
 def test_a_list_that_names_another_kind_than_parsers_read_is_refused(path):
@@ -573,4 +574,5 @@ def test_the_densest_table_of_a_megabyte_takes_its_own_size(tmp_path):
     pq.write_table(dense.replace_schema_metadata(seal), path, compression="zstd")
     assert path.stat().st_size < 1_400_000
     message, _, megabytes = read_apart(path)
-    assert "was read" in message and megabytes < 420, (message, megabytes)
+    # 200 of an honest process, and 124 each for the numbers of Arrow and of NumPy
+    assert "was read" in message and megabytes < 500, (message, megabytes)
