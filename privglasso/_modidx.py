@@ -3549,6 +3549,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                   'privglasso/publish/parquet.py'),
                                             'privglasso.publish.parquet._no_number': ( '2_publish/parquet.html#_no_number',
                                                                                        'privglasso/publish/parquet.py'),
+                                            'privglasso.publish.parquet._numbers': ( '2_publish/parquet.html#_numbers',
+                                                                                     'privglasso/publish/parquet.py'),
                                             'privglasso.publish.parquet._opened': ( '2_publish/parquet.html#_opened',
                                                                                     'privglasso/publish/parquet.py'),
                                             'privglasso.publish.parquet._parts': ( '2_publish/parquet.html#_parts',

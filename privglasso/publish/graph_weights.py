@@ -703,7 +703,7 @@ class GraphWeightsRelease(AnyRelease):
 
     @property
     def faint(self) -> list:
-        "Names of columns without a second bin that stands out; their edges are unknown."
+        "Columns without a second bin that stands out; their edges are unknown."
         names = [self.columns[j] for j in self.nodes]
         pairs = zip(names, _faint(self.margins), strict=True)
         return [name for name, lost in pairs if lost]
