@@ -32,7 +32,7 @@ from .release import AnyMechanism
 from .shape import UnitsError
 from .units import plan_units
 
-# %% ../../nbs/2_publish/26_screened_weights.ipynb #b86d8553
+# %% ../../nbs/2_publish/26_screened_weights.ipynb #34c33fdf
 def selection_mu(eta):
     """The μ of one selection whose odds move by a factor of e^`eta` at most.
 
@@ -58,7 +58,7 @@ def selection_mu(eta):
     """
     return 2 * ndtri(expit(eta / 2))
 
-# %% ../../nbs/2_publish/26_screened_weights.ipynb #ea378c6a
+# %% ../../nbs/2_publish/26_screened_weights.ipynb #3b3f2373
 _MOST_R, _MOST_RANGE = 2.0, math.sqrt(8)
 
 
@@ -294,7 +294,7 @@ def along_paths(p, edges, correlations) -> np.ndarray:
         tree[other] = tree[i]
     return found
 
-# %% ../../nbs/2_publish/26_screened_weights.ipynb #a65d4f84
+# %% ../../nbs/2_publish/26_screened_weights.ipynb #9420782b
 @dataclass(frozen=True, eq=False)
 class Screen:
     """How pairs are selected: all public.
