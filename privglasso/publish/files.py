@@ -25,13 +25,15 @@ from .graph_weights import GraphWeightsRelease, stages_of
 from .lattice import LATTICE_FIELDS, Lattice
 from .local import LocalRelease
 from .margins import MARGIN_KINDS, MOST_LEVELS, ScoreMargins
-from .parquet import EDGE_COLUMNS, FORMAT, MECHANISMS
+from .parquet import EDGE_COLUMNS, EDGE_KINDS, FORMAT, MECHANISMS
 from .parquet import ReleaseError
 from .parquet import stored_release
 from .quadrants import QuadrantLattice, QuadrantRelease
 from .ranks import KendallRelease, RankLattice
 from .scores import MISSING, NO_VALUE, ScoresRelease, scores_promise
 from .scores import scores_rows
+from .screened_weights import Screen, ScreenedGraphRelease
+from .screened_weights import screened_stages
 from .shape import TOO_EXTREME, ShapeRelease, with_units
 from .sphere import RowLattice
 from .synthetic import SyntheticRelease
@@ -291,6 +293,14 @@ _WEIGHTS = {
     "lost": _whole(0, 2**31, ("lost", 2)),
     "edges": _whole(1, 2**31),
 }
+_SCREENED = {name: field for name, field in _WEIGHTS.items() if name != "lost"} | {
+    "kept": _whole(2, "p"),
+    "screen": {
+        "many": _whole(0, 2**31, (3,)),
+        "scales": _real(1e-9, 1e12, (3,)),
+        "sigma": _noise(least=1),
+    }
+}
 # what a kind of file states beside `_COMMON` and its mechanism
 
 # %% ../../nbs/2_publish/20_files.ipynb #bd56878f
@@ -311,6 +321,7 @@ _FIELDS = {
     "tree": {"certificate": _CERTIFICATE},
     "graph": {"certificate": _CERTIFICATE},
     "weights": _WEIGHTS,
+    "screened": _SCREENED,
     "copula": _ASIDE
     | {
         "margins": _MARGINS,
@@ -345,7 +356,7 @@ def _sizes(metadata, table):
     moments = metadata.get("moments")
     stated = moments if type(moments) is dict else metadata
     n, p, names = stated.get("n"), table.shape[1], metadata.get("columns")
-    if metadata.get("kind") == "weights":  # whose table has a row for each edge
+    if metadata.get("kind") in EDGE_KINDS:  # whose table has a row for each edge
         p = len(names) if type(names) is list else 0
     return {
         "p": p,
@@ -674,7 +685,7 @@ def _column_margins(metadata):
     )
     return made
 
-# %% ../../nbs/2_publish/20_files.ipynb #3b75858e
+
 def _check_searched(metadata, units):
     "`_Contradiction` if units and the search for values do not fit the bins."
     kinds, searched = metadata["margins"]["kinds"], metadata["searched"]
@@ -803,28 +814,14 @@ def _certificate(metadata, p):
     )
     return made
 
-
-def _graph_edges(metadata, table):
-    "(m, 2) places of columns that are joined, each pair once and in order."
-    _require(len(table) and (table.dtypes == np.int64).all(), "edges are not integers")
-    edges = table[list(EDGE_COLUMNS[:2])].to_numpy()
-    both = [*map(tuple, edges.tolist()), *map(tuple, metadata["lost"])]
-    _require(
-        all(0 <= i < j < len(metadata["columns"]) for i, j in both)
-        and len(set(both)) == len(both) == metadata["edges"]
-        and both == sorted(both[: len(edges)]) + sorted(both[len(edges) :]),
-        "its edges are not pairs of its columns, each once and in order",
-    )
-    return edges
-
-# %% ../../nbs/2_publish/20_files.ipynb #c41d0022
-def _weights_release(metadata, table):
-    "The `GraphWeightsRelease` that a file holds."
+# %% ../../nbs/2_publish/20_files.ipynb #b22b4e19
+def _edge_sums(metadata, table, kind, stages_of):
+    "The release of sums along edges, of this `kind` and with these stages."
     names, aside, units = (metadata[key] for key in ("columns", "set_aside", "units"))
     _require(len(set(names)) == len(names), "its columns are not distinct names")
     units = None if units is None else UnitsPlan.from_settings(units)
     margins, lattice = _column_margins(metadata), metadata["lattice"]
-    edges, lost = _graph_edges(metadata, table), metadata["lost"]
+    edges, lost = _graph_edges(metadata, table)
     pairs = np.array(sorted([*edges.tolist(), *lost]))
     noise = lattice["steps"], lattice["sigma"], margins.sigma, units
     stages = stages_of(metadata["n"], pairs, *noise)
@@ -832,18 +829,58 @@ def _weights_release(metadata, table):
     sums = np.concatenate([metadata["squares"], sums, metadata["scores"]])
     promise = stages.guarantee(metadata["neighbors"])
     public = margins, aside, promise, metadata["secure"], metadata["mechanism"]
-    release = GraphWeightsRelease(sums.astype(np.int64), names, stages, *public)
+    release = kind(sums.astype(np.int64), names, stages, *public)
     left = release.lattice
     _require(
-        {*aside} <= {names[j] for j in stages.nodes}
-        and left.k == k
-        and np.array_equal(release.nodes[left.pairs], edges),
+        left.k == k and np.array_equal(release.nodes[left.pairs], edges),
         "its edges are not those of the columns that were not set aside",
     )
-    private = margins.kinds.count("units") + len(aside)
-    fits = not aside if units is None else units.p == private
-    _require(fits, "its units are not those of its columns")
     _check_weight_sums(release.sums, left)
+    return release
+
+
+def _graph_edges(metadata, table):
+    "(m, 2) places of columns that are joined, in order, and edges without a sum."
+    _require(len(table) and (table.dtypes == np.int64).all(), "edges are not integers")
+    edges = table[list(EDGE_COLUMNS[:2])].to_numpy()
+    lost = metadata.get("lost", [])
+    both = [*map(tuple, edges.tolist()), *map(tuple, lost)]
+    _require(
+        all(0 <= i < j < len(metadata["columns"]) for i, j in both)
+        and len(set(both)) == len(both) == metadata["edges"]
+        and both == sorted(both[: len(edges)]) + sorted(both[len(edges) :]),
+        "its edges are not pairs of its columns, each once and in order",
+    )
+    return edges, lost
+
+# %% ../../nbs/2_publish/20_files.ipynb #c41d0022
+def _weights_release(metadata, table):
+    "The `GraphWeightsRelease` that a file holds."
+    release = _edge_sums(metadata, table, GraphWeightsRelease, stages_of)
+    stages, aside = release.stages, {*release.set_aside}
+    inside = aside <= {release.columns[j] for j in stages.nodes}
+    _require(inside, "a column without an edge is set aside")
+    private = release.margins.kinds.count("units") + len(aside)
+    fits = not aside if stages.units is None else stages.units.p == private
+    _require(fits, "its units are not those of its columns")
+    return release
+
+
+def _screened_release(metadata, table):
+    "The `ScreenedGraphRelease` that a file holds."
+    stated, p = metadata["screen"], len(metadata["columns"])
+    many, scales = (tuple(stated[key]) for key in ("many", "scales"))
+    screen = Screen(many, scales, stated["sigma"])
+    stages = partial(screened_stages, p=p, screen=screen)
+    release = _edge_sums(metadata, table, ScreenedGraphRelease, stages)
+    aside, units = {*release.set_aside}, release.stages.units
+    apart = aside.isdisjoint(release.columns[j] for j in release.nodes)
+    _require(apart and aside <= {*release.columns}, "an edge of a column set aside")
+    _require(metadata["kept"] + len(aside) == p, "a column is neither kept nor aside")
+    private = release.margins.kinds.count("units") + len(aside)
+    fits = not aside if units is None else private <= units.p
+    _require(fits, "its units are not those of its columns")
+    _require(len(table) <= sum(many), "more pairs were selected than were paid for")
     return release
 
 # %% ../../nbs/2_publish/20_files.ipynb #f567b56e
@@ -1004,6 +1041,7 @@ _KINDS = {
     "tree": _graph_release,
     "graph": _graph_release,
     "weights": _weights_release,
+    "screened": _screened_release,
     "copula": _copula_release,
 }
 
@@ -1070,7 +1108,7 @@ def _checked_release(metadata, table):
     "The release that a file holds, once it agrees with what the file says of it."
     metadata = _in_this_format(metadata)
     _check_fields(metadata, _wanted(metadata), _sizes(metadata, table))
-    names, edges = metadata["columns"], metadata["kind"] == "weights"
+    names, edges = metadata["columns"], metadata["kind"] in EDGE_KINDS
     _require(
         (list(EDGE_COLUMNS) if edges else names) == list(table.columns),
         "the columns are not those of the table",

@@ -20,6 +20,7 @@ from privglasso.publish.quadrants import QuadrantMechanism
 from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.shape import UnitsError
 from privglasso.publish.sphere import Sphere
+from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from privglasso.publish.tree import ThresholdedGraphMechanism, TreeMechanism
@@ -46,6 +47,8 @@ OF_ANY = {
     "weights, public units": GraphWeightsMechanism(
         nx.complete_graph(3), scale=0.5, mu=9.0
     ),
+    "screened": ScreenedGraphMechanism(mu=9.0),
+    "screened, public units": ScreenedGraphMechanism(edges=2, scale=0.5, mu=9.0),
     "bounds": BoundsCheck((-1, 1), mu=0.5),
 }
 LARGEST = np.finfo(float).max

@@ -19,6 +19,7 @@ from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.parquet import CHECKSUM_KEY, METADATA_KEY, ReleaseError
 from privglasso.publish.parquet import _digest, _known_format
 from privglasso.publish.ranks import KendallMechanism
+from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.tree import ThresholdedGraphMechanism, TreeMechanism
 
@@ -38,6 +39,7 @@ MECHANISMS = {
     "weights": GraphWeightsMechanism(
         nx.cycle_graph([*"abcdef"]), levels={"f": (1, 5)}, mu=2.0
     ),
+    "screened": ScreenedGraphMechanism(edges=6, levels={"f": (1, 5)}, mu=2.0),
 }
 DROP = object()
 _LOST = np.linspace(1e-90, 2e-90, 3000)  # has a unit that is too small
@@ -83,11 +85,11 @@ class Forger:
     "Writes the file of a release anew, with other metadata and a checksum that fits."
 
     def __init__(self, kind, folder):
-        wide = kind in ("shape", "scores", "weights")
+        wide = kind in ("shape", "scores", "weights", "screened")
         table = TABLE.assign(e=1.0) if wide else TABLE
         if kind == "scores":
             table = table.assign(f=np.arange(len(table)) % 5 + 1, g=_LOST)
-        if kind == "weights":
+        if kind in ("weights", "screened"):
             table = table.assign(f=np.arange(len(table)) % 5 + 1)
         self.path = folder / "r.parquet"
         MECHANISMS[kind].publish(table, random_state=1).to_parquet(self.path)
