@@ -369,10 +369,10 @@ def edge_changes(first, second) -> pd.DataFrame:
     ]
     weights = np.array(weights).reshape(-1, len(names), len(names))
     difference = told[1].correlations - told[0].correlations
-    variance = sum(
-        each.error.weighted_variance(np.array([_on_covariance(W, each) for W in weights]))
-        for each in told
-    ) if len(i) else np.ones(0)
+    variance = np.zeros(len(i))
+    for each in told:
+        own = np.array([_on_covariance(W, each) for W in weights])
+        variance += each.error.weighted_variance(own) if len(i) else 0.0
     z = (weights * difference).sum(axis=(1, 2)) / np.sqrt(variance)
     p_value = 2 * ndtr(-np.abs(z))
     size = np.sqrt(np.diag(precision))
