@@ -140,12 +140,12 @@ class PooledRelease(Release):
 
     @property
     def noise_variance(self) -> np.ndarray:
-        "(p,) zeros: noise on rows has been taken off."
+        "(p,) zeros; noise on rows has been taken off."
         return np.zeros(len(self.columns))
 
     @property
     def location(self) -> np.ndarray:
-        "(p,) zeros: columns are standardised."
+        "(p,) zeros; columns are standardised."
         return np.zeros(len(self.columns))
 
     @property
