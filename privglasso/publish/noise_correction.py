@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CovarianceError', 'sample_covariance', 'check_noise_variance', 'noise_corrected_covariance', 'correlation_scale',
-           'check_weights', 'SamplingError']
+           'wishart_variance', 'check_weights', 'SamplingError']
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #c5e669ec
 from dataclasses import dataclass
@@ -222,7 +222,7 @@ def correlation_scale(S):
     return correlation, deviation
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #565557ef
-def _wishart_variance(A):
+def wishart_variance(A):
     "n times the variance of the entries of a covariance of n rows."
     return np.outer(np.diag(A), np.diag(A)) + A**2
 
@@ -420,7 +420,7 @@ class SamplingError:
 
     def covariance_variance(self) -> np.ndarray:
         "(p, p) variance of each entry of the corrected covariance."
-        return sum(_wishart_variance(A) / n for A, n in self.parts) + self.noise
+        return sum(wishart_variance(A) / n for A, n in self.parts) + self.noise
 
     def correlation_variance(self, S) -> np.ndarray:
         """Variance of each corrected correlation, the errors of the two scales
@@ -459,7 +459,7 @@ class SamplingError:
             (p, p).
         """
         Theta = _of_size(precision, "precision", len(self.noise))
-        variance = sum(_wishart_variance(_between(Theta, A)) / n for A, n in self.parts)
+        variance = sum(wishart_variance(_between(Theta, A)) / n for A, n in self.parts)
         return variance + _noise_bracket(Theta, self.noise)
 
     def weighted_variance(self, weights) -> np.ndarray:

@@ -140,7 +140,8 @@ class Race:
         "The level of U in [u, u + 1) 2^-known, or None if these digits do not tell."
         low, high = u * self.total[0] >> known, (u + 1) * self.total[1] >> known
         below = above = 0
-        for k, (c, (least, most)) in enumerate(zip(self.many, self.weights)):
+        both = zip(self.many, self.weights, strict=True)
+        for k, (c, (least, most)) in enumerate(both):
             below, above = below + c * least, above + c * most
             if high < below:
                 return k
@@ -614,7 +615,8 @@ class ScreenedGraphMechanism(AnyMechanism):
         if self.edges is not None and edges > pairs:
             raise InputError("edges", edges, f"there are {pairs} pairs of {p} columns")
         if min(edges, pairs) + min(2 * edges, p) > MOST_ENTRIES:
-            raise InputError("edges", edges, "select fewer pairs, or take a covariance")
+            remedy = f"select fewer pairs: with columns {MOST_ENTRIES} at most"
+            raise InputError("edges", edges, remedy)
         unknown = max(p - len(self.levels), 0) * (self.units is None)
         target = self.budget["mu"], unknown, self.unit_failure
         return _planned(n, p, *target, min(edges, pairs))

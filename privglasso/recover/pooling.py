@@ -6,7 +6,9 @@
 __all__ = ['PooledRelease', 'combine', 'differences', 'edge_changes']
 
 # %% ../../nbs/3_recover/25_pooling.ipynb #a511429a
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -15,9 +17,9 @@ from scipy.stats import false_discovery_control
 
 from ..base.graphs import eigen
 from ..base.validation import InputError
-from ..privacy.gdp import compose_gdp
-from ..privacy.guarantee import Guarantee
+from ..privacy.guarantee import Guarantee, NoGuarantee
 from ..publish.noise_correction import SamplingError, correlation_scale
+from ..publish.noise_correction import wishart_variance
 from ..publish.release import Release
 from .efficient_score import rows_told
 from .estimators import PrivateGraphicalLasso
@@ -63,9 +65,7 @@ def _told(release, names):
     correlations, deviation = correlation_scale(release.corrected_covariance())
     error, units = release.sampling_error(), np.outer(deviation, deviation)
     (seen, _), *others = error.parts
-    noise = error.noise + sum(
-        (np.outer(np.diag(B), np.diag(B)) + B**2) / m for B, m in others
-    )
+    noise = error.noise + sum(wishart_variance(B) / m for B, m in others)
     places = np.array([names.index(name) for name in release.columns])
     told = correlations, seen / units, noise / units**2, rows_told(error)
     return _Told(places, *told, error, deviation)
@@ -104,9 +104,17 @@ def _pooled(told, names):
     seen = (shares * _spread(told, "seen", p)).sum(axis=0)
     correlations = (weights * _spread(told, "correlations", p)).sum(axis=0)
     noise = (weights**2 * _spread(told, "noise", p)).sum(axis=0)
-    size = np.outer(np.diag(seen), np.diag(seen)) + seen**2
-    noise += np.maximum(of_rows - 1 / n, 0.0) * size
+    noise += np.maximum(of_rows - 1 / n, 0.0) * wishart_variance(seen)
     return correlations, SamplingError(((seen, n),), noise)
+
+# %% ../../nbs/3_recover/25_pooling.ipynb #57bfc2bd
+def _together(promises):
+    "The promise to somebody who stood behind all releases; what hides records, cells."
+    if none := [each for each in promises if isinstance(each, NoGuarantee)]:
+        return none[0]
+    kinds = {each.neighbors for each in promises}
+    hidden = "record" if kinds == {"record"} else "cell"
+    return reduce(Guarantee.compose, (replace(x, neighbors=hidden) for x in promises))
 
 # %% ../../nbs/3_recover/25_pooling.ipynb #3fa06be5
 class PooledRelease(Release):
@@ -133,10 +141,7 @@ class PooledRelease(Release):
         self.n = sum(release.n for release in self.releases)
         self.secure = all(release.secure for release in self.releases)
         self.mechanism = f"{len(self.releases)} publishers"
-        mus = [release.guarantee.mu for release in self.releases]
-        kinds = {release.guarantee.neighbors for release in self.releases}
-        hidden = "record" if kinds == {"record"} else "cell"
-        self.guarantee = Guarantee(float(compose_gdp(*mus)), hidden)
+        self.guarantee = _together([release.guarantee for release in self.releases])
 
     @property
     def noise_variance(self) -> np.ndarray:
@@ -183,6 +188,9 @@ class PooledRelease(Release):
 # %% ../../nbs/3_recover/25_pooling.ipynb #0881006b
 def _check_releases(releases):
     "Two or more releases that tell correlations."
+    if not np.iterable(releases):
+        kind = type(releases).__name__
+        raise InputError("releases", kind, "give a list of two or more")
     releases = list(releases)
     if len(releases) < 2:
         raise InputError("releases", len(releases), "give two or more")
@@ -191,6 +199,16 @@ def _check_releases(releases):
             kind = type(release).__name__
             raise InputError("releases", kind, "give releases that tell a covariance")
     return releases
+
+
+def _refuse_copies(told):
+    "Errors of one release do not cancel against themselves."
+    for one, other in combinations(told, 2):
+        fields = "places", "correlations", "deviation"
+        pairs = ((getattr(one, name), getattr(other, name)) for name in fields)
+        if all(np.array_equal(*pair) for pair in pairs):
+            remedy = "two of them are the same release: give each once"
+            raise InputError("releases", len(told), remedy)
 
 
 def combine(releases) -> PooledRelease:
@@ -211,7 +229,7 @@ def combine(releases) -> PooledRelease:
     Raises
     ------
     InputError
-        If two columns are together in no release.
+        If two columns are together in no release, or a release is given twice.
     CovarianceError
         If a release has lost a column in its noise: see `Release.without_lost`.
 
@@ -231,6 +249,7 @@ def combine(releases) -> PooledRelease:
     releases = _check_releases(releases)
     names = list(dict.fromkeys(c for release in releases for c in release.columns))
     told = [_told(release, names) for release in releases]
+    _refuse_copies(told)
     return PooledRelease(releases, names, *_pooled(told, names))
 
 # %% ../../nbs/3_recover/25_pooling.ipynb #4dbb8b4a

@@ -5,7 +5,6 @@ import json
 import math
 from dataclasses import replace
 from fractions import Fraction
-from itertools import islice
 
 import networkx as nx
 import numpy as np
@@ -153,7 +152,9 @@ def test_signs_have_the_average_zero_and_are_whole():
 
 def test_a_bin_without_cells_has_a_side():
     stated = ["levels"], np.array([0.0]), np.array([4.0])
-    margins = noisy_margins(np.array([[0, 9, 0, 11, 0]]), 20, *stated, 1.0, bit_source(1))
+    margins = noisy_margins(
+        np.array([[0, 9, 0, 11, 0]]), 20, *stated, 1.0, bit_source(1)
+    )
     margins = replace(margins, counts=np.array([[0, 10, 0, 10, 0]]))
     assert sign_steps(margins)[0].tolist() == [-16, -16, 16, 16, 16]
 
@@ -176,7 +177,9 @@ def test_a_record_moves_scores_by_one_at_most_and_the_forests_sums_by_512(expect
 
 def test_sums_do_not_depend_on_blocks():
     places, margins = binned(np.random.default_rng(0).standard_normal((9001, 3)))
-    parts = sum(products_of_signs(places[k : k + 7], margins) for k in range(0, 9001, 7))
+    parts = sum(
+        products_of_signs(places[k : k + 7], margins) for k in range(0, 9001, 7)
+    )
     assert (products_of_signs(places, margins) == parts).all()
 
 
@@ -196,7 +199,10 @@ def test_correlations_in_a_forest_are_products_along_paths():
     graph = nx.random_labeled_tree(10, seed=0)
     edges = np.array(graph.edges)[:7]
     r = np.random.default_rng(0).uniform(-0.9, 0.9, 7)
-    found, weight = along_paths(10, edges, r), dict(zip(map(tuple, edges), r, strict=True))
+    found, weight = (
+        along_paths(10, edges, r),
+        dict(zip(map(tuple, edges), r, strict=True)),
+    )
     forest = nx.Graph(edges.tolist())
     forest.add_nodes_from(range(10))
     for i, j in itertools.combinations(range(10), 2):
@@ -213,7 +219,9 @@ def test_what_a_forest_explains_takes_no_place():
     rows = chain_rows(200_000, 8, 0, 0.8)  # the second neighbours have 0.64
     rows[:, 7] = np.random.default_rng(1).standard_normal(200_000) + 0.2 * rows[:, 0]
     places, margins = binned(rows)
-    found = screened_pairs(places, margins, Screen((6, 1, 0), (9.0, 9.0, 9.0), 1e3), bit_source(0))
+    found = screened_pairs(
+        places, margins, Screen((6, 1, 0), (9.0, 9.0, 9.0), 1e3), bit_source(0)
+    )
     assert found.tolist() == sorted([[0, 7], *([k, k + 1] for k in range(6))])
 
 
@@ -257,7 +265,9 @@ def test_strong_pairs_are_found_with_their_weights():
 
 
 def test_two_columns_have_one_pair():
-    release = ScreenedGraphMechanism(scale=1.0, mu=1.0).publish(chain_rows(2000, 2, 0), 0)
+    release = ScreenedGraphMechanism(scale=1.0, mu=1.0).publish(
+        chain_rows(2000, 2, 0), 0
+    )
     assert len(release.edges) == 1 and release.edges.partial_correlation[0] > 0.3
 
 
@@ -422,7 +432,9 @@ def test_refused_settings(changed, named):
 )
 def test_refused_tables(settings, argument):
     with pytest.raises(InputError) as refused:
-        ScreenedGraphMechanism(**({"mu": 1.0} | settings)).publish(chain_rows(500, 3, 0), 0)
+        ScreenedGraphMechanism(**({"mu": 1.0} | settings)).publish(
+            chain_rows(500, 3, 0), 0
+        )
     assert refused.value.argument == argument
 
 

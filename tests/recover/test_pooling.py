@@ -7,8 +7,9 @@ import pytest
 from privglasso import CovarianceMechanism, DiscreteGaussianMechanism, KendallMechanism
 from privglasso import PrivateGraphicalLasso, QuadrantMechanism
 from privglasso.base.validation import InputError
+from privglasso.privacy.guarantee import Guarantee, NoGuarantee
 from privglasso.publish.local import LocalMechanism
-from privglasso.recover.pooling import combine, differences, edge_changes
+from privglasso.recover.pooling import _together, combine, differences, edge_changes
 
 P = 4
 CHAIN = np.eye(P) + 0.4 * (np.eye(P, k=1) + np.eye(P, k=-1))
@@ -55,7 +56,7 @@ def test_units_do_not_matter_and_weights_follow_the_errors():
     pooled = combine([one, two]).matrix
     parts = [r.corrected_covariance() for r in (one, two)]
     R = [S / np.sqrt(np.outer(np.diag(S), np.diag(S))) for S in parts]
-    share = ((pooled - R[1]) / (R[0] - R[1]))[ABOVE]
+    share = (pooled - R[1])[ABOVE] / (R[0] - R[1])[ABOVE]
     errors = [
         (r.sampling_error().covariance_variance() / np.outer(*2 * [np.diag(S)]))[ABOVE]
         for r, S in zip((one, two), parts, strict=True)
@@ -93,9 +94,29 @@ def test_the_promise_is_that_of_somebody_who_stood_in_all_tables():
     assert not pooled.secure
 
 
+def test_failures_and_missing_promises_are_not_lost():
+    some = Guarantee(0.6, "record", failure=0.01)
+    both = _together([some, Guarantee(0.8, "record", failure=0.02)])
+    assert both.mu == pytest.approx(1.0) and both.failure == pytest.approx(0.0298)
+    assert _together([some, Guarantee(0.8, "cell")]).neighbors == "cell"
+    none = NoGuarantee("noise was chosen after the data", some)
+    assert _together([some, none]) is none
+
+
+def test_a_release_counts_once():
+    one, two = (
+        CovarianceMechanism(mu=1.0).publish(rows(3000, seed), seed) for seed in (0, 1)
+    )
+    again = CovarianceMechanism(mu=1.0).publish(rows(3000, 0), 0)
+    for copies in ([one, two, one], [one, again], [one, one.select(one.columns)]):
+        for told in (combine, differences):
+            with pytest.raises(InputError, match="the same release"):
+                told(copies)
+
+
 def test_nothing_but_releases_is_combined():
     one = CovarianceMechanism(mu=1.0).publish(rows(3000, 0), 0)
-    for wrong in ([one], [one, "release.parquet"], [one, rows(10, 0)]):
+    for wrong in (None, [one], [one, "release.parquet"], [one, rows(10, 0)]):
         with pytest.raises(InputError, match="releases"):
             combine(wrong)
     with pytest.raises(InputError, match="fewer than two"):
