@@ -339,6 +339,20 @@ def _best(n, p, want=None, schema=None, **words):
     return recommend(n, p, want=(want or Want.graph).value, schema=schema, **kept)
 
 
+def _too_rare(mechanism, n, p):
+    "What nobody will see in a release of scores: a public number."
+    from privglasso.publish.covariance import CovarianceMechanism
+    from privglasso.publish.scores import ScoresLattice
+
+    if not isinstance(mechanism, CovarianceMechanism):
+        return ""
+    lattice = mechanism.lattice(n, p)
+    if not isinstance(lattice, ScoresLattice):
+        return ""
+    share = f"{100 * lattice.least_share:.2g} %"
+    return f"A value that fewer than {share} of the records have is not seen."
+
+
 def _recommended(best, n, p, **words):
     "A sentence or two."
     from privglasso.start.advice import default_delta, precision_sentence
@@ -351,7 +365,9 @@ def _recommended(best, n, p, **words):
         if bounded.recovery.auc > best.recovery.auc + 0.05:
             said.append(f"With public bounds of all columns: {bounded}.")
     budget["delta"] = budget["delta"] or default_delta(n)
-    said.append(precision_sentence(n, p, **budget) if best.works else "")
+    if best.works:
+        said.append(precision_sentence(n, p, **budget))
+        said.append(_too_rare(best.mechanism, n, p))
     return "\n".join(filter(None, said))
 
 

@@ -1553,3 +1553,10 @@ def test_a_plan_of_a_shape_loads_nothing_slow():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True)
     assert done.stdout.split() == [b"0"] and not done.stderr
+
+
+def test_a_plan_says_what_will_be_too_rare_to_be_seen():
+    "The same share as the release is made with."
+    code, output = call("plan", 20_000, 5, "--epsilon", 1, "--delta", 1e-9)
+    share = CovarianceMechanism(epsilon=1, delta=1e-9).lattice(20_000, 5).least_share
+    assert code == 0 and f"fewer than {100 * share:.2g} % of the records" in output

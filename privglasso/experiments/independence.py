@@ -251,7 +251,7 @@ def _numbers(profile):
     }
 
 
-INDEPENDENCE = Study("independence", independence_jobs, independence_run, version=3)
+INDEPENDENCE = Study("independence", independence_jobs, independence_run, version=4)
 
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00013

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Observation', 'direction_moments', 'EfficientScore', 'rows_told', 'observe', 'parameters_of', 'symmetric',
-           'is_definite', 'GraphFit', 'fit_graph']
+           'is_definite', 'GraphFit', 'fit_at', 'fit_graph']
 
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #b947c8a6
 from dataclasses import dataclass, replace
@@ -390,6 +390,24 @@ class GraphFit:
             variance[part] = np.maximum(own - (half**2).sum(axis=0), 1e-12 * own)
         return u, variance
 
+    def joint_scores(self, i, j):
+        "(m,) efficient scores of absent pairs, and their (m, m) covariance."
+        cross = self.score.information(self.places, (i, j))
+        explained = scipy.linalg.cho_solve(self.factor, cross)
+        u = self.score.slope(i, j) - self.score.slope(*self.places) @ explained
+        return u, self.score.information((i, j), (i, j)) - cross.T @ explained
+
+# %% ../../nbs/3_recover/22_efficient_score.ipynb #5a1e0011
+def fit_at(score, graph, rounds=0):
+    """What an `EfficientScore` says of a graph's parameters, as a `GraphFit`; None if
+    they cannot be told apart."""
+    places = parameters_of(graph)
+    try:
+        factor = scipy.linalg.cho_factor(score.information(places, places), lower=True)
+    except np.linalg.LinAlgError:
+        return None
+    return GraphFit(graph, score, places, factor, rounds)
+
 # %% ../../nbs/3_recover/22_efficient_score.ipynb #6331e839
 _CLOSE, _FAR = 1e-2, 1e-2  # misfit left to gain: as such, over what the model misses
 _MOST_ROUNDS, _SHORTEST, _PROMISED = 60, 1e-6, 0.2
@@ -438,16 +456,14 @@ def fit_graph(observation, graph, precision):
     free = p * (p + 1) / 2 - len(places[0]) + 4 * p
     score = EfficientScore(observation, _start(graph, precision))
     for rounds in range(_MOST_ROUNDS):
-        slope = score.slope(*places)
-        try:
-            information = score.information(places, places)
-            factor = scipy.linalg.cho_factor(information, lower=True)
-        except np.linalg.LinAlgError:
+        fit = fit_at(score, graph, rounds + 1)
+        if fit is None:
             return None
-        step = scipy.linalg.cho_solve(factor, slope)
+        slope = score.slope(*places)
+        step = scipy.linalg.cho_solve(fit.factor, slope)
         gain = float(slope @ step)
         if gain < max(_CLOSE, _FAR * (score.misfit - free)):
-            return GraphFit(graph, score, places, factor, rounds + 1)
+            return fit
         score = _shorter(score, symmetric(step, places, p), gain)
         if score is None:
             return None

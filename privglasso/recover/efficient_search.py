@@ -15,7 +15,8 @@ from scipy.special import ndtri
 
 from ..base.validation import InputError, check_number
 from .efficient_score import EfficientScore, GraphFit, Observation
-from .efficient_score import fit_graph, is_definite, symmetric
+from .efficient_score import fit_at, fit_graph, is_definite
+from .efficient_score import symmetric
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #0b7bb7bb
 _FALSE_PER_COLUMN = 0.01  # expected number of false edges
@@ -204,7 +205,8 @@ class FoundGraph(NamedTuple):
     fit : GraphFit
         The graph and its efficient estimate.
     threshold : float
-        Standard errors from 0 that an edge must have.
+        Standard errors from 0 that an edge must have, in its graph or where it is
+        missing.
     effective_rows : float
         Clean rows that the release is worth.
     relative_error : float
@@ -232,12 +234,76 @@ def _best_end(fit, threshold):
         end = new
     return end, wider
 
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #5a1e0005
+def _without(fit, k):
+    "The fit without its k-th edge, one step from it; None if there is none."
+    p, i, j = len(fit.graph), fit.edges[0][k], fit.edges[1][k]
+    graph, column = fit.graph.copy(), fit.covariance[:, p + k]
+    graph[i, j] = graph[j, i] = False
+    values = fit.precision[fit.places]
+    values = values - column * values[p + k] / column[p + k]
+    values[p + k] = 0.0
+    estimate, seen = symmetric(values, fit.places, p), fit.score.observation
+    if not is_definite(estimate):
+        return fit_graph(seen, graph, fit.precision)
+    return fit_at(EfficientScore(seen, estimate), graph)
+
+
+def _and_rivals(graph, edge):
+    "(i, j) of an absent edge, then of the other absent pairs at its ends."
+    a, b = edge
+    rivals = ~graph[[a, b]]
+    rivals[[0, 1, 0, 1], [a, b, b, a]] = False
+    ends, others = np.nonzero(rivals)
+    return np.append(a, np.array(edge)[ends]), np.append(b, others)
+
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #5a1e0006
+_MOST_RIVALS, _LEAST_OWN = 3, 0.05  # pairs; share of a variance that is not explained
+
+
+def _lead(fit, k, threshold):
+    """Squared z value of the k-th edge where it is missing, and by how much less it
+    costs there than its best few rivals."""
+    less = _without(fit, k)
+    if less is None:
+        return 0.0, 0.0
+    edge = fit.edges[0][k], fit.edges[1][k]
+    u, J = less.joint_scores(*_and_rivals(less.graph, edge))
+    own, usable = np.diag(J), np.arange(len(u)) > 0
+    z2, lead = u[0] ** 2 / own[0], np.inf
+    left = z2 - threshold**2
+    for _ in range(_MOST_RIVALS):
+        usable = usable & (np.diag(J) > _LEAST_OWN * own)
+        if not usable.any():
+            break
+        gain = np.divide(u**2, np.diag(J), where=usable, out=-np.ones(len(u)))
+        best = int(gain.argmax())
+        left += threshold**2 - gain[best]
+        lead = min(lead, left)
+        column = J[:, best] / J[best, best]
+        u, J = u - column * u[best], J - np.outer(column, J[best])
+    return z2, lead
+
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #5a1e000a
+_LEAST_LEAD = 2 * np.log(100)  # the best other explanation is 100 times less likely
+
+
+def _dispersion(fit):
+    "Misfit over its degrees of freedom, at least 1: how much the graph leaves out."
+    p = len(fit.graph)
+    left = p * (p + 1) / 2 - len(fit.places[0])
+    return max(fit.score.misfit / left, 1.0) if left else 1.0
+
 
 def _sure(fit, wider, threshold, error):
-    "The graph of the edges that pass in the fit and in a wider one."
-    z = symmetric(np.abs(fit.wald()) * (1 - error / 2), fit.edges, len(fit.graph))
-    in_wider = symmetric(np.abs(wider.wald()), wider.edges, len(fit.graph))
-    return fit.graph & (np.minimum(z, in_wider) >= threshold)
+    "The graph of the edges that pass in a crowd or lead alone, and have no rivals."
+    p, edges, trust = len(fit.graph), fit.edges, 1 - error / 2
+    leads = [_lead(fit, k, threshold) for k in range(len(edges[0]))]
+    z2, lead = np.reshape(leads, (-1, 2)).T / _dispersion(fit)
+    in_wider = symmetric(np.abs(wider.wald()), wider.edges, p)[edges]
+    crowd = np.minimum(np.abs(fit.wald()) * trust, in_wider) >= threshold
+    alone = (np.sqrt(z2) * trust >= threshold) & (lead >= _LEAST_LEAD)
+    return symmetric((crowd & (lead >= 0)) | alone, edges, p).astype(bool)
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #17d3eab0
 def efficient_search(observation, gamma=0.5) -> FoundGraph:

@@ -131,3 +131,15 @@ def test_information_is_that_of_the_directions(noise):
     assert np.allclose(few, whole[:, :3])
     off = i != j
     assert np.allclose(score.own_information(i[off], j[off]), np.diag(whole)[off])
+
+
+def test_joint_scores_are_the_scores():
+    "With their variances on the diagonal of a covariance."
+    covariance = np.linalg.inv(TRUTH)
+    seen = Observation(covariance + 0.05 * np.eye(6), 100, np.ones(6), 0.01)
+    fit = fit_graph(seen, np.zeros((6, 6), dtype=bool), np.eye(6))
+    pairs = fit.absent()
+    u, variance = fit.scores(*pairs)
+    together, J = fit.joint_scores(*pairs)
+    assert np.allclose(together, u) and np.allclose(np.diag(J), variance)
+    assert np.allclose(J, J.T) and np.linalg.eigvalsh(J)[0] > 0
