@@ -944,7 +944,7 @@ def _resorted_rows(case, trials, confidence, seed):
     return audit_case(case, _RESORTED[case](), trials, confidence, seed)
 
 
-RESORTED = Study("resorted", _resorted_jobs, _resorted_rows, version=2)
+RESORTED = Study("resorted", _resorted_jobs, _resorted_rows, version=3)
 
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #273655f3
 _MARKS = {

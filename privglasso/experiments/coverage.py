@@ -242,7 +242,7 @@ def _sizes(grid, profile):
     ]
 
 
-COVERAGE = Study("coverage", coverage_jobs, coverage_run, version=4)
+COVERAGE = Study("coverage", coverage_jobs, coverage_run, version=5)
 
 # %% ../../nbs/6_experiments/37_coverage.ipynb #37d00016
 def coverage_share(results, by=("release", "pairs")) -> pd.DataFrame:
@@ -385,4 +385,4 @@ def degenerate_jobs(profile):
     ]
 
 
-COLLINEAR = Study("degenerate", degenerate_jobs, degenerate_run, version=3)
+COLLINEAR = Study("degenerate", degenerate_jobs, degenerate_run, version=4)

@@ -257,7 +257,7 @@ def _settings(epsilons):
     ]
 
 
-FRONTIER = Study("frontier", frontier_jobs, frontier_run, version=5)
+FRONTIER = Study("frontier", frontier_jobs, frontier_run, version=6)
 
 
 def peers_run(**job):

@@ -428,4 +428,4 @@ def _rows(case, trials, confidence, seed):
     return audit_case(case, _CASES[case](), trials, confidence, seed)
 
 
-FRONTIER_AUDITS = Study("frontier_audits", _jobs, _rows, version=4)
+FRONTIER_AUDITS = Study("frontier_audits", _jobs, _rows, version=5)

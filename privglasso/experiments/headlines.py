@@ -166,7 +166,7 @@ def headlines_jobs(profile):
     ]
 
 
-HEADLINES_STUDY = Study("headlines", headlines_jobs, headlines_run, version=5)
+HEADLINES_STUDY = Study("headlines", headlines_jobs, headlines_run, version=6)
 
 # %% ../../nbs/6_experiments/34_headlines.ipynb #18ab557b
 def headline_counts(results=None) -> pd.DataFrame:

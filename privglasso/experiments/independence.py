@@ -130,7 +130,7 @@ def _bounds(make, seed):
     return low, np.where(high > low, high, low + 1), np.nanmedian(cells, axis=0)
 
 
-def _releases(X, budget, bounds, wide):
+def _releases(X, budget, bounds, wide, seed):
     "Name and release of every mechanism; None if the budget is too small for it."
     low, high, middle = bounds
     gaps = {"missing": "center"} if np.isnan(X).any() else {}
@@ -143,15 +143,15 @@ def _releases(X, budget, bounds, wide):
         made["Kendall"] = KendallMechanism(**budget)
         made["quadrant"] = QuadrantMechanism(middle, **budget)
     for name, mechanism in made.items():
-        yield name, _released(mechanism, told.get(name), X)
+        yield name, _released(mechanism, told.get(name), X, seed)
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00031
-def _released(mechanism, told, X):
+def _released(mechanism, told, X, seed):
     "A release, if need be by the mechanism that is told bounds."
     for each in (mechanism, told):
         try:
             if each is not None:
-                return each.publish(X, random_state=X.shape[0])
+                return each.publish(X, random_state=seed)
         except (UnitsError, InputError) as error:
             if getattr(error, "argument", "mu") not in ("mu", "n"):
                 raise
@@ -198,8 +198,9 @@ def independence_run(kind, number, n, epsilon, repeats, seed):
     budget = {"mu": 30.0} if epsilon is None else {"epsilon": epsilon, "delta": n**-2.0}
     bounds, counts = _bounds(make, number), {}
     for k in range(repeats):
-        X = make(n, np.random.default_rng([seed, number, n, k]))
-        for name, release in _releases(X, budget, bounds, n <= 10_000):
+        rng = np.random.default_rng([seed, number, n, k])
+        X, own = make(n, rng), int(rng.integers(2**31))  # every table has its own noise
+        for name, release in _releases(X, budget, bounds, n <= 10_000, own):
             for rule in _RULES:
                 found = None if release is None else _edges(rule, release)
                 row = counts.setdefault((name, rule), [0, 0, 0])
@@ -251,7 +252,7 @@ def _numbers(profile):
     }
 
 
-INDEPENDENCE = Study("independence", independence_jobs, independence_run, version=4)
+INDEPENDENCE = Study("independence", independence_jobs, independence_run, version=5)
 
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00013
@@ -365,4 +366,4 @@ def copula_jobs(profile):
     ]
 
 
-CONDITIONAL = Study("copulas", copula_jobs, copula_run)
+CONDITIONAL = Study("copulas", copula_jobs, copula_run, version=2)

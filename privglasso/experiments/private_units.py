@@ -182,4 +182,4 @@ def planned_run(n, epsilon, size, releases, seed, p=10):
     return [facts | {"expected": float(expected)} | shares]
 
 
-PLANNED = Study("planned", planned_jobs, planned_run, version=4)
+PLANNED = Study("planned", planned_jobs, planned_run, version=5)

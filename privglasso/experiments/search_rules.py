@@ -205,4 +205,4 @@ def search_run(model, p, n, epsilon, seed):
     return rows
 
 
-SEARCH_RULES = Study("search_rules", search_jobs, search_run, version=2)
+SEARCH_RULES = Study("search_rules", search_jobs, search_run, version=3)

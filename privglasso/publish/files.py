@@ -275,6 +275,7 @@ _SCORES = {
     "set_aside": _Each(_word(words=(NO_VALUE, TOO_EXTREME))),
     "lattice": {"steps": _whole(1, 2**26), "sigma": _noise(2)},
     "constant": _real(1e-9, 1e9),
+    "half": _Optional(_real(1e-9, 1e18)),
     "total": _whole(-(2**62), 2**62, ("p + 1",)),
     "margins": _histograms("p", MARGIN_KINDS),
     "units": _Optional(_UNITS | {"p": _whole(1, "all")}),
@@ -641,7 +642,9 @@ def _check_weight_sums(sums, lattice):
 def _scores_release(metadata, table):
     "The `ScoresRelease` that a file holds."
     stated, units = metadata["lattice"], metadata["units"]
-    rows = scores_rows(metadata["n"], table.shape[1], **stated)
+    half, usual = metadata["half"], table.shape[1] + metadata["constant"] ** 2
+    _require(half is None or half > usual, "usual rows weigh less than half")
+    rows = scores_rows(metadata["n"], table.shape[1], half, **stated)
     units = None if units is None else UnitsPlan.from_settings(units)
     second, margins = table.to_numpy(), _column_margins(metadata)
     total, p = np.array(metadata["total"], np.int64), table.shape[1]
@@ -654,7 +657,7 @@ def _scores_release(metadata, table):
     promise = scores_promise(rows, *public)
     aside, secure = metadata["set_aside"], metadata["secure"]
     told = units, *read, aside, promise, secure, metadata["mechanism"]
-    made = metadata["all_columns"], rows, metadata["constant"], margins
+    made = metadata["all_columns"], rows, metadata["constant"], half, margins
     release = ScoresRelease(second, total, *made, *told)
     _check_row_sums(release.moments, None, rows)
     return release

@@ -338,7 +338,8 @@ def coefficients_on_sphere(shares, t, latent=False) -> np.ndarray:
 
 def normal_on_sphere(t) -> np.ndarray:
     """The same of a normal column without bins: (24, nodes)."""
-    shrunk, found = 1 / (1 + 2 * np.asarray(t)), np.zeros((_ORDER, len(t)))
+    shrunk = 1 / (1 + 2 * np.asarray(t))
+    found = np.zeros((_ORDER, len(t)), shrunk.dtype)
     found[0] = shrunk**1.5
     for k in range(3, _ORDER + 1, 2):
         found[k - 1] = found[k - 3] * (shrunk - 1) * math.sqrt(k / (k - 1))
@@ -364,7 +365,7 @@ def pair_series(coefficients, weights):
     found = np.empty((len(i), _ORDER))
     for k in range(_ORDER):
         one = coefficients[:, k]
-        found[:, k] = ((one * weights) @ one.T)[i, j]
+        found[:, k] = ((one * weights) @ one.T)[i, j].real
     return found
 
 
@@ -529,7 +530,7 @@ class ScoreMargins:
     def coefficients(self, t, latent, faint) -> np.ndarray:
         """(p, 24, nodes) `coefficients_on_sphere`; where `faint` (p,), the first of a
         column without jitter."""
-        unknown = np.zeros((_ORDER, len(t)))
+        unknown = np.zeros((_ORDER, len(t)), np.asarray(t).dtype)
         unknown[0] = normal_on_sphere(t)[0]
         pairs = zip(self.shares, faint, strict=True)
         found = [

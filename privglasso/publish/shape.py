@@ -33,30 +33,35 @@ def gauss_rule():
     return np.polynomial.legendre.leggauss(200)
 
 
-def _kernel_of(spectrum, constant=0.0):
+def _kernel_of(spectrum, constant=0.0, half=None):
     """Nodes t and weights w(t) dt of the integral for a shape with these eigenvalues,
-    whose rows have one more coordinate, a constant."""
+    whose rows have one more coordinate, a constant; complex if rows of the squared
+    length `half` weigh half, and then the real part of the integral counts."""
     nodes, weights = gauss_rule()
-    size, s = len(spectrum) + constant**2, (nodes + 1) / 2
-    t = (1 - s**2) / s**2 / size
-    logs = -np.log1p(2 * np.outer(t, spectrum)).sum(axis=1) / 2 - t * constant**2
-    return t, weights / s**3 / len(spectrum) * np.exp(logs)
+    p, s, shift = len(spectrum), (nodes + 1) / 2, constant**2
+    norm, ray = p + shift, 1 / (p + shift)
+    if half is not None:  # along a ray on which nothing oscillates
+        ray = np.exp(0.25j * np.pi) / math.hypot(norm, half)
+        norm, shift = -1j * (norm**2 / half + half), shift - 1j * half
+    t = (1 - s**2) / s**2 * ray
+    logs = -np.log1p(2 * np.outer(t, spectrum)).sum(axis=1) / 2 - t * shift
+    return t, weights / s**3 * (ray * norm / p) * np.exp(logs)
 
 
 def _seen(values, t, weights, p):
     "δ for eigenvalues λ; a straight line below 0, where only noise can lead."
     above = np.maximum(values, 0)[:, None]
-    inside = (above / (1 + 2 * above * t) * weights).sum(axis=1)
-    return p * (inside + np.minimum(values, 0) * weights.sum())
+    inside = (above / (1 + 2 * above * t) * weights).sum(axis=1).real
+    return p * (inside + np.minimum(values, 0) * weights.sum().real)
 
 
 def _slope(values, t, weights, p):
     "Derivative of `_seen`, the kernel held fixed."
     above = np.maximum(values, 0)[:, None]
-    return p * (weights / (1 + 2 * above * t) ** 2).sum(axis=1)
+    return p * (weights / (1 + 2 * above * t) ** 2).sum(axis=1).real
 
 # %% ../../nbs/2_publish/05_shape.ipynb #bd657b59
-def sphere_spectrum(spectrum, constant=0.0):
+def sphere_spectrum(spectrum, constant=0.0, half=None):
     """Eigenvalues of the average outer product of directions of length √p.
 
     Parameters
@@ -66,6 +71,9 @@ def sphere_spectrum(spectrum, constant=0.0):
     constant : float
         c, if rows have it as one more coordinate, in units in which the variances are
         1 on average; the length is √(p + c²) then.
+    half : float, optional
+        b, if a row whose squared length, the constant's included, is S weighs
+        b²/(S² + b²) of itself instead; so scaled that a row of S = p + c² counts 1.
 
     Returns
     -------
@@ -79,11 +87,12 @@ def sphere_spectrum(spectrum, constant=0.0):
     """
     spectrum = np.asarray(spectrum, float)
     spectrum = spectrum * len(spectrum) / spectrum.sum()
-    if np.ptp(spectrum) == 0 and not constant:  # as in a plan: no nodes are needed
+    alone = not constant and half is None
+    if np.ptp(spectrum) == 0 and alone:  # as in a plan: no nodes are needed
         return np.ones(len(spectrum))
-    return _seen(spectrum, *_kernel_of(spectrum, constant), len(spectrum))
+    return _seen(spectrum, *_kernel_of(spectrum, constant, half), len(spectrum))
 
-def pair_kernel(p, constant=0.0):
+def pair_kernel(p, constant=0.0, half=None):
     """What the length of a row of `p` columns does to the product of two of them.
 
     Parameters
@@ -92,13 +101,15 @@ def pair_kernel(p, constant=0.0):
         Columns, at least 2: independent normal ones.
     constant : float
         c, if rows have it as one more coordinate.
+    half : float, optional
+        b, if rows are weighted instead: see `sphere_spectrum`.
 
     Returns
     -------
     t, weights : ndarray of shape (200,)
         An average product on the sphere is the weighted sum, over t, of that of
-        x exp(-t x²) and y exp(-t y²); so scaled that a weak correlation of two normal
-        columns is left as it is.
+        x exp(-t x²) and y exp(-t y²), or its real part where these are complex; so
+        scaled that a weak correlation of two normal columns is left as it is.
 
     Examples
     --------
@@ -106,9 +117,9 @@ def pair_kernel(p, constant=0.0):
     >>> round(float((weights * (1 + 2 * t) ** -3.0).sum()), 12)
     1.0
     """
-    t, weights = _kernel_of(np.ones(p), constant)
+    t, weights = _kernel_of(np.ones(p), constant, half)
     weights = weights * (1 + 2 * t)
-    return t, weights / (weights / (1 + 2 * t) ** 3).sum()
+    return t, weights / (weights / (1 + 2 * t) ** 3).sum().real
 
 # %% ../../nbs/2_publish/05_shape.ipynb #40b2dbdc
 def _undone(delta, t, weights):
@@ -183,7 +194,7 @@ class Shape:
         return np.where(close, tangent, rise / np.where(close, 1.0, run))
 
 # %% ../../nbs/2_publish/05_shape.ipynb #dbdac8ad
-def shape_behind(average, constant=0.0) -> Shape:
+def shape_behind(average, constant=0.0, half=None) -> Shape:
     """The shape whose directions have this average outer product.
 
     Parameters
@@ -193,6 +204,8 @@ def shape_behind(average, constant=0.0) -> Shape:
         with a positive trace.
     constant : float
         c, if rows have it as one more coordinate: see `sphere_spectrum`.
+    half : float, optional
+        b, if rows are weighted instead: see there.
 
     Returns
     -------
@@ -208,12 +221,13 @@ def shape_behind(average, constant=0.0) -> Shape:
     if p == 1:  # one column has no shape
         return Shape(vectors, seen, np.ones(1), np.ones(1))
     seen = seen * p / seen.sum()
-    if np.ptp(seen) == 0 and not constant:  # the integral is p / (p + 2)
+    alone = not constant and half is None
+    if np.ptp(seen) == 0 and alone:  # the integral is p / (p + 2)
         return Shape(vectors, seen, np.ones(p), np.full(p, p / (p + 2)))
     spectrum = _positive_spectrum(seen)
     for _ in range(200):
-        t, weights = _kernel_of(spectrum, constant)
-        if constant:  # the sum that such a spectrum has
+        t, weights = _kernel_of(spectrum, constant, half)
+        if not alone:  # the sum that such a spectrum has
             seen = seen * _seen(spectrum, t, weights, p).sum() / seen.sum()
         values = _undone(seen, t, weights)
         previous, spectrum = spectrum, _positive_spectrum(values)

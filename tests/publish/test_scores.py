@@ -12,9 +12,10 @@ from privglasso import Budget, CovarianceMechanism, Guarantee, Schema, read_rele
 from privglasso.base.validation import InputError
 from privglasso.privacy.audit import audit
 from privglasso.publish.margins import ScoreMargins, placed_cells
-from privglasso.publish.scores import ScoresRelease, _scores_behind, _sums
-from privglasso.publish.scores import scores_lattice
-from privglasso.publish.shape import UnitsError, shape_behind
+from privglasso.publish.scores import ScoresRelease, _largest, _scores_behind
+from privglasso.publish.scores import _sums, _undone, _weighted, row_weights
+from privglasso.publish.scores import scores_lattice, scores_rows
+from privglasso.publish.shape import UnitsError, pair_kernel, shape_behind
 from privglasso.publish.units import UnitsPlan
 
 SURE = dict(epsilon=1.0, delta=1e-6)
@@ -187,13 +188,70 @@ def test_the_products_with_the_constant_tell_the_mean_of_wrong_scores():
     counts = (wrong * n).astype(np.int64)
     margins = ScoreMargins(kinds, zeros, zeros + 1, counts, n, 1.0)
     places, _ = placed_cells(table, kinds, zeros, zeros + 1)
-    for c in (0.5, 2.0):
-        rows = scores_lattice(n, p, 1000.0, dict.fromkeys("abcd", (0, 1))).rows
-        average = _sums(places, margins, rows, c, 7) / n * (p + c**2) / rows.length**2
-        plain = shape_behind(average[:p, :p], c).matrix[0, 1:]
-        left = _scores_behind(average, 1e-12, c).matrix[0, 1:]
+    for c, half in ((0.5, None), (2.0, None), (0.5, 12.0), (0.5, 100.0)):
+        rows = scores_rows(n, p, half, 2**20, [1.0, 1.5])
+        size = _largest(p, c, half) / rows.length**2
+        average = _sums(places, margins, rows, c, half, 7) / n * size
+        plain = shape_behind(average[:p, :p], c, half).matrix[0, 1:]
+        left = _scores_behind(average, 1e-12, (c, half)).matrix[0, 1:]
         # a correlation is known to .002
         assert np.abs(plain).min() > 0.02 > 2 * np.abs(left).max()
+
+
+def test_weighted_rows_stay_in_the_ball_and_the_longest_reach_it():
+    "Sensitivity is the lattice's, whose ball no weighted row leaves."
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(20_000, 5)) * np.exp(rng.normal(size=(20_000, 1)) * 3)
+    for half in (6.0, 20.0, 1e4):
+        squares = (_weighted(rows, half, 3.0) ** 2).sum(axis=1)
+        assert squares.max() <= 9 * (1 + 1e-12)
+        assert squares.max() > 0.9 * 9
+        turned = (rows**2).sum(axis=1) / half  # the longest are of squared length b
+        assert 0.5 < turned[squares > 0.95 * 9].mean() < 2
+
+
+def test_noise_on_weighted_rows_is_less_than_their_own_error():
+    for n in (10**4, 10**5, 10**6, 10**8):
+        for p in (2, 10, 50, 200):
+            for mu in (0.05, 0.2, 1.0, 30.0):
+                constant, half = row_weights(n, p, mu)
+                most = 0.7 if n >= 50_000 else 0.25
+                if half is None:
+                    assert 1.4 * (p + constant**2) > most * mu * math.sqrt(n)
+                    continue
+                noise = _largest(p, constant, half) / (n * mu)
+                own = 1 / math.sqrt(n)
+                assert noise <= most * own * (1 + 1e-9) and half > p + constant**2
+
+
+@pytest.mark.parametrize("levels", [3, 5])
+def test_answers_of_a_chain_show_no_edge_that_is_not_there_however_many(levels):
+    """On the sphere, pairs at a distance of two have partial correlations of about .01
+    (bins change lengths); with weighted rows less than a fifth of it is left."""
+    n, p, precision = 400_000, 3, np.eye(3) + 0.35 * (np.eye(3, k=1) + np.eye(3, k=-1))
+    sigma = np.linalg.inv(precision)
+    sigma /= np.sqrt(np.outer(np.diag(sigma), np.diag(sigma)))
+    rng = np.random.default_rng(5)
+    z = rng.standard_normal((n, p)) @ np.linalg.cholesky(sigma).T
+    table = 1.0 + np.floor(norm.cdf(z) * levels)
+    edges = np.arange(levels + 1.0) + 0.5
+    counts = np.array([np.histogram(x, edges)[0] for x in table.T])
+    kinds, ones = ("levels",) * p, np.ones(p)
+    margins = ScoreMargins(kinds, ones, ones * (levels - 1), counts, n, 1.0)
+    places, _ = placed_cells(table, kinds, ones, ones * (levels - 1))
+    found = {}
+    for half in (None, 48.0, 1e5):
+        rows = scores_rows(n, p, half, 2**20, [1.0, 1.5])
+        size = _largest(p, 0.3, half) / rows.length**2
+        average = _sums(places, margins, rows, 0.3, half, 7) / n * size
+        behind = _scores_behind(average, 0.0, (0.3, half))
+        kernel = pair_kernel(p, 0.3, half)
+        known = margins.coefficients(kernel[0], False, np.zeros(p, bool))
+        K = np.linalg.inv(_undone(behind, known, kernel)[0])
+        found[half] = -K[0, 2] / math.sqrt(K[0, 0] * K[2, 2])
+    # the same rows and the same jitter throughout: what is left is the weights' doing
+    sphere, weighted = (abs(found[half] - found[1e5]) for half in (None, 48.0))
+    assert 5 * weighted < sphere and sphere > 0.005
 
 
 def copula(margins, n, seed, rho=0.5):
