@@ -1,8 +1,8 @@
 """Graph learning on privately released data: guarantees that hold, and the graph from the release alone.
 
 The names below are those a user types; they load on first use, so that ``import privglasso`` is quick. All else is
-imported from its package: ``privacy``, ``publish``, ``recover``, ``networks``, ``data_sets``, ``papers``,
-``experiments``.
+imported from its package: ``privacy``, ``publish``, ``recover``, ``networks``, ``desk``, ``data_sets``,
+``papers``, ``experiments``.
 """
 
 import importlib
@@ -34,6 +34,7 @@ _PUBLIC = {
     "publish.noise_correction": ["CovarianceError", "noise_corrected_covariance"],
     "recover.planning": ["plan", "plot_plan"],
     "recover.recommendation": ["recommend"],
+    "desk.publication": ["Publication"],
     "recover.estimators": [
         "PrivateGraphicalLasso",
         "PrivateGraphicalLassoCV",
@@ -53,7 +54,7 @@ _PUBLIC = {
     ],
     "recover.metrics": ["auc", "compare", "confusion", "roc_curve_path"],
     "base.graphs": ["partial_correlations", "support"],
-    "data_sets.registry": ["DataError", "Dataset"],
+    "data_sets.registry": ["DataError"],
     "data_sets.synthetic": ["example_table"],
     "data_sets.sachs": ["load_sachs"],
     "data_sets.chickenpox": ["load_chickenpox"],
