@@ -496,7 +496,7 @@ def _worth(n, p, constant, half):
     weights = 1 / (squared**2 + half**2)
     return max(round(n * (weights @ parts) ** 2 / (weights**2 @ parts) / 2), 1)
 
-
+# %% ../../nbs/2_publish/22_scores.ipynb #f925fe74
 def _error(worth, noise, R, slopes, left, scale):
     "How far such correlations, in units of `scale`, may be off."
     units = np.outer(scale, scale)
@@ -599,7 +599,8 @@ class _ScoresEstimate(Release):
         latent = self.latent if latent is None else latent
         kernel = pair_kernel(len(self.columns), *self.weights)
         present = self.margins.present
-        known = self.margins.coefficients(kernel[0] / present.mean(), latent, self.faint)
+        times = kernel[0] / present.mean()
+        known = self.margins.coefficients(times, latent, self.faint)
         if self.missing == "random":
             known = known * _left_by_gaps(present, *kernel)
         return _undone(self._behind, known, kernel)
