@@ -335,12 +335,12 @@ def _published(
 def _carried_out(desk, path, dry_run, as_json, force, seed):
     "Publish, or rehearse; what is said is said as soon as it is true."
     check_output(path, desk.inputs(), force if desk.ledger is None else None)
-    heard = lambda record: _say_what(as_json, record)
+    heard, replace = lambda told: _say_what(as_json, told), force or is_stream(path)
     if dry_run:
-        record = desk.rehearse(path, heard=heard)
+        record = desk.rehearse(path, replace=replace, heard=heard)
         heard(record)
         return record
-    words = {"replace": force or is_stream(path), "random_state": seed}
+    words = {"replace": replace, "random_state": seed}
     try:
         return desk.publish(path, **words, heard=heard)
     except BaseException as error:
@@ -728,6 +728,8 @@ def _found(release, rule, alpha, level):
         model = _fitted(release, known, rule, alpha)
     elif alpha is not None:
         raise CommandError("--alpha: the graph is public, and needs no penalty")
+    elif level is None:
+        level = known.usual_level
     found = model.edges_ if level is None else model.tested_edges(level)
     if level is None and model is known:
         return found, known.columns, {}, "and weights, with 95 % intervals"

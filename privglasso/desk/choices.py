@@ -106,6 +106,9 @@ KINDS = {
     "weights": Kind(
         "publish.graph_weights:GraphWeightsMechanism", ("graph",), "never"
     ),
+    "screened": Kind(
+        "publish.screened_weights:ScreenedGraphMechanism", bounds="never"
+    ),
 }
 INTEGERS = Kind("publish.table:DiscreteGaussianMechanism", bounds="needed")
 

@@ -392,18 +392,20 @@ class Publication:
             raise WordsError(text, file=self.table.name, few=few)
         return _drafted(self, usual, n, used, left, data), data
 
-    def rehearse(self, to=None, *, heard=None) -> Rehearsed:
+    def rehearse(self, to=None, *, replace=False, heard=None) -> Rehearsed:
         """What `publish` would write and say; no value is used, nothing is spent.
 
         Parameters
         ----------
         to : path, optional
             Where the release would go.
+        replace : bool
+            Whether a release that is there may be replaced.
         heard : callable, optional
             Called with the `Draft`.
         """
         to = as_path(to)
-        draft, _ = self._draft(to, None, False)
+        draft, _ = self._draft(to, None, replace)
         if heard is not None:
             heard(draft)
         name, ledger, fits = "the release" if to is None else to.name, None, None

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['MOST_ENTRIES', 'WeightLattice', 'weight_lattice', 'weight_rows', 'edge_vectors', 'edge_sums', 'completed',
            'GraphWeightsLattice', 'stages_of', 'GraphWeightsRelease', 'graph_on', 'check_units', 'check_levels',
-           'GraphWeightsMechanism', 'column_bins', 'noisy_sums', 'score_sums', 'WeightsStatistic']
+           'weight_noise', 'rehearse_weights', 'GraphWeightsMechanism', 'column_bins', 'noisy_sums', 'score_sums',
+           'WeightsStatistic']
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #7cd2a75a
 import math
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from ..base.graphs import as_matrix, partial_correlations
 from ..base.validation import InputError, check_integer, check_number
@@ -25,7 +26,8 @@ from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
-from .margins import MOST_LEVELS, ScoreMargins, histogram_mu
+from .margins import MOST_LEVELS, ScoreMargins, bin_edges
+from .margins import hermite_coefficients, histogram_mu
 from .margins import histogram_sigma, noisy_margins, placed_cells
 from .margins import score_blocks
 from .noise_correction import CovarianceError
@@ -667,6 +669,8 @@ class GraphWeightsRelease(AnyRelease):
     -----
     The model of a graph is that of Dempster (1972)."""
 
+    usual_level = None  # a public graph is not tested
+
     sums: np.ndarray
     columns: list
     stages: GraphWeightsLattice
@@ -769,8 +773,10 @@ class GraphWeightsRelease(AnyRelease):
 
     @property
     def edges_(self):
-        "The `intervals`, as models call their edges."
-        return self.intervals()
+        """The edges, as models call them: all `intervals` if the graph is public, and
+        `tested_edges` if pairs were selected."""
+        level = self.usual_level
+        return self.intervals() if level is None else self.tested_edges(level)
 
     def intervals(self, level=0.95):
         """The edges with an interval each for the partial correlation, by Fisher's z.
@@ -819,7 +825,7 @@ class GraphWeightsRelease(AnyRelease):
 
         graph = nx.Graph()
         graph.add_nodes_from(self.columns)
-        for edge in self.edges.itertuples(index=False):
+        for edge in self.edges_.itertuples(index=False):
             graph.add_edge(edge.source, edge.target, weight=edge.partial_correlation)
         return graph
 
@@ -946,6 +952,55 @@ def check_levels(levels):
         made[str(name)] = low, high
     return made
 
+# %% ../../nbs/2_publish/24_graph_weights.ipynb #0317e0c4
+def weight_noise(rows) -> np.ndarray:
+    """(2 k + m,) standard deviation of the noise on average squares of scores, products
+    along the pairs, and means, were the columns normal and independent.
+
+    Parameters
+    ----------
+    rows
+        See `weight_rows`.
+    """
+    kept = _lost(rows, _normal_rows(np.eye(rows.k), rows)).kept
+    return np.sqrt(rows.noise()) / kept
+
+
+def rehearse_weights(rows, correlations, random_state=0) -> tuple:
+    """What a release may say of the pairs of normal columns, before there are any data;
+    bins and private units aside.
+
+    Parameters
+    ----------
+    rows
+        See `weight_rows`.
+    correlations : array of shape (m,)
+        Assumed ones of the pairs.
+    random_state : int
+
+    Returns
+    -------
+    partial, error : ndarray of shape (m,)
+        Partial correlations, and the standard errors that are stated of them; None for
+        both where no model of the graph has sums so noisy.
+    """
+    k, m = rows.k, len(rows.pairs)
+    variance = weight_noise(rows) ** 2 + np.repeat([2.0, 1.0, 1.0], [k, m, k]) / rows.n
+    chance = np.random.default_rng(random_state).standard_normal(len(variance))
+    bins = np.diff(ndtr(np.r_[-np.inf, bin_edges("units", 0.0, 1.0), np.inf]))
+    share = hermite_coefficients(bins)[0] ** 2  # of a covariance that scores show
+    series = np.full((m, 1), share)
+    behind = np.r_[np.ones(k), share * correlations, np.zeros(k)]
+    drawn = behind + np.sqrt(variance) * chance
+    means = drawn[-k:], variance[-k:]
+    moments, cross = _centred(drawn[:-k], *means, _places(k, rows.pairs))
+    reading = _read(moments, rows, series, np.eye(k))
+    if reading is None:
+        return None, None
+    partial = partial_correlations(reading.precision)[tuple(rows.pairs.T)]
+    return partial, np.sqrt(_slopes(rows, reading) ** 2 @ (variance[:-k] + cross))
+
+
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #ad816ed0
 class GraphWeightsMechanism(AnyMechanism):
     """Publish the weights of a graph that is public already: noise is paid for its
@@ -1042,8 +1097,7 @@ class GraphWeightsMechanism(AnyMechanism):
         """(m,) standard deviation of the noise on the correlation of each edge, were
         the columns normal and independent; bins and private units aside."""
         rows = self._lattice(n, p).rows
-        kept = _lost(rows, _normal_rows(np.eye(rows.k), rows)).kept
-        return (np.sqrt(rows.noise()) / kept)[rows.k : -rows.k]
+        return weight_noise(rows)[rows.k : -rows.k]
 
     def weight_error(self, n: int, p: int) -> np.ndarray:
         """(m,) about the standard error that each weight will have, of `n` rows and of

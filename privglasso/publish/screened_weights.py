@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['selection_mu', 'screen_squared_mu', 'Race', 'sign_steps', 'spread_of_signs', 'products_of_signs', 'screen_scores',
-           'joining', 'along_paths', 'Screen', 'screened_pairs', 'usual_edges', 'plan_screen', 'ScreenedLattice',
-           'screened_stages', 'ScreenedGraphRelease', 'ScreenedGraphMechanism', 'ScreenedStatistic']
+           'joining', 'along_paths', 'Screen', 'screened_pairs', 'strongest', 'usual_edges', 'plan_screen',
+           'ScreenedLattice', 'screened_stages', 'ScreenedGraphRelease', 'ScreenedGraphMechanism', 'ScreenedStatistic']
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #70005b50
 import math
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -20,7 +21,7 @@ from ..base.validation import InputError, check_integer, check_probability
 from ..base.validation import per_column
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
-from ..privacy.sampler import exp_bounds, random_order, sampler
+from ..privacy.sampler import bit_source, exp_bounds, random_order, sampler
 from .graph_weights import MOST_ENTRIES, GraphWeightsLattice
 from .graph_weights import GraphWeightsRelease, WeightsStatistic
 from .graph_weights import check_levels, check_units, column_bins
@@ -335,9 +336,9 @@ _MOST = 0.95  # correlation of two signs of which a forest makes use
 _LEAST_SPREAD = 0.1
 
 
-def _explained(pairs, first, noisy, n, margins):
+def _explained(pairs, first, noisy, n, spread):
     "What sums are to be expected of all pairs (N,), given those of a forest."
-    spread = np.maximum(spread_of_signs(margins), _LEAST_SPREAD)
+    spread = np.maximum(spread, _LEAST_SPREAD)
     i, j = pairs.T
     whole = n * _FINE**2 * spread[i] * spread[j]
     angles = np.clip(noisy / whole[first], -_MOST, _MOST) * (math.pi / 2)
@@ -361,15 +362,39 @@ def screened_pairs(places, margins, screen, bits) -> np.ndarray:
     ndarray of int, shape (M, 2)
         In order: not in that of their strength.
     """
-    n, p = places.shape
-    pairs = np.column_stack(np.triu_indices(p, 1))
-    sums = products_of_signs(places, margins)[tuple(pairs.T)]
-    race = joining(Race(screen_scores(sums), screen.scales[0], bits), pairs, p)
-    chosen = list(islice(race, screen.many[0]))
+    sums = products_of_signs(places, margins)
+    return strongest(sums, len(places), spread_of_signs(margins), screen, bits)
+
+
+def strongest(sums, n, spread, screen, bits) -> np.ndarray:
+    """The pairs that are selected by the sums of their signs.
+
+    Parameters
+    ----------
+    sums : array of int, shape (p, p)
+        See `products_of_signs`.
+    n : int
+        Records that were summed.
+    spread : array of shape (p,)
+        See `spread_of_signs`.
+    screen, bits
+        As for `screened_pairs`.
+
+    Returns
+    -------
+    ndarray of int, shape (M, 2)
+        In order: not in that of their strength.
+    """
+    pairs = np.column_stack(np.triu_indices(len(sums), 1))
+    sums = sums[tuple(pairs.T)]
+    race = Race(screen_scores(sums), screen.scales[0], bits)
+    chosen = list(islice(joining(race, pairs, len(spread)), screen.many[0]))
     noisy = sums[chosen] + sampler(screen.sigma).draw(len(chosen), bits)
-    scores = screen_scores(sums, _explained(pairs, chosen, noisy, n, margins))
+    scores = screen_scores(sums, _explained(pairs, chosen, noisy, n, spread))
     for many, scale in zip(screen.many[1:], screen.scales[1:], strict=True):
-        left = np.setdiff1d(np.arange(len(pairs)), chosen)
+        free = np.ones(len(pairs), bool)
+        free[chosen] = False
+        left = np.flatnonzero(free)
         race = Race(scores[left], scale, bits)
         chosen += left[list(islice(race, many))].tolist()
     return pairs[np.sort(chosen)]
@@ -507,8 +532,10 @@ class ScreenedGraphRelease(GraphWeightsRelease):
 
     Notes
     -----
-    Which pairs are edges is for the reader to say: `tested_edges` keeps those whose
-    weight is not 0, by errors that are known."""
+    Which pairs are edges is for the reader to say: `edges_` has those whose weight is
+    not 0, by errors that are known, and `intervals` all of them."""
+
+    usual_level = 0.05
 
     def settings(self) -> dict:
         "How the release was made, and all of it but the pairs, ready for JSON."
@@ -639,6 +666,35 @@ class ScreenedGraphMechanism(AnyMechanism):
         sums = noisy_sums(places, margins, stages.rows, bits)
         promise = stages.guarantee(self.neighbors), bits.secure, type(self).__name__
         return ScreenedGraphRelease(sums, columns, stages, margins, aside, *promise)
+
+    def knowing(self, schema):
+        "The same mechanism, told what a schema states of the columns."
+        told = copy(self)
+        told.levels = schema.levels | self.levels
+        return told
+
+    def rehearse(self, correlations, n, random_state=0) -> ScreenedLattice:
+        """What may be selected of normal columns, before any record is seen.
+
+        Parameters
+        ----------
+        correlations : array of shape (p, p)
+            Assumed ones.
+        n : int
+        random_state : int
+
+        Returns
+        -------
+        ScreenedLattice
+            Of the pairs that win the race on sums that are drawn for such columns.
+        """
+        lattice = self._lattice(n, len(correlations))
+        tau = 2 / math.pi * np.arcsin(np.clip(correlations, -1, 1))
+        chance = np.random.default_rng(random_state).standard_normal(tau.shape)
+        sums = _FINE**2 * (n * tau + np.sqrt(n * (1 - tau**2)) * chance)
+        sums, spread = np.rint(sums).astype(np.int64), np.ones(len(tau))
+        bits = bit_source(random_state)
+        return lattice.on(strongest(sums, n, spread, lattice.screen, bits))
 
     def _likelihood(self, lattice, X, X_neighbor):
         return ScreenedStatistic(X, X_neighbor)

@@ -13,14 +13,17 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from ..base.validation import InputError, check_integer
 from ..privacy.guarantee import Guarantee
 from ..publish.copula import CopulaMechanism
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import correlation_scale
+from ..publish.graph_weights import rehearse_weights
 from ..publish.ranks import KendallMechanism
+from ..publish.screened_weights import ScreenedGraphMechanism
+from ..publish.screened_weights import ScreenedGraphRelease
 from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.table import GaussianMechanism
 from .efficient_score import EfficientScore, GraphFit, observe
@@ -178,6 +181,8 @@ def expected_auc(mechanism, n, p, seen=1.0, spread=0.125) -> float:
     """
     if check_integer(p, "p", 1) == 1:
         return math.nan
+    if hasattr(mechanism, "rehearse"):
+        return (1 + _share_selected(mechanism, n, p, seen)) / 2
     if hasattr(mechanism, "certificate"):
         return (1 + _tree_decided(mechanism, n, p, seen)) / 2
     told = _chain_release(mechanism, n, p, seen, spread)
@@ -211,10 +216,49 @@ def expected_recovery(mechanism, n, p, seen=1.0, spread=0.125) -> Recovery:
     auc = expected_auc(mechanism, n, p, seen, spread)
     if math.isnan(auc):
         return Recovery(auc, math.nan)
+    if hasattr(mechanism, "rehearse"):
+        return Recovery(auc, _share_tested(mechanism, n, p, seen))
     if hasattr(mechanism, "certificate"):
         return Recovery(auc, 2 * auc - 1)
     told = _chain_release(mechanism, n, p, seen, spread)
     return Recovery(auc, 0.0 if told is None else _share_found(*told))
+
+# %% ../../nbs/3_recover/24_recommendation.ipynb #3015af6b
+_MANY = 50  # columns from which on a screen of pairs is asked, too
+
+
+def _race(mechanism, n, p, seen):
+    """Sums of the pairs that a screen selects of the chain, their correlations, and
+    which of them are its edges; None if the screen cannot run."""
+    correlations, graph = reference_chain(p, seen)
+    try:
+        stages = mechanism.rehearse(correlations, n)
+    except InputError as refusal:  # too little budget, or too many columns
+        if refusal.argument not in ("mu", "n", "edges"):
+            raise
+        return None
+    pairs = tuple(stages.nodes[stages.rows.pairs].T)
+    return stages.rows, correlations[pairs], graph[pairs]
+
+
+def _share_selected(mechanism, n, p, seen):
+    "The share of the chain's edges that win the race."
+    raced = _race(mechanism, n, p, seen)
+    return 0.0 if raced is None else float(raced[2].sum() / (p - 1))
+
+
+def _share_tested(mechanism, n, p, seen):
+    "The share of the chain's edges that win the race, and whose weights stand out."
+    raced = _race(mechanism, n, p, seen)
+    if raced is None:
+        return 0.0
+    partial, error = rehearse_weights(*raced[:2])
+    if partial is None:
+        return 0.0
+    each = ScreenedGraphRelease.usual_level / 2 / len(partial)
+    sure = np.abs(partial) > -ndtri(each) * error
+    return float((sure & raced[2]).sum() / (p - 1))
+
 
 # %% ../../nbs/3_recover/24_recommendation.ipynb #5eed0005
 def _tree_decided(mechanism, n, p, seen):
@@ -267,8 +311,14 @@ def _stated_mechanism(kind, bounds, schema, gaps):
 
     return make
 
+
+def _screened_mechanism(schema, **budget):
+    "The screen of pairs, told of the columns' levels."
+    made = ScreenedGraphMechanism(**budget)
+    return made if schema is None else made.knowing(schema)
+
 # %% ../../nbs/3_recover/24_recommendation.ipynb #4493d0a6
-def _asked(want, bounds, schema, gaps, neighbors):
+def _asked(want, p, bounds, schema, gaps, neighbors):
     "Makers of the mechanisms that are compared, by name, the preferred ones first."
     if schema is not None and bounds is None:
         bounds = schema.bounds()
@@ -279,6 +329,8 @@ def _asked(want, bounds, schema, gaps, neighbors):
     bounded = bounds is not None and not gaps
     if want == "graph":
         asked = {"covariance": plain(CovarianceMechanism)}
+        if p >= _MANY and not gaps:
+            asked["screened"] = partial(_screened_mechanism, schema)
         asked |= {"kendall": KendallMechanism} if whole else {}
         asked |= box if bounded else {}
         return asked | (cells if bounded and neighbors == "cell" else {})
@@ -455,11 +507,13 @@ def _share(share):
     return f"{math.floor(100 * share)} % of" if share >= 0.01 else "hardly any"
 
 
-def _drawn(found):
-    "What the recommended rule will draw."
+def _drawn(name, found):
+    "What the recommended rule will draw, or the release tells by itself."
+    most = "at most " if 0.01 <= found < _WORKS - _CLOSE_FOUND else ""
+    if name == "screened":
+        return f"its `edges_` are {most}{_share(found)} edges"
     if math.isnan(found):
         return f"with more than {MOST_COLUMNS} columns take PrivateGraphicalLassoEBIC()"
-    most = "at most " if 0.01 <= found < _WORKS - _CLOSE_FOUND else ""
     return f"PrivateGraphicalLasso() draws {most}{_share(found)} edges"
 
 
@@ -477,7 +531,7 @@ def _sentences(told):
     elif auc >= _HINTS:
         text = (
             f"{told.name}: {chain} an edge looks stronger than a pair without one in"
-            f" {_share(auc)} comparisons{worse}, and {_drawn(found)}"
+            f" {_share(auc)} comparisons{worse}, and {_drawn(told.name, found)}"
         )
     else:
         text = (
@@ -531,7 +585,7 @@ def recommend(
     p = check_integer(p, "p", 1)
     if want not in WANTED:
         raise InputError("want", want, f"give one of {', '.join(WANTED)}")
-    asked = _asked(want, bounds, schema, gaps, neighbors)
+    asked = _asked(want, p, bounds, schema, gaps, neighbors)
     at_delta = default_delta(n) if delta is None else delta
     budget = {"neighbors": neighbors, "mu": mu, "epsilon": epsilon}
     budget |= {"delta": at_delta} if epsilon is not None else {}
