@@ -405,7 +405,7 @@ class Publication:
             Called with the `Draft`.
         """
         to = as_path(to)
-        draft, _ = self._draft(to, None, replace)
+        draft, _ = self._draft(to, replace, False)
         if heard is not None:
             heard(draft)
         name, ledger, fits = "the release" if to is None else to.name, None, None

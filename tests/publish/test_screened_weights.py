@@ -316,8 +316,8 @@ def test_a_release_is_drawn_fitted_and_weighed_again():
     release = ScreenedGraphMechanism(scale=1.0, mu=0.5).publish(rows, 0)
     assert {"x0", "x3"} <= {text.get_text() for text in plot_graph(release).texts}
     again = GraphWeightsMechanism(release, scale=1.0, mu=0.5).publish(rows, 1)
-    assert len(again.edges) == len(release.edges)
-    assert release.edges_.equals(release.intervals())
+    assert len(again.edges) == len(release.edges_) < len(release.edges)
+    assert release.edges_.equals(release.tested_edges())
     with pytest.raises(InputError):  # as for weights: it is a graph already
         pg.PrivateGraphicalLasso().fit(release)
 
