@@ -1,0 +1,151 @@
+"""A publication from Python: what it writes, what it refuses, and in whose language."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privglasso as pg
+from privglasso.base.validation import InputError
+from privglasso.base.words import WordsError
+from privglasso.data_sets.synthetic import example_table
+from privglasso.desk.choices import KINDS, PLANNED
+from privglasso.desk.ledger import begin_ledger
+from privglasso.privacy.budget import Budget, BudgetError
+from privglasso.publish.files import read_release
+from privglasso.recover.recommendation import reference_chain
+
+
+@pytest.fixture(scope="module")
+def table():
+    return example_table(20_000, random_state=0).table
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    path = tmp_path / "ledger.json"
+    begin_ledger(path, epsilon=1.0, delta=1e-9)
+    return path
+
+
+def test_what_is_written_is_what_is_said(table, tmp_path):
+    path = tmp_path / "open.parquet"
+    record = pg.Publication(table, epsilon=1).publish(path, random_state=1)
+    back = read_release(path)
+    assert str(back) == str(record.release) and str(record).startswith("open.parquet: ")
+    assert json.loads(record.to_json())["written"] is True
+    same = type(record.draft.mechanism)(epsilon=1, delta=1e-9).publish(table, 1)
+    assert record.draft.delta == 1e-9
+    assert (back.second_moment == same.second_moment).all()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "array", "arrow"])
+def test_every_source_gives_the_same_release(table, kind, tmp_path):
+    few = table[:3000].round(3)
+    source = tmp_path / f"table.{kind}"
+    if kind == "csv":
+        few.to_csv(source, index=False)
+    elif kind == "parquet":
+        few.to_parquet(source)
+    elif kind == "array":
+        source = few.to_numpy()
+    else:
+        source = pytest.importorskip("pyarrow").Table.from_pandas(few)
+    record = pg.Publication(source, "covariance", mu=1).publish(
+        tmp_path / "open.parquet", random_state=1
+    )
+    own = pg.CovarianceMechanism(mu=1).publish(few, 1)
+    assert (record.release.second_moment == own.second_moment).all()
+
+
+def test_a_rehearsal_reads_no_value_and_spends_nothing(table, ledger, tmp_path):
+    path = tmp_path / "table.parquet"
+    table.to_parquet(path)
+    desk = pg.Publication(path, ledger=ledger, epsilon=0.5)
+    desk.table.read = None  # whoever calls it, fails
+    for replace in (False, True):
+        record = desk.rehearse(tmp_path / "open.parquet", replace=replace)
+        assert record.fits and "nothing" in str(record)
+    assert Budget(ledger).spent().mu == 0 and not (tmp_path / "open.parquet").exists()
+
+
+def test_a_ledger_pays_once_and_then_refuses(table, ledger, tmp_path):
+    desk = pg.Publication(table, ledger=ledger, epsilon=0.8)
+    desk.publish(tmp_path / "first.parquet")
+    spent = Budget(ledger).spent().mu
+    with pytest.raises(BudgetError):
+        desk.publish(tmp_path / "second.parquet")
+    assert Budget(ledger).spent().mu == spent > 0
+    assert not (tmp_path / "second.parquet").exists()
+
+
+def test_what_a_ledger_paid_for_is_never_replaced(table, ledger, tmp_path):
+    path = tmp_path / "open.parquet"
+    desk = pg.Publication(table, ledger=ledger, epsilon=0.3)
+    desk.publish(path)
+    before, spent = path.read_bytes(), Budget(ledger).spent().mu
+    for replace in (False, True):
+        with pytest.raises((WordsError, InputError, BudgetError)):
+            desk.publish(path, replace=replace)
+    assert path.read_bytes() == before and Budget(ledger).spent().mu == spent
+
+
+def test_nothing_is_spent_on_a_seed(table, ledger, tmp_path):
+    desk = pg.Publication(table, ledger=ledger, epsilon=0.3)
+    with pytest.raises(WordsError, match="random_state"):
+        desk.publish(tmp_path / "open.parquet", random_state=1)
+    assert Budget(ledger).spent().mu == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({}, "state exactly one of mu, epsilon"),
+        ({"epsilon": 1, "mu": 1}, "state exactly one of mu, epsilon"),
+        ({"mu": 1, "mechanism": "table"}, "noise on cells needs bounds"),
+        ({"mu": 1, "mechanism": "tree", "want": "graph"}, "chooses a mechanism"),
+        ({"mu": 1, "mechanism": "weights"}, "graph"),
+        ({"mu": 1, "mechanism": "nothing"}, "give one of"),
+    ],
+)
+def test_refusals_speak_python(table, words, said, tmp_path):
+    with pytest.raises((WordsError, InputError)) as refused:
+        desk = pg.Publication(table, **words)
+        desk.publish(tmp_path / "open.parquet")
+    assert said in str(refused.value) and "--" not in str(refused.value)
+    assert not (tmp_path / "open.parquet").exists()
+
+
+def test_a_refusal_quotes_no_cell(table, tmp_path):
+    messy = table.astype(object)
+    messy.iloc[7, 2] = "salary 81234"
+    with pytest.raises((WordsError, InputError)) as refused:
+        pg.Publication(messy, mu=1).publish(tmp_path / "open.parquet")
+    seen = refused.value
+    while seen is not None:
+        assert "81234" not in str(seen)
+        seen = seen.__cause__ or seen.__context__
+
+
+def test_of_many_columns_the_strongest_pairs_are_recommended(tmp_path):
+    correlations, graph = reference_chain(60)
+    rows = np.random.default_rng(0).standard_normal((6000, 60))
+    rows = pd.DataFrame(rows @ np.linalg.cholesky(correlations).T)
+    rows.columns = [f"c{k}" for k in range(60)]
+    record = pg.Publication(rows, epsilon=1).publish(
+        tmp_path / "open.parquet", random_state=0
+    )
+    assert record.draft.best.name == "screened"
+    edges = read_release(tmp_path / "open.parquet").edges_
+    ends = ([int(name[1:]) for name in edges[end]] for end in ("source", "target"))
+    assert graph[tuple(ends)].mean() > 0.9 and len(edges) > 20
+
+
+def test_every_kind_can_be_made():
+    for name, kind in KINDS.items():
+        bounds = (0, 1) if kind.bounds == "needed" else None
+        words = {"graph": np.ones((3, 3)) - np.eye(3)} if "graph" in kind.takes else {}
+        made = kind.make(bounds, {"epsilon": 1, "delta": 1e-6} | words)
+        assert made.guarantee(10_000, 3).mu > 0, name
+    assert {kind for kind, _ in PLANNED.values()} <= set(KINDS)
