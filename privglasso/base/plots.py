@@ -280,6 +280,7 @@ def plot_graph(
     title=None,
     node_colors=None,
     signed=None,
+    certainty=None,
 ):
     """Draw a graph, with its signs, or with found, missed and extra edges.
 
@@ -292,6 +293,8 @@ def plot_graph(
     pos : array of shape (p, 2), optional
     title : str, optional
     signed : bool, optional; by default if there are signs or strengths
+    certainty : array of shape (p, p), optional
+        How sure each edge of a graph with signs is, from 0, pale, to 1, in full colour.
 
     Returns
     -------
@@ -309,14 +312,17 @@ def plot_graph(
     true = _true_edges(true, edges)
     if signed is None:
         signed = truth is None and _has_weights(adjacency, weights[edges])
-    draw = _plot_signed if signed else partial(_plot_plain, true=true)
+    draw = partial(_plot_plain, true=true)
+    if signed:
+        draw = partial(_plot_signed, certainty=_check_certainty(certainty, edges))
     return draw(weights, edges, labels, pos, ax, title, node_colors)
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #c3d9a1f4
+_PALEST = 0.15  # share of its colour that an edge has of which nothing is sure
 _SIGNS = {"positive": ("#a83a00", "solid"), "negative": ("#0b4f8a", (0, (4, 1.5)))}
 
 
-def _plot_signed(weights, edges, labels, pos, ax, title, node_colors):
+def _plot_signed(weights, edges, labels, pos, ax, title, node_colors, certainty):
     "A graph with signs and strengths, and the nodes without edges in rows below."
     p, alone = len(edges), ~edges.any(axis=1)
     labels = [str(j) for j in range(p)] if labels is None else labels
@@ -332,7 +338,7 @@ def _plot_signed(weights, edges, labels, pos, ax, title, node_colors):
         pos = _joined_layout(edges, alone)
     else:
         pos, alone = np.asarray(pos), np.zeros(p, dtype=bool)
-    _draw_strengths(ax, np.where(edges, weights, 0.0), pos)
+    _draw_strengths(ax, np.where(edges, weights, 0.0), pos, certainty)
     joined = np.flatnonzero(~alone)
     colors = [(node_colors or [COLORS["truth"]] * p)[j] for j in joined]
     ax.axis("off")
@@ -354,8 +360,20 @@ def _joined_layout(edges, alone):
     return pos
 
 
-def _draw_strengths(ax, weights, pos):
+def _check_certainty(certainty, edges):
+    "How much colour each edge has; all of it if nothing is said."
+    if certainty is None:
+        return np.ones(edges.shape)
+    certainty = check_symmetric(certainty, "certainty")
+    if certainty.shape != edges.shape or ((certainty < 0) | (certainty > 1)).any():
+        remedy = f"give a {edges.shape} matrix of numbers from 0 to 1"
+        raise InputError("certainty", certainty.shape, remedy)
+    return _PALEST + (1 - _PALEST) * certainty
+
+
+def _draw_strengths(ax, weights, pos, color_share):
     "Edges of either sign, as wide as they are strong, and a legend."
+    from matplotlib.colors import to_rgb
     from matplotlib.lines import Line2D
 
     strongest, handles = np.abs(weights).max(initial=0) or 1.0, []
@@ -364,7 +382,8 @@ def _draw_strengths(ax, weights, pos):
         pairs = np.argwhere(np.triu(chosen))
         for i, j in pairs:
             width = 0.6 + 4.4 * abs(weights[i, j]) / strongest
-            look = {"edgecolors": color, "linestyles": [style], "linewidths": width}
+            mixed = 1 - color_share[i, j] * (1 - np.array(to_rgb(color)))
+            look = {"edgecolors": [mixed], "linestyles": [style], "linewidths": width}
             _draw_lines(ax, pos[[i, j]], zorder=1, clip_on=False, **look)
         if len(pairs):
             label = f"{sign}, up to {np.abs(weights[chosen]).max():.2g}"

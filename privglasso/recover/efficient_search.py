@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MOST_COLUMNS', 'edge_threshold', 'relative_error', 'HiddenGraphError', 'FoundGraph', 'efficient_search',
-           'pair_estimates']
+           'pair_estimates', 'working_fit']
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #947b3abb
 from dataclasses import dataclass
@@ -390,3 +390,35 @@ def _effective_rows(fit):
     variance = 1 / np.diag(fit.precision)
     clean = variance[pairs[0]] * variance[pairs[1]]
     return float(np.mean(fit.score.own_information(*pairs) / clean))
+
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #dce168c1
+def working_fit(observation, threshold=2.6):
+    """A generous graph, in which pairs are tested, and the best estimate with it.
+
+    Parameters
+    ----------
+    observation : Observation
+    threshold : float
+        Standard errors that an edge must have.
+
+    Returns
+    -------
+    GraphFit, float
+        The fit, and its `relative_error`.
+
+    Raises
+    ------
+    InputError, HiddenGraphError
+        As `efficient_search`.
+
+    Examples
+    --------
+    >>> fit, error = working_fit(Observation(np.eye(2), 100, np.ones(2)))
+    >>> fit.graph.any().item(), error < 1
+    (False, True)
+    """
+    fit = _climb(_empty_fit(observation), threshold)
+    if (error := relative_error(fit)) >= 1:
+        raise HiddenGraphError(error)
+    return fit, error
+

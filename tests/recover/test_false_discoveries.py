@@ -1,0 +1,213 @@
+"""q values as scipy's, false edges counted over seeds, intervals that hold together,
+and everything that is known of an edge in a file."""
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import privglasso as pg
+import pytest
+from matplotlib.colors import to_rgb
+from privglasso.base.plots import plot_graph
+from privglasso.publish.graph_weights import GraphWeightsMechanism
+from privglasso.recover.efficient_search import HiddenGraphError
+from privglasso.recover.false_discoveries import (
+    ENDINGS,
+    FDR,
+    certain_edges,
+    certainty,
+    write_edges,
+)
+from privglasso.recover.graph_models import q_values
+from scipy.stats import binom, false_discovery_control
+from sklearn.base import clone
+
+P = 7
+PRECISION = np.eye(P)
+for k in range(1, P):
+    PRECISION[k - 1, k] = PRECISION[k, k - 1] = 0.3 if k % 2 else -0.15
+
+
+def rows(n, seed):
+    root = np.linalg.cholesky(np.linalg.inv(PRECISION))
+    return np.random.default_rng([seed, 26]).normal(size=(n, P)) @ root.T
+
+
+@pytest.fixture(scope="module")
+def release():
+    return pg.CovarianceMechanism(epsilon=2, delta=1e-7).publish(rows(3000, 0), 0)
+
+
+@pytest.fixture(scope="module")
+def model(release):
+    return FDR(0.1).fit(release)
+
+
+@pytest.mark.parametrize("method", ["bh", "by"])
+def test_q_values_are_those_of_scipy(method):
+    rng = np.random.default_rng(0)
+    for m in (1, 2, 3, 50, 400):
+        for p_value in (rng.random(m) ** 3, rng.integers(0, 3, m) / 2):
+            q = q_values(p_value, method)
+            known = false_discovery_control(p_value, method=method)
+            np.testing.assert_allclose(q, known, rtol=1e-12, atol=0)
+    assert len(q_values([], method)) == 0
+
+
+def test_an_unknown_method_and_level_are_refused(release):
+    with pytest.raises(pg.InputError, match="^method='holm': give one of bh, by"):
+        FDR(method="holm").fit(release)
+    for level in (0, 1, "much"):
+        with pytest.raises(pg.InputError, match="^level="):
+            FDR(level).fit(release)
+
+
+def test_what_is_drawn_is_what_has_a_small_q_value(model):
+    table = model.pair_tests()
+    named = set(map(tuple, table[table.q_value <= 0.1][["source", "target"]].values))
+    drawn = set(map(tuple, model.edges_[["source", "target"]].values))
+    assert named == drawn and len(table) == P * (P - 1) // 2
+    own = false_discovery_control(table.p_value)
+    np.testing.assert_allclose(table.q_value, own, rtol=1e-12)
+    chain = {(f"x{k - 1}", f"x{k}") for k in range(1, P)}
+    assert chain <= drawn
+    assert not hasattr(model, "_source"), "a fitted model keeps no release"
+
+
+def test_stricter_rules_draw_fewer_edges(release):
+    graphs = [
+        FDR(level, method=method).fit(release).precision_ != 0
+        for level, method in [(0.3, "bh"), (0.1, "bh"), (0.1, "by"), (1e-12, "by")]
+    ]
+    for more, less in zip(graphs, graphs[1:], strict=False):
+        assert (less <= more).all()
+    assert graphs[0].sum() > graphs[-1].sum()
+
+
+def test_the_estimate_is_a_model_in_the_units_of_the_table():
+    table = rows(3000, 1)
+    units = np.array([1, 10, 1e3, 1, 1e-2, 1, 5])
+    one, other = FDR().fit(table), FDR().fit(table * units)
+    np.testing.assert_allclose(
+        other.precision_ * np.outer(units, units), one.precision_, rtol=1e-6, atol=1e-9
+    )
+    np.testing.assert_allclose(one.precision_ @ one.covariance_, np.eye(P), atol=1e-9)
+    np.testing.assert_allclose(one.edges_.q_value, other.edges_.q_value, rtol=1e-5)
+    assert np.linalg.eigvalsh(one.precision_)[0] > 0
+    assert clone(one).get_params() == {
+        "level": 0.1,
+        "method": "bh",
+        "noise_variance": 0,
+    }
+    assert one.relative_error_ < 1 and one.working_graph_.dtype == bool
+
+
+def test_noise_that_hides_the_graph_is_refused():
+    noisy = rows(400, 0) + np.random.default_rng(1).normal(size=(400, P)) * 2.5
+    with pytest.raises(HiddenGraphError):
+        FDR(noise_variance=6.25).fit(noisy)
+
+
+def test_one_column_and_two():
+    one = FDR().fit(np.arange(9.0)[:, None])
+    assert (
+        one.precision_.shape == (1, 1) and len(one.edges_) == len(one.pair_tests()) == 0
+    )
+    a = np.random.default_rng(0).normal(size=(400, 1))
+    two = FDR().fit(np.hstack([a, a + np.random.default_rng(1).normal(size=(400, 1))]))
+    assert len(two.edges_) == 1 and two.edges_.q_value[0] == two.edges_.p_value[0]
+
+
+def test_false_edges_over_many_tables():
+    """Of 120 tables without noise; the mean share is 3.5 standard errors above
+    the level with a probability of 0.0002 if the rate is at the level."""
+    shares, counted = [], []
+    for seed in range(120):
+        table = FDR(0.1).fit(rows(1500, seed)).pair_tests()
+        i, j = (table[end].str[1:].astype(int) for end in ("source", "target"))
+        false = PRECISION[i, j] == 0
+        for kept, q in ((shares, table.q_value), (counted, table.p_value)):
+            kept.append((false & (q <= 0.1)).sum() / max((q <= 0.1).sum(), 1))
+    over = lambda x: (np.mean(x) - 0.1) / (np.std(x, ddof=1) / np.sqrt(len(x)))
+    assert over(shares) < 3.5 < over(counted)
+
+
+def test_intervals_that_hold_together():
+    """With at least 95 % of tables all intervals hold; fewer than the bound have a
+    probability of 0.0002. Single ones are much narrower."""
+    truth, right = -PRECISION, {True: 0, False: 0}
+    for seed in range(100):
+        model = FDR().fit(rows(1500, 1000 + seed))
+        for simultaneous in right:
+            ends = model.pair_intervals(simultaneous=simultaneous)
+            i, j = (ends[end].str[1:].astype(int) for end in ("source", "target"))
+            held = ((ends.low <= truth[i, j]) & (truth[i, j] <= ends.high)).all()
+            right[simultaneous] += held
+    least = binom.ppf(2e-4, 100, 0.95)
+    assert right[False] < least <= right[True]
+
+
+def test_simultaneous_intervals_are_wider_and_of_two_columns_the_same(model):
+    one, all_of_them = (model.edge_intervals(simultaneous=s) for s in (False, True))
+    assert (all_of_them.low < one.low).all() and (all_of_them.high > one.high).all()
+    pair = FDR().fit(rows(500, 0)[:, :2])
+    assert pair.pair_intervals().equals(pair.pair_intervals(simultaneous=True))
+
+
+def test_edges_have_the_ends_of_their_intervals(model):
+    edges = model.edges_.set_index(["source", "target"])
+    ends = model.edge_intervals().set_index(["source", "target"]).loc[edges.index]
+    assert np.array_equal(edges[["low", "high"]], ends[["low", "high"]])
+    assert (edges.low < edges.unshrunk).all() and (edges.unshrunk < edges.high).all()
+
+
+def test_weights_on_a_graph_have_q_values():
+    mechanism = GraphWeightsMechanism(nx.path_graph(P), scale=1.0, mu=1.0)
+    weights = mechanism.publish(rows(3000, 3), 0)
+    edges = certain_edges(weights, "by")
+    z = edges.partial_correlation / edges.standard_error
+    assert ((edges.p_value < 0.05) == (z.abs() > 1.959964)).all()
+    known = false_discovery_control(edges.p_value, method="by")
+    np.testing.assert_allclose(edges.q_value, known, rtol=1e-12)
+
+
+def test_a_selection_counts_all_pairs():
+    screened = pg.ScreenedGraphMechanism(scale=1.0, mu=1.0).publish(rows(3000, 4), 0)
+    edges = certain_edges(screened)
+    counted = np.append(edges.p_value, np.ones(P * (P - 1) // 2 - len(edges)))
+    known = false_discovery_control(counted)[: len(edges)]
+    np.testing.assert_allclose(edges.q_value, known, rtol=1e-12)
+
+
+def test_everything_is_written_and_read(model, tmp_path):
+    for ending in ENDINGS:
+        write_edges(model, tmp_path / f"graph{ending}")
+    assert len(list(tmp_path.iterdir())) == len(ENDINGS), "whole files only"
+    read = {".graphml": nx.read_graphml, ".gexf": nx.read_gexf}
+    table = pd.read_csv(tmp_path / "graph.csv", float_precision="round_trip")
+    assert table.equals(model.edges_)
+    for ending, reader in read.items():
+        graph = reader(tmp_path / f"graph{ending}")
+        assert set(graph) == {f"x{k}" for k in range(P)}
+        for row in model.edges_.itertuples(index=False):
+            known = graph.edges[row.source, row.target]
+            for name in model.edges_.columns[2:]:
+                assert known[name] == getattr(row, name)
+    with pytest.raises(pg.InputError, match="end it in .csv"):
+        write_edges(model, tmp_path / "graph.png")
+
+
+def test_what_is_not_sure_is_pale(model):
+    sure = certainty(model)
+    assert (sure == sure.T).all() and sure.min() == 0 and sure.max() == 1
+    drawn = model.precision_ != 0
+    assert ((sure > 0) == (drawn & ~np.eye(P, dtype=bool))).all()
+    pale, full = (
+        plot_graph(model, certainty=np.full((P, P), share)) for share in (0.0, 1.0)
+    )
+    lightness = lambda ax: [
+        min(to_rgb(line.get_edgecolors()[0])) for line in ax.collections[: P - 1]
+    ]
+    assert min(lightness(pale)) > 0.8 > max(lightness(full))
+    for wrong in (np.eye(3), np.full((P, P), 1.1), np.full((P, P), -0.1)):
+        with pytest.raises(pg.InputError, match="^certainty="):
+            plot_graph(model, certainty=wrong)
