@@ -736,7 +736,7 @@ def _found(release, rule, alpha, level):
     names = known.columns if model is known else model.feature_names_in_
     return found, names, *_how(model, alpha, level)
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #2f34078a
 @app.command()
 @friendly
 def recover(

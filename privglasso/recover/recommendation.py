@@ -20,10 +20,7 @@ from ..privacy.guarantee import Guarantee
 from ..publish.copula import CopulaMechanism
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import correlation_scale
-from ..publish.graph_weights import rehearse_weights
 from ..publish.ranks import KendallMechanism
-from ..publish.screened_weights import ScreenedGraphMechanism
-from ..publish.screened_weights import ScreenedGraphRelease
 from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.table import GaussianMechanism
 from .efficient_score import EfficientScore, GraphFit, observe
@@ -249,6 +246,9 @@ def _share_selected(mechanism, n, p, seen):
 
 def _share_tested(mechanism, n, p, seen):
     "The share of the chain's edges that win the race, and whose weights stand out."
+    from privglasso.publish.graph_weights import rehearse_weights  # slow to load
+    from privglasso.publish.screened_weights import ScreenedGraphRelease
+
     raced = _race(mechanism, n, p, seen)
     if raced is None:
         return 0.0
@@ -314,6 +314,8 @@ def _stated_mechanism(kind, bounds, schema, gaps):
 
 def _screened_mechanism(schema, **budget):
     "The screen of pairs, told of the columns' levels."
+    from privglasso.publish.screened_weights import ScreenedGraphMechanism  # slow
+
     made = ScreenedGraphMechanism(**budget)
     return made if schema is None else made.knowing(schema)
 
