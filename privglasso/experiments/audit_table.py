@@ -26,11 +26,10 @@ from ..publish.covariance import CovarianceMechanism, clipped_moments
 from ..publish.lattice import symmetric_noise
 from ..publish.local import LocalMechanism
 from ..publish.margins import ScoreMargins, atoms_mu, find_atoms, placed_cells
-from ..publish.margins import score_blocks
 from ..publish.quadrants import QuadrantMechanism
 from ..publish.ranks import KendallMechanism, sign_sums
-from ..publish.scores import scores_rows
-from ..publish.sphere import Ball, Sphere, integer_sums
+from ..publish.scores import scores_rows, weighted_sums
+from ..publish.sphere import Ball, Sphere
 from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from ..publish.tree import ThresholdedGraphMechanism, TreeMechanism
@@ -892,24 +891,25 @@ def _rows_as_given(n=300, p=3):
     return _broken(label, "record", placed.publish, (X, moved), 1.0, seen)
 
 
-def _known_jitter(n=2000, p=3):
+def _known_jitter(n=2000, p=8):
     "Sums of scores whose jitter has a public key."
     X, _, moved = sorted_again(n, p)
     kinds, counts = ("range",) * p, np.full((p, 20), n // 20)
     center, scale = np.full(p, -5.0), np.full(p, 10.0)
     margins = ScoreMargins(kinds, center, scale, counts, n, 1.0)
-    rows = CovarianceMechanism(_BOX, mu=2.0).lattice(n, p).rows
+    made = CovarianceMechanism(_BOX, mu=1.0).lattice(n, p)
+    rows, weights = made.rows, (made.constant, made.half)
 
     def sums(X):
         places, _ = placed_cells(X, kinds, center, scale)
-        blocks = score_blocks(places, margins, key=0)
-        return sum(integer_sums(scores, rows)[0] for scores in blocks)
+        return weighted_sums(places, margins, rows, *weights, key=0)
 
-    publish = lambda X, rng: sums(X) + symmetric_noise(p, rows.sigma, bit_source(rng))
+    noise = lambda rng: symmetric_noise(p + 1, rows.sigma, bit_source(rng))
+    publish = lambda X, rng: sums(X) + noise(rng)
     change, promised = np.triu(sums(moved) - sums(X)), rows.guarantee("record").mu
     off_diagonal, diagonal = rows.sigma**2
-    weights = change / np.where(np.eye(p, dtype=bool), diagonal, off_diagonal)
-    seen, label = EntryStatistic(weights), "Scores, jitter of a public key"
+    told = change / np.where(np.eye(p + 1, dtype=bool), diagonal, off_diagonal)
+    seen, label = EntryStatistic(told), "Scores, jitter of a public key"
     return _broken(label, "record", publish, (X, moved), promised, seen)
 
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MISSING', 'NO_VALUE', 'ScoresLattice', 'scores_promise', 'scores_lattice', 'row_constant', 'row_weights',
-           'scores_rows', 'ScoresRelease', 'ScoresStatistic']
+           'scores_rows', 'weighted_sums', 'ScoresRelease', 'ScoresStatistic']
 
 # %% ../../nbs/2_publish/22_scores.ipynb #66dd2358
 import math
@@ -371,7 +371,8 @@ def _published(lattice, values, columns, neighbors, bits, mechanism):
     places, counts = placed_cells(values[:, kept] if aside else values, *stated)
     gaps = lattice.missing != "refuse"
     margins = noisy_margins(counts, len(places), *stated, sigma, bits, gaps)
-    moments = _sums(places, margins, rows, constant, half, bits.bits(128))
+    key = bits.bits(128)
+    moments = weighted_sums(places, margins, rows, constant, half, key)
     moments += symmetric_noise(len(moments), rows.sigma, bits)
     promise = scores_promise(rows, lattice.units, margins.sigma, searched, neighbors)
     read = lattice.latent, lattice.missing
@@ -400,8 +401,22 @@ def _weighted(scores, half, radius):
     return scores * (radius * np.sqrt(2 * half / (squared**2 + half**2)))[:, None]
 
 
-def _sums(places, margins, rows, constant, half, key):
-    "(p + 1, p + 1) exact sum of outer products of integer rows of scores and constant."
+def weighted_sums(places, margins, rows, constant, half, key) -> np.ndarray:
+    """(p + 1, p + 1) exact sum of outer products of integer rows of scores and
+    constant: not for publication.
+
+    Parameters
+    ----------
+    places : ndarray of uint8, shape (n, p)
+        Of the cells, see `placed_cells`.
+    margins : ScoreMargins
+    rows : RowLattice
+        Of scores and constant.
+    constant, half
+        See `row_weights`.
+    key : int
+        Of the jitter inside bins.
+    """
     total = np.zeros((places.shape[1] + 1,) * 2, dtype=np.int64)
     for scores in score_blocks(places, margins, key, [constant]):
         if half is not None:
@@ -843,5 +858,5 @@ class ScoresStatistic:
         "Counts, and sums of rows averaged over draws of the jitter."
         places, counts = placed_cells(table, *self._stated(release.margins))
         stated = release.margins, release.lattice, release.constant, release.half
-        sums = [_sums(places, *stated, key) for key in range(8)]
+        sums = [weighted_sums(places, *stated, key) for key in range(8)]
         return counts, np.mean(sums, axis=0)

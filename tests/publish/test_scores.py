@@ -13,7 +13,7 @@ from privglasso.base.validation import InputError
 from privglasso.privacy.audit import audit
 from privglasso.publish.margins import ScoreMargins, placed_cells
 from privglasso.publish.scores import ScoresRelease, _largest, _scores_behind
-from privglasso.publish.scores import _sums, _undone, _weighted, row_weights
+from privglasso.publish.scores import weighted_sums, _undone, _weighted, row_weights
 from privglasso.publish.scores import scores_lattice, scores_rows
 from privglasso.publish.shape import UnitsError, pair_kernel, shape_behind
 from privglasso.publish.units import UnitsPlan
@@ -191,7 +191,7 @@ def test_the_products_with_the_constant_tell_the_mean_of_wrong_scores():
     for c, half in ((0.5, None), (2.0, None), (0.5, 12.0), (0.5, 100.0)):
         rows = scores_rows(n, p, half, 2**20, [1.0, 1.5])
         size = _largest(p, c, half) / rows.length**2
-        average = _sums(places, margins, rows, c, half, 7) / n * size
+        average = weighted_sums(places, margins, rows, c, half, 7) / n * size
         plain = shape_behind(average[:p, :p], c, half).matrix[0, 1:]
         left = _scores_behind(average, 1e-12, (c, half)).matrix[0, 1:]
         # a correlation is known to .002
@@ -243,7 +243,7 @@ def test_answers_of_a_chain_show_no_edge_that_is_not_there_however_many(levels):
     for half in (None, 48.0, 1e5):
         rows = scores_rows(n, p, half, 2**20, [1.0, 1.5])
         size = _largest(p, 0.3, half) / rows.length**2
-        average = _sums(places, margins, rows, 0.3, half, 7) / n * size
+        average = weighted_sums(places, margins, rows, 0.3, half, 7) / n * size
         behind = _scores_behind(average, 0.0, (0.3, half))
         kernel = pair_kernel(p, 0.3, half)
         known = margins.coefficients(kernel[0], False, np.zeros(p, bool))
