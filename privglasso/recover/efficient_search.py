@@ -392,7 +392,7 @@ def _effective_rows(fit):
     return float(np.mean(fit.score.own_information(*pairs) / clean))
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #dce168c1
-def working_fit(observation, threshold=2.6):
+def working_fit(observation, threshold=2.2):
     """A generous graph, in which pairs are tested, and the best estimate with it.
 
     Parameters

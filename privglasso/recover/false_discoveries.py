@@ -22,7 +22,7 @@ from .efficient_search import pair_estimates, working_fit
 from .estimators import Estimator
 from .graph_models import EdgeTests, GraphModel, q_values
 
-# %% ../../nbs/3_recover/26_false_discoveries.ipynb #af8f768a
+# %% ../../nbs/3_recover/26_false_discoveries.ipynb #10f16ae8
 @dataclass(eq=False, repr=False)
 class FDRRule(GraphModel):
     """The graph of the pairs whose q values are small enough, and the best model
@@ -88,7 +88,7 @@ class FDRRule(GraphModel):
         table = pd.DataFrame({"source": names[i], "target": names[j]} | columns)
         return table.sort_values("p_value", ignore_index=True)
 
-# %% ../../nbs/3_recover/26_false_discoveries.ipynb #dd321ba7
+# %% ../../nbs/3_recover/26_false_discoveries.ipynb #ad134301
 class FDR(Estimator, FDRRule):
     """Graph of which, on average, at most a stated share of the edges is false.
 
@@ -108,7 +108,7 @@ class FDR(Estimator, FDRRule):
     [['x0', 'x1']]
     """
 
-# %% ../../nbs/3_recover/26_false_discoveries.ipynb #2fd56665
+# %% ../../nbs/3_recover/26_false_discoveries.ipynb #ae78173a
 def certain_edges(X, method="bh") -> pd.DataFrame:
     """The edges of a fitted model or of a release of weights, each with an interval, a
     P value and a q value.
@@ -149,7 +149,7 @@ def certain_edges(X, method="bh") -> pd.DataFrame:
     q_value = q_values(counted, method)[: len(edges)]
     return edges.assign(p_value=p_value, q_value=q_value)
 
-# %% ../../nbs/3_recover/26_false_discoveries.ipynb #7ab7137f
+# %% ../../nbs/3_recover/26_false_discoveries.ipynb #afcb9f22
 _SURE = 3.0  # powers of ten below 1 at which a q value has its full colour
 
 

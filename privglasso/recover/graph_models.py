@@ -619,7 +619,7 @@ class GraphModel(ReadsReleases):
     ----------
     graph_, edges_ : networkx.Graph, DataFrame
         Partial correlations as weights; the edges listed, strongest first, each with
-        its standard error, z and p value.
+        its standard error, z, p and q value, and an interval.
     """
 
     def score(self, X, y=None):
