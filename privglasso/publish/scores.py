@@ -247,10 +247,8 @@ def row_weights(n, p, mu):
 
     Parameters
     ----------
-    n, p : int
-        Rows and columns.
-    mu : float
-        Of the sums over rows.
+    n, p, mu
+        As for `row_constant`.
 
     Returns
     -------

@@ -370,8 +370,16 @@ def integer_sums(values, lattice):
         Sum of outer products, in squared steps.
     total : ndarray of int64, shape (p,)
         Sum of the rows times the constant, in squared steps.
+
+    Raises
+    ------
+    InputError
+        If the table has another number of columns than the lattice.
     """
     n, p = values.shape
+    if p != len(lattice.center):  # a compiled kernel would read beyond its end
+        remedy = f"give the {len(lattice.center)} columns of the lattice"
+        raise InputError("values", values.shape, remedy)
     second, total = np.zeros((p, p)), np.zeros(p)
     rows = max(_BLOCK_CELLS // p, 1)
     space = np.empty((min(rows, n), p))

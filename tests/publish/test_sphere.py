@@ -115,3 +115,10 @@ def test_a_refused_target_names_one_that_works(mu):
     works = float(str(caught.value).split("= ")[-1])
     stated = row_lattice(100, 5, works, Sphere()).guarantee("record").mu
     assert works * (1 - 1e-9) < stated <= works
+
+
+@pytest.mark.parametrize("columns", [2, 4])
+def test_rows_of_another_width_are_refused(columns):
+    lattice = row_lattice(10, 3, 1.0, Sphere())
+    with pytest.raises(InputError, match="^values=.*give the 3 columns"):
+        integer_sums(np.ones((10, columns)), lattice)
