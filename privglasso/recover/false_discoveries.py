@@ -33,7 +33,8 @@ class FDRRule(GraphModel):
     level : float
         False discovery rate: the expected share of false edges among those drawn.
     method : {"bh", "by"}
-        As for `q_values`. "by" is proved for P values that are valid; "bh" draws more.
+        As for `q_values`. "by" keeps the level wherever P values are valid; "bh" draws
+        more, and keeps it in most of what was tried.
 
     Attributes
     ----------
@@ -48,7 +49,7 @@ class FDRRule(GraphModel):
 
     level: float = 0.1
     _: KW_ONLY
-    method: str = "bh"
+    method: str = "by"
 
     scale = True
 
@@ -66,7 +67,7 @@ class FDRRule(GraphModel):
         graph = tests.columns()["q_value"] <= level
         fit = fit_graph(observation, graph, working.precision)
         if fit is None:
-            raise HiddenGraphError(self.relative_error_)
+            raise HiddenGraphError(np.inf)  # no model has the pairs that are named
         units = np.outer(observation.units, observation.units)
         self.precision_ = fit.precision / units
         covariance = np.linalg.inv(fit.precision)
@@ -96,8 +97,8 @@ class FDR(Estimator, FDRRule):
 
     Notes
     -----
-    Benjamini & Hochberg (1995) on the efficient scores of all pairs in a generous
-    graph; Benjamini & Yekutieli (2001) with `method="by"`.
+    Benjamini & Yekutieli (2001) on the efficient scores of all pairs in a generous
+    graph; Benjamini & Hochberg (1995) with `method="bh"`.
 
     Examples
     --------
@@ -109,7 +110,7 @@ class FDR(Estimator, FDRRule):
     """
 
 # %% ../../nbs/3_recover/26_false_discoveries.ipynb #2fd56665
-def certain_edges(X, method="bh") -> pd.DataFrame:
+def certain_edges(X, method="by") -> pd.DataFrame:
     """The edges of a fitted model or of a release of weights, each with an interval, a
     P value and a q value.
 
@@ -123,8 +124,8 @@ def certain_edges(X, method="bh") -> pd.DataFrame:
     -------
     DataFrame
         source, target, partial_correlation, low, high (95 %), standard_error, p_value,
-        q_value and more. A screened release counts all pairs that could have been
-        selected.
+        q_value and more. Of a screened release the rows are those of its `edges_`, and
+        q counts all pairs that could have been selected.
 
     Notes
     -----
@@ -147,7 +148,9 @@ def certain_edges(X, method="bh") -> pd.DataFrame:
         unseen = usable * (usable - 1) // 2 - len(edges)
     counted = np.append(p_value, np.ones(unseen))
     q_value = q_values(counted, method)[: len(edges)]
-    return edges.assign(p_value=p_value, q_value=q_value)
+    edges = edges.assign(p_value=p_value, q_value=q_value)
+    ends = ["source", "target"]
+    return edges.merge(X.edges_[ends], on=ends)  # as they were, or those that stand out
 
 # %% ../../nbs/3_recover/26_false_discoveries.ipynb #7ab7137f
 _SURE = 3.0  # powers of ten below 1 at which a q value has its full colour

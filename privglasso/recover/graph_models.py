@@ -344,7 +344,7 @@ def expected_log_likelihood(precision, moments):
 Q_METHODS = ("bh", "by")
 
 
-def q_values(p_value, method="bh") -> np.ndarray:
+def q_values(p_value, method="by") -> np.ndarray:
     """The share of false discoveries at which each of several tests rejects.
 
     Parameters
@@ -366,7 +366,7 @@ def q_values(p_value, method="bh") -> np.ndarray:
     Examples
     --------
     >>> q_values([0.01, 0.04, 0.03]).round(3).tolist()
-    [0.03, 0.04, 0.04]
+    [0.055, 0.073, 0.073]
     """
     if method not in Q_METHODS:
         raise InputError("method", method, f"give one of {', '.join(Q_METHODS)}")
@@ -416,7 +416,7 @@ class EdgeTests(NamedTuple):
     closeness: float
     direct: bool = False
     unsettled: float = 0.0
-    method: str = "bh"
+    method: str = "by"
 
     @property
     def doubt(self):

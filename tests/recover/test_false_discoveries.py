@@ -18,7 +18,7 @@ from privglasso.recover.false_discoveries import (
     write_edges,
 )
 from privglasso.recover.graph_models import q_values
-from scipy.stats import binom, false_discovery_control
+from scipy.stats import binom, false_discovery_control, norm
 from sklearn.base import clone
 
 P = 7
@@ -66,7 +66,7 @@ def test_what_is_drawn_is_what_has_a_small_q_value(model):
     named = set(map(tuple, table[table.q_value <= 0.1][["source", "target"]].values))
     drawn = set(map(tuple, model.edges_[["source", "target"]].values))
     assert named == drawn and len(table) == P * (P - 1) // 2
-    own = false_discovery_control(table.p_value)
+    own = false_discovery_control(table.p_value, method="by")
     np.testing.assert_allclose(table.q_value, own, rtol=1e-12)
     chain = {(f"x{k - 1}", f"x{k}") for k in range(1, P)}
     assert chain <= drawn
@@ -95,7 +95,7 @@ def test_the_estimate_is_a_model_in_the_units_of_the_table():
     assert np.linalg.eigvalsh(one.precision_)[0] > 0
     assert clone(one).get_params() == {
         "level": 0.1,
-        "method": "bh",
+        "method": "by",
         "noise_variance": 0,
     }
     assert one.relative_error_ < 1 and one.working_graph_.dtype == bool
@@ -170,12 +170,18 @@ def test_weights_on_a_graph_have_q_values():
     np.testing.assert_allclose(edges.q_value, known, rtol=1e-12)
 
 
-def test_a_selection_counts_all_pairs():
-    screened = pg.ScreenedGraphMechanism(scale=1.0, mu=1.0).publish(rows(3000, 4), 0)
-    edges = certain_edges(screened)
-    counted = np.append(edges.p_value, np.ones(P * (P - 1) // 2 - len(edges)))
-    known = false_discovery_control(counted)[: len(edges)]
-    np.testing.assert_allclose(edges.q_value, known, rtol=1e-12)
+def test_a_screened_release_keeps_its_edges_and_counts_all_pairs():
+    wide = np.random.default_rng(3).normal(size=(4000, 12))
+    wide[:, 1:] += 0.6 * wide[:, :-1]
+    screened = pg.ScreenedGraphMechanism(scale=1.0, mu=0.8).publish(wide, 0)
+    selected, edges = screened.intervals(), certain_edges(screened)
+    ends = ["source", "target"]
+    assert edges[ends].equals(screened.edges_[ends]) and 0 < len(edges) < 66
+    z = (selected.partial_correlation / selected.standard_error).abs()
+    counted = np.append(2 * norm.sf(z), np.ones(66 - len(selected)))
+    known = false_discovery_control(counted, method="by")[: len(selected)]
+    own = edges.merge(selected[ends].assign(known=known), on=ends)
+    np.testing.assert_allclose(own.q_value, own.known, rtol=1e-9)
 
 
 def test_everything_is_written_and_read(model, tmp_path):
