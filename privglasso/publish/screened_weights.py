@@ -563,7 +563,8 @@ class ScreenedGraphMechanism(AnyMechanism):
     """Publish the strongest pairs of many columns, and their weights: noise is paid for
     the pairs that are selected, not for all of them.
 
-    Columns may be of any kind, and strengths of any size. Nothing is "undecided".
+    Columns may be of any kind, and strengths of any size. Pairs are always selected; if
+    no model has sums so noisy, their weights are undecided (`decided`).
 
     Parameters
     ----------

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['REFERENCE', 'WANTED', 'level_share', 'reference_chain', 'Recovery', 'expected_auc', 'expected_recovery',
-           'default_delta', 'Recommendation', 'recommend']
+           'smallest_tested', 'default_delta', 'Recommendation', 'recommend']
 
 # %% ../../nbs/3_recover/24_recommendation.ipynb #2da161a1
 import math
@@ -179,7 +179,7 @@ def expected_auc(mechanism, n, p, seen=1.0, spread=0.125) -> float:
     if check_integer(p, "p", 1) == 1:
         return math.nan
     if hasattr(mechanism, "rehearse"):
-        return (1 + _share_selected(mechanism, n, p, seen)) / 2
+        return (1 + _share_selected(_race(mechanism, n, p, seen), p)) / 2
     if hasattr(mechanism, "certificate"):
         return (1 + _tree_decided(mechanism, n, p, seen)) / 2
     told = _chain_release(mechanism, n, p, seen, spread)
@@ -196,7 +196,7 @@ def expected_recovery(mechanism, n, p, seen=1.0, spread=0.125) -> Recovery:
     Parameters
     ----------
     mechanism : mechanism
-        With a `sampling_error`, or of a tree.
+        With a `sampling_error`, of a tree, or a screen of pairs.
     n, p : int
         Records and columns.
     seen : float or array of shape (p,)
@@ -210,11 +210,13 @@ def expected_recovery(mechanism, n, p, seen=1.0, spread=0.125) -> Recovery:
     >>> [round(share, 2) for share in expected_recovery(made, 10_000, 20)]
     [1.0, 1.0]
     """
+    if hasattr(mechanism, "rehearse") and p > 1:
+        raced = _race(mechanism, n, p, seen)
+        auc = (1 + _share_selected(raced, p)) / 2
+        return Recovery(auc, _share_tested(raced, p))
     auc = expected_auc(mechanism, n, p, seen, spread)
     if math.isnan(auc):
         return Recovery(auc, math.nan)
-    if hasattr(mechanism, "rehearse"):
-        return Recovery(auc, _share_tested(mechanism, n, p, seen))
     if hasattr(mechanism, "certificate"):
         return Recovery(auc, 2 * auc - 1)
     told = _chain_release(mechanism, n, p, seen, spread)
@@ -238,27 +240,61 @@ def _race(mechanism, n, p, seen):
     return stages.rows, correlations[pairs], graph[pairs]
 
 
-def _share_selected(mechanism, n, p, seen):
+def _share_selected(raced, p):
     "The share of the chain's edges that win the race."
-    raced = _race(mechanism, n, p, seen)
     return 0.0 if raced is None else float(raced[2].sum() / (p - 1))
 
 
-def _share_tested(mechanism, n, p, seen):
-    "The share of the chain's edges that win the race, and whose weights stand out."
+def _weighed(raced):
+    """Partial correlations of the selected pairs, their errors, and how many of these
+    the release's own test asks for; None if there are no weights."""
     from privglasso.publish.graph_weights import rehearse_weights  # slow to load
     from privglasso.publish.screened_weights import ScreenedGraphRelease
 
-    raced = _race(mechanism, n, p, seen)
     if raced is None:
-        return 0.0
+        return None
     partial, error = rehearse_weights(*raced[:2])
-    if partial is None:
-        return 0.0
-    each = ScreenedGraphRelease.usual_level / 2 / len(partial)
-    sure = np.abs(partial) > -ndtri(each) * error
-    return float((sure & raced[2]).sum() / (p - 1))
+    each = ScreenedGraphRelease.usual_level / 2 / len(raced[2])
+    return None if partial is None else (partial, error, -ndtri(each))
 
+
+def _share_tested(raced, p):
+    "The share of the chain's edges that win the race, and whose weights stand out."
+    if (told := _weighed(raced)) is None:
+        return 0.0
+    partial, error, reach = told
+    return float(((np.abs(partial) > reach * error) & raced[2]).sum() / (p - 1))
+
+# %% ../../nbs/3_recover/24_recommendation.ipynb #5eeb985a
+def smallest_tested(mechanism, n, p, power=0.8) -> float:
+    """About the smallest partial correlation that a screen of pairs draws.
+
+    Parameters
+    ----------
+    mechanism : ScreenedGraphMechanism
+    n, p : int
+        Records and columns.
+    power : float
+        Probability with which it is drawn, once it is selected.
+
+    Returns
+    -------
+    float
+        Infinite if less than this share of the reference chain's edges is selected.
+
+    Examples
+    --------
+    >>> from privglasso.publish.screened_weights import ScreenedGraphMechanism
+    >>> screen = ScreenedGraphMechanism(epsilon=1.0, delta=1e-8)
+    >>> smallest_tested(screen, 12_000, 60) < 0.25 < smallest_tested(screen, 4000, 60)
+    True
+    """
+    raced = _race(mechanism, n, p, 1.0)
+    told = _weighed(raced)
+    if told is None or _share_selected(raced, p) < power:
+        return math.inf
+    _, error, reach = told
+    return float((reach + ndtri(power)) * np.median(error))
 
 # %% ../../nbs/3_recover/24_recommendation.ipynb #5eed0005
 def _tree_decided(mechanism, n, p, seen):

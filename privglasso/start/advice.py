@@ -19,6 +19,7 @@ from ..publish.covariance import CovarianceMechanism
 from ..publish.whitening import WhitenedCovarianceMechanism, WhitenedLattice
 from ..recover.planning import plan_rows
 from ..recover.recommendation import default_delta, recommend
+from ..recover.recommendation import smallest_tested
 
 # %% ../../nbs/0_start/06_advice.ipynb #79537f29
 def shape_to_plan(records, columns=None, schema=None) -> tuple:
@@ -95,11 +96,18 @@ def epsilon_rows(n, p, epsilons=EPSILONS, delta=None, neighbors="record") -> lis
 def _epsilon_row(n, p, **budget):
     "What one ε means."
     best, epsilon, delta = recommend(n, p, **budget), budget["epsilon"], budget["delta"]
-    planned = plan_rows({"best": best.mechanism}, n, p, delta=delta)
+    smallest = _smallest(best.mechanism, n, p, delta)
     mu = float(mu_gdp(epsilon, delta))
     told = {"epsilon": epsilon, "mu": mu, "mechanism": best.name}
     told["noticed"] = Guarantee(mu, budget["neighbors"]).power()
-    return told | best.recovery._asdict() | {_LEAST: planned["best"][_LEAST]}
+    return told | best.recovery._asdict() | {_LEAST: smallest}
+
+
+def _smallest(mechanism, n, p, delta):
+    "The smallest partial correlation that is found in a release."
+    if hasattr(mechanism, "rehearse"):
+        return smallest_tested(mechanism, n, p)
+    return plan_rows({"this": mechanism}, n, p, delta=delta)["this"][_LEAST]
 
 # %% ../../nbs/0_start/06_advice.ipynb #d6b7d44b
 def epsilon_table(n, p, *args, **kwargs):
@@ -236,9 +244,11 @@ def _of_the_graph(mechanism, n, p, delta):
         return []
     bounds = getattr(mechanism, "bounds", None)  # these help in small tables
     neighbors, mu = mechanism.neighbors, mechanism.guarantee(n, p).mu
-    told = recommend(n, p, bounds=bounds, neighbors=neighbors, mu=mu, delta=delta)
-    planned = plan_rows({"this": mechanism, "best": told.mechanism}, n, p, delta=delta)
-    this, best = (row["smallest_partial_correlation"] for row in planned.values())
+    gaps = getattr(mechanism, "missing", "refuse") != "refuse"
+    target = {"neighbors": neighbors, "mu": mu, "delta": delta}
+    told = recommend(n, p, bounds=bounds, gaps=gaps, **target)
+    planned = plan_rows({"this": mechanism}, n, p, delta=delta)["this"]
+    this, best = planned[_LEAST], _smallest(told.mechanism, n, p, delta)
     cells = type(mechanism).__name__ in (
         "GaussianMechanism",
         "DiscreteGaussianMechanism",
@@ -248,7 +258,7 @@ def _of_the_graph(mechanism, n, p, delta):
         return [
             f"noise on every cell: {found}; with {told.name}, at the same promise,"
             f" {found_sentence(best)} (the noisy cells are worth"
-            f" {planned['this']['effective_n']:.3g} raw records)"
+            f" {planned['effective_n']:.3g} raw records)"
         ]
     boxed = getattr(mechanism, "clipping", None) == "box"
     if boxed and best < 1 and not this <= 1.5 * best:
@@ -257,6 +267,8 @@ def _of_the_graph(mechanism, n, p, delta):
             f" {found_sentence(best)}: a box is for variances in data units, and the"
             " graph alone needs none"
         ]
+    if told.name == "screened" and not this <= 1.5 * best:
+        return [f"if only the graph is wanted, at the same promise: {told}"]
     if not this < 1:
         ways = "" if told.works else f". {told.remedy()}"
         return [f"{found}: take more records, fewer columns or a larger ε{ways}"]

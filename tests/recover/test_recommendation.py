@@ -7,9 +7,11 @@ import pytest
 
 from privglasso.base.validation import InputError
 from privglasso.publish.schema import Schema
+from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.recover import recommendation
 from privglasso.recover.recommendation import WANTED, level_share, recommend
-from privglasso.recover.recommendation import reference_chain
+from privglasso.recover.recommendation import reference_chain, smallest_tested
+from privglasso.start.advice import epsilon_rows
 
 
 @pytest.mark.parametrize("p", [1, 2, 3, 20, 310])
@@ -92,3 +94,20 @@ def test_what_cannot_be_had_where_cells_are_missing_is_refused():
         with pytest.raises(InputError) as caught:
             recommend(1000, 3, epsilon=1.0, want=want, gaps=True)
         assert caught.value.argument == "want"
+
+
+def test_what_a_screen_tests_falls_with_records_and_rises_with_power():
+    screen = ScreenedGraphMechanism(epsilon=1.0, delta=1e-8)
+    least = [smallest_tested(screen, n, 60) for n in (2000, 4000, 12_000, 48_000)]
+    assert least[0] == math.inf and 0.02 < least[3] < least[2] < least[1] < 0.5
+    assert smallest_tested(screen, 12_000, 60, power=0.5) < least[2]
+    asked = smallest_tested(screen, 12_000, 60, power=0.999)
+    assert asked > least[2]  # or infinite, where fewer are selected
+
+
+def test_every_epsilon_has_a_mechanism_for_many_columns():
+    rows = epsilon_rows(10_000, 60, epsilons=(0.1, 0.5, 3.0))
+    names = [row["mechanism"] for row in rows]
+    assert names == ["covariance", "screened", "covariance"]
+    least = [row["smallest_partial_correlation"] for row in rows]
+    assert least[0] == math.inf and 0 < least[2] < least[1] < 0.5
