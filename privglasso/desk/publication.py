@@ -7,6 +7,7 @@ __all__ = ['How', 'Draft', 'Rehearsed', 'Published', 'Publication']
 
 # %% ../../nbs/2_publish/32_publication.ipynb #214373ea
 import os
+import re
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -609,6 +610,8 @@ def _drafted(desk, usual, n, names, left, data):
             said.append(f"δ = {delta:g}: {named}")
     if best is not None:
         said.append(f"recommended: {best}")
+        if desk.bounds is not None and KINDS[name].bounds == "never":
+            said.append("the bounds are not used: this mechanism needs none")
     target, mu = _shares(desk, target)
     told = _details_and_make(desk, name, box, bounds, target, n, names, delta)
     made, warnings = told
@@ -630,17 +633,19 @@ def _details_and_make(desk, name, box, bounds, target, n, names, delta):
         advice = [] if schema else like_identifiers(names)
         return made, advice + warnings_before(made, n, len(names), delta)
     except InputError as error:
-        told = _too_little(desk, n, delta, error)
+        told = _too_little(desk, name, n, delta, error)
         if told is None:
             raise
     raise told
 
 # %% ../../nbs/2_publish/32_publication.ipynb #4fc33ba5
-def _too_little(desk, n, delta, error):
+def _too_little(desk, name, n, delta, error):
     "What is told of a table or a target that is too small; None of other errors."
     from privglasso.start.advice import in_epsilon
 
-    remedy = error.remedy.replace("public units", "bounds")  # here these are stated
+    # here units are stated as bounds, and by some mechanisms not at all
+    told = "" if KINDS[name].bounds == "never" else r", or \1bounds"
+    remedy = re.sub(", or (give )?public units", told, error.remedy)
     if error.argument == "n":
         return WordsError("{n} records: {remedy}", n=n, remedy=remedy)
     if error.argument == "mu" and desk.target.epsilon is not None:

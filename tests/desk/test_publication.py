@@ -149,3 +149,41 @@ def test_every_kind_can_be_made():
         made = kind.make(bounds, {"epsilon": 1, "delta": 1e-6} | words)
         assert made.guarantee(10_000, 3).mu > 0, name
     assert {kind for kind, _ in PLANNED.values()} <= set(KINDS)
+
+
+@pytest.fixture(scope="module")
+def many():
+    correlations, _ = reference_chain(80)
+    rows = np.random.default_rng(1).standard_normal((7000, 80))
+    rows = rows @ np.linalg.cholesky(correlations).T
+    return pd.DataFrame(rows, columns=[f"c{k}" for k in range(80)])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"mechanism": "covariance"}, "at the same promise: screened"),
+        ({"want": "rows"}, ""),
+        ({"bounds": (-5, 5)}, "the bounds are not used"),
+    ],
+)
+def test_what_else_is_asked_of_many_columns(many, words, said, tmp_path):
+    record = pg.Publication(many, epsilon=1, **words).publish(
+        tmp_path / "open.parquet", random_state=0
+    )
+    told = " ".join([*record.draft.said, *record.draft.warnings])
+    assert said in told and (tmp_path / "open.parquet").exists()
+
+
+def test_many_columns_with_gaps_have_a_recommendation(many, tmp_path):
+    gaps = many.mask(many > 3)
+    desk = pg.Publication(gaps, epsilon=1, missing="center")
+    record = desk.publish(tmp_path / "open.parquet", random_state=0)
+    assert record.draft.best.name == "covariance"
+
+
+def test_a_remedy_can_be_followed(many, tmp_path):
+    with pytest.raises(WordsError) as refused:
+        desk = pg.Publication(many[:200], "screened", epsilon=1)
+        desk.publish(tmp_path / "open.parquet")
+    assert "give more rows" in str(refused.value) and "bounds" not in str(refused.value)
