@@ -727,7 +727,9 @@ def _found(release, rule, alpha, level):
     if not hasattr(known, "intervals"):
         model = _fitted(release, known, rule, alpha)
     elif alpha is not None:
-        raise CommandError("--alpha: the graph is public, and needs no penalty")
+        raise CommandError(
+            "--alpha: this release is a graph with its weights, and needs no penalty"
+        )
     elif level is None:
         level = known.usual_level
     found = model.edges_ if level is None else model.tested_edges(level)
