@@ -876,14 +876,17 @@ def audit(
 # %% ../nbs/9_workshop/07_cli.ipynb #9dfe311f
 @app.command()
 @friendly
-def claims(as_json: _Json = False):
+def claims(
+    paper: Annotated[str | None, typer.Option(help="how its name begins")] = None,
+    as_json: _Json = False,
+):
     """The papers' privacy claims, each with its verdict and both sides of one example,
     computed now. Ends with code 1 if a verdict and its example disagree."""
     import json
 
     from privglasso.papers.registry import claims_table
 
-    table = claims_table()
+    table = claims_table(paper)
     if as_json:
         finite = table[["promised", "true"]].map(for_machines)
         rows = table.assign(**finite).to_dict("records")

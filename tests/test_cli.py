@@ -543,11 +543,18 @@ def test_a_verdict_that_its_example_does_not_bear_out_ends_with_one(
     row = ("A", "Theorem 1", verdict, "there", "μ", 1.0, 2.0, True, code == 0)
     names = "paper name verdict source quantity promised true refuted agrees".split()
     table = pd.DataFrame([row], columns=names)
-    monkeypatch.setattr(registry, "claims_table", lambda: table)
+    monkeypatch.setattr(registry, "claims_table", lambda paper: table)
     for words in ((), ("--json",)):
         found, output = call("claims", *words)
         assert found == code and "Theorem 1" in output
         assert ("disagree" in output) == (code == 1)
+
+
+def test_claims_of_one_paper():
+    code, output = call("claims", "--paper", "camp")
+    assert code == 0 and "Campbell et al." in output and "Guo" not in output
+    code, output = call("claims", "--paper", "Nobody")
+    assert code == 2 and "--paper Nobody: give one of Guo et al., " in output
 
 
 def _raised(error):

@@ -8,8 +8,10 @@ __all__ = ['compiler', 'source_hash', 'cache_folder', 'writable_cache', 'buy', '
 
 # %% ../../nbs/9_workshop/04_kernels.ipynb #7837209a
 import hashlib
+import inspect
 import math
 import os
+import sys
 import tempfile
 import warnings
 from contextlib import contextmanager
@@ -100,6 +102,40 @@ def _compile(function, inline):
         return numba.njit(cache=True, **options)(function)
     finally:
         numba.config.CACHE_DIR = users_own
+
+# %% ../../nbs/9_workshop/04_kernels.ipynb #6f51f177
+def _same(one, other):
+    "Whether two kernels have the same source, and so has all that they call."
+    functions = one.function, other.function
+    known = [function.__globals__ for function in functions]
+    alike = lambda name: _same_value(*(names.get(name) for names in known))
+    try:
+        source, its_source = map(inspect.getsource, functions)
+    except OSError:  # typed in, and nowhere kept
+        return False
+    code, defaults = functions[0].__code__, functions[0].__defaults__
+    same = source == its_source and defaults == functions[1].__defaults__
+    same = same and one.inline == other.inline and not code.co_freevars
+    return same and all(map(alike, code.co_names))
+
+
+def _same_value(one, other):
+    "Whether a kernel that reads one value could as well read the other."
+    if isinstance(one, Kernel) and isinstance(other, Kernel):
+        return _same(one, other)
+    number = type(one) is type(other) and isinstance(one, (int, float))
+    return one is other or (number and one == other)
+
+
+def _exported(own):
+    "The package's kernel that a notebook's is the same as, or None."
+    if own.__module__ != "__main__":
+        return None
+    loaded = [x for name, x in sys.modules.items() if name.startswith("privglasso.")]
+    named = (vars(module).get(own.__name__) for module in loaded)
+    kernels = (kernel for kernel in named if isinstance(kernel, Kernel))
+    return next((kernel for kernel in kernels if _same(own, kernel)), None)
+
 
 # %% ../../nbs/9_workshop/04_kernels.ipynb #6bc100e3
 _PRICE = 1 << 23  # numbers that NumPy handles while numba loads
@@ -221,11 +257,16 @@ class Kernel:
                 warn_interpreted()
                 self._compiled = self.interpreted
             elif self._compiled is None:
-                if _TELL.get() is not None:
-                    _TELL.get()()
-                own = self._calling(lambda callee: callee.compiled)
-                self._compiled = _compile(own, self.inline)
+                exported = _exported(self)
+                self._compiled = exported.compiled if exported else self._made()
         return self._compiled
+
+    def _made(self):
+        "Machine code, linked with that of the kernels that it calls."
+        if _TELL.get() is not None:
+            _TELL.get()()
+        own = self._calling(lambda callee: callee.compiled)
+        return _compile(own, self.inline)
 
     def _calling(self, version):
         "The function, with a version of each kernel in place of those that it calls."

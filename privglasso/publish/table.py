@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import logsumexp
 
 from ..base.kernels import kernel
 from ..base.validation import InputError, check_positive, check_symmetric
@@ -416,7 +415,7 @@ class RowsStatistic:
         "Of independent rows, but for what all tables have in common."
         weighted = table * self.precision
         near = rows @ weighted.T - (table * weighted).sum(axis=1) / 2
-        return logsumexp(near, axis=1).sum()
+        return np.logaddexp.reduce(near, axis=1).sum()
 
     def parts(self, release):
         "The ratio, the sum of all rows along the change, and how many counts are odd."
