@@ -46,6 +46,24 @@ def secret(tmp_path):
     return path
 
 
+def test_a_folder_is_published_as_its_table(secret, tmp_path):
+    table, folder = pd.read_csv(secret), tmp_path / "parts"
+    folder.mkdir()
+    for k in range(4):
+        table.iloc[1250 * k : 1250 * (k + 1)].to_parquet(folder / f"{k}.parquet")
+    words = ["--mechanism", "covariance", "--mu", 1, "--seed", 5]
+    for k, source in enumerate((secret, folder, folder / "?.parquet")):
+        code, output = call("publish", source, tmp_path / f"open{k}.parquet", *words)
+        assert code == 0, output
+    first, *others = (read_release(tmp_path / f"open{k}.parquet") for k in range(3))
+    assert all((each.second_moment == first.second_moment).all() for each in others)
+    rows = ["--want", "rows", "--mu", 1]
+    code, output = call("publish", folder, tmp_path / "no.parquet", *rows)
+    assert code and "--mechanism covariance" in output
+    code, output = call("publish", folder, folder / "no.parquet", *words)
+    assert code and "another folder" in output
+
+
 def test_publish_inspect_recover(secret, tmp_path):
     release, edges = tmp_path / "open.parquet", tmp_path / "edges.csv"
     assert (

@@ -65,12 +65,15 @@ class Kind:
         What public bounds are to it.
     checked : bool
         Whether a part of the target can pay for a check of the bounds.
+    batches : bool
+        Whether a folder is read in batches.
     """
 
     home: str
     takes: tuple = ()
     bounds: str = "allowed"
     checked: bool = True
+    batches: bool = False
 
     def make(self, bounds, words):
         """The mechanism.
@@ -95,7 +98,9 @@ class Kind:
 # %% ../../nbs/2_publish/28_choices.ipynb #7e0c0aa8
 KINDS = {
     "table": Kind("publish.table:GaussianMechanism", ("sigma", "integers"), "needed"),
-    "covariance": Kind("publish.covariance:CovarianceMechanism", ("box", "missing")),
+    "covariance": Kind(
+        "publish.covariance:CovarianceMechanism", ("box", "missing"), batches=True
+    ),
     "whitened": Kind(
         "publish.whitening:WhitenedCovarianceMechanism", bounds="never"
     ),
@@ -104,7 +109,10 @@ KINDS = {
     "kendall": Kind("publish.ranks:KendallMechanism", bounds="never"),
     "tree": Kind("publish.tree:TreeMechanism", ("failure",), "center", False),
     "weights": Kind(
-        "publish.graph_weights:GraphWeightsMechanism", ("graph",), "never"
+        "publish.graph_weights:GraphWeightsMechanism",
+        ("graph",),
+        "never",
+        batches=True,
     ),
     "screened": Kind(
         "publish.screened_weights:ScreenedGraphMechanism", bounds="never"
@@ -112,6 +120,7 @@ KINDS = {
 }
 INTEGERS = Kind("publish.table:DiscreteGaussianMechanism", bounds="needed")
 
+# %% ../../nbs/2_publish/28_choices.ipynb #d9fa10a2
 # what a plan lists, by the name it has there: a kind, and words beside the target
 _BOUNDED = {"bounds": (0, 1)}
 _BOX = {"bounds": (0, 1), "clipping": "box"}

@@ -267,7 +267,8 @@ class Publication:
     Parameters
     ----------
     source : path, DataFrame, Arrow table or array of shape (n, p)
-        The private table.
+        The private table; a folder, or a pattern such as "day-*.parquet", is read in
+        batches.
     mechanism : str, optional
         One of `KINDS`; the recommended one if absent.
     schema : path, Schema or dict, optional
@@ -327,6 +328,7 @@ class Publication:
         "Refuse what can be refused before a table is read."
         if to is not None:
             _check_place(to, self.inputs(), replace)
+            _check_outside(to, self.table)
         check_there(self.table.stated, self.how.graph)
         self.table.check()
         if isinstance(self.bounds, Path):
@@ -346,8 +348,8 @@ class Publication:
 
     def inputs(self):
         "The files that are read."
-        files = self.table.source, self.bounds, self.table.stated
-        return [x for x in (*files, self.how.graph, self.ledger) if isinstance(x, Path)]
+        others = self.bounds, self.table.stated, self.how.graph, self.ledger
+        return self.table.files() + [x for x in others if isinstance(x, Path)]
 
     def _stated_bounds(self, names):
         "Bounds that are stated beside a table without a schema."
@@ -503,6 +505,32 @@ def _check_place(to, inputs, replace):
         text = "{file}: there is a file already: give another name"
         raise WordsError(text, file=to.name)
 
+# %% ../../nbs/2_publish/32_publication.ipynb #61c9fe3f
+def _check_outside(to, table):
+    "`WordsError` if a release would lie among the tables of the folder that is read."
+    if not is_stream(to) and table.holds(to):
+        raise WordsError(
+            "{file}: would lie among the tables of {folder}, and be read as one of"
+            " them: give another folder",
+            file=to.name,
+            folder=table.name,
+        )
+
+
+def _check_batches(desk, name):
+    "`WordsError` unless the mechanism reads a folder in batches."
+    if not desk.table.is_parted:
+        return
+    told, file = "; or put the tables in it into one file", desk.table.name
+    if not KINDS[name].batches:
+        text = f"{{file}}: {{mechanism:{name}}} reads no folder: name "
+        known = [f"{{mechanism:{key}}}" for key, kind in KINDS.items() if kind.batches]
+        raise WordsError(text + " or ".join(known) + told, file=file)
+    if desk.how.check_bounds is not None:
+        text = "{file}: {check_bounds} reads no folder: leave it out"
+        raise WordsError(text + told, file=file)
+
+
 # %% ../../nbs/2_publish/32_publication.ipynb #c533b36d
 def _chosen(desk, usual, n, names):
     "The name of the mechanism, whether it is a box, and the recommendation if asked."
@@ -602,6 +630,7 @@ def _with_check(desk, made, mu, names, data):
 def _drafted(desk, usual, n, names, left, data):
     "The mechanism, and what is to be said before it runs."
     name, box, best = _chosen(desk, usual, n, names)
+    _check_batches(desk, name)
     delta, named = delta_of(desk.target, n, desk.ledger)
     bounds, target, said = _bounds_of(desk, name, box, names), desk.target.stated(), []
     if desk.target.epsilon is not None:
@@ -616,7 +645,7 @@ def _drafted(desk, usual, n, names, left, data):
     told = _details_and_make(desk, name, box, bounds, target, n, names, delta)
     made, warnings = told
     made = _with_check(desk, made, mu, names, data)
-    read_as = None if data is None else data.attrs.get("read as")
+    read_as = getattr(data, "attrs", {}).get("read as")
     cells = name == "table" and best is None and len(names) > 1 and not desk.how.meant
     return Draft(n, names, left, made, delta, best, said, warnings, read_as, cells)
 

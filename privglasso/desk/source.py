@@ -22,7 +22,7 @@ def as_path(given):
 
 def name_of(given):
     "What a thing on the desk is called in a sentence."
-    return given.name if isinstance(given, Path) else "the table"
+    return given.name or str(given) if isinstance(given, Path) else "the table"
 
 
 def check_there(*paths):
@@ -82,25 +82,48 @@ def check_cells(name, data, integers=False, gaps=False):
     ----------
     name : str
         Of the table.
-    data : DataFrame of shape (n, p)
+    data : DataFrame or Batches of shape (n, p)
     integers, gaps : bool
     """
     import numpy as np
 
-    start, p = "{file}: not all {n} × {p} cells are", data.shape[1]
-    told = {"file": name, "n": len(data), "p": p}
-    numeric = {dtype.kind for dtype in data.dtypes} <= set("biuf")
+    start = "{file}: not all {n} × {p} cells are"
+    told = {"file": name, "n": len(data), "p": data.shape[1]}
     whole = True
-    for j in range(p):  # column by column: a long table is not copied
-        cells = np.inf
-        if numeric:
-            cells = data.iloc[:, j].to_numpy(dtype=float, na_value=np.nan)
+    for cells in _pieces(data):
         if not (~np.isinf(cells) if gaps else np.isfinite(cells)).all():
             remedy = _WHICH if gaps else _WHICH + _GAPS
             raise WordsError(f"{start} finite numbers{remedy}", **told)
         whole = whole and not (integers and (cells % 1 != 0).any())
     if not whole:
         raise WordsError(f"{start} whole numbers: leave {{integers}} out", **told)
+
+
+def _pieces(data):
+    "The cells a column or a batch at a time; an infinite one instead of words."
+    import numpy as np
+
+    if not hasattr(data, "iloc"):
+        yield from _batches(data)
+    elif not {dtype.kind for dtype in data.dtypes} <= set("biuf"):
+        yield np.array([np.inf])
+    else:
+        for j in range(data.shape[1]):  # a long table is not copied
+            yield data.iloc[:, j].to_numpy(dtype=float, na_value=np.nan)
+
+
+def _batches(data):
+    "The batches of a table; an infinite cell instead of a column of words."
+    import numpy as np
+
+    places = list(range(data.shape[1]))
+    try:
+        yield from data.read(places)
+        return
+    except InputError as error:
+        if error.argument != "X":  # what a schema refuses, it tells itself
+            raise
+    yield np.array([np.inf])
 
 # %% ../../nbs/2_publish/29_source.ipynb #7edc0a79
 def columns_named(text, names):
@@ -215,7 +238,8 @@ class PrivateTable:
     Parameters
     ----------
     source : path, DataFrame, Arrow table or array of shape (n, p)
-        As for `read_table`.
+        As for `read_table`; a folder, or a pattern such as "day-*.parquet", is read in
+        batches.
     schema : path, Schema or dict, optional
         What the columns mean.
     drop : str or list of str, optional
@@ -249,6 +273,31 @@ class PrivateTable:
         return isinstance(self.source, Path)
 
     @property
+    def is_parted(self) -> bool:
+        "Whether it is a folder of tables, or a pattern of their names."
+        if not self.is_file or self.source.is_file():
+            return False
+        pattern = set("*?[") & set(self.source.name)
+        return self.source.is_dir() or bool(pattern) and not self.source.exists()
+
+    def files(self) -> list:
+        "The files that it stands in."
+        if not self.is_parted:
+            return [self.source] if self.is_file else []
+        from privglasso.publish.batches import files_of
+
+        return files_of(self.source)
+
+    def holds(self, path) -> bool:
+        "Whether a file of this name would be one of the tables in the folder."
+        if not self.is_parted:
+            return False
+        path, folder = Path(path).resolve(), self.source.resolve()
+        if self.source.is_dir():
+            return folder in path.parents
+        return path.parent == folder.parent and path.match(folder.name)
+
+    @property
     def stated_name(self) -> str:
         "What the schema is called in a sentence."
         return self.stated.name if isinstance(self.stated, Path) else "schema"
@@ -273,10 +322,15 @@ class PrivateTable:
         if self.is_file:
             from privglasso.publish.tables import check_table_file
 
-            check_table_file(self.source, **self.form)
+            for path in self.files():
+                check_table_file(path, **self.form)
 
     def read(self):
-        "The table, cells of text as they stand if a schema reads them."
+        "The table, cells of text as they stand if a schema reads them; or batches."
+        if self.is_parted:
+            from privglasso.publish.batches import as_batches
+
+            return as_batches(self.source, **self.form)
         from privglasso.publish.tables import read_table
 
         form = self.form if self.is_file else {}
@@ -284,7 +338,7 @@ class PrivateTable:
 
     def shape(self) -> tuple:
         "Number of records and names of all columns; no value is used."
-        if self.is_file:
+        if self.is_file and not self.is_parted:
             from privglasso.publish.tables import table_shape
 
             return table_shape(self.source, **self.form)
@@ -321,9 +375,23 @@ class PrivateTable:
 
     def numbers(self, data, integers=False, gaps=False):
         "The columns of numbers that are published."
-        made = self._kept(data) if self.schema is None else self.schema.apply(data)
+        if self.is_parted:
+            made = self._in_batches(data)
+        else:
+            made = self._kept(data) if self.schema is None else self.schema.apply(data)
         check_cells(self.name, made, integers, gaps)
         return made
+
+    def _in_batches(self, data):
+        "The same of a table in batches."
+        if self.schema is not None:
+            from privglasso.publish.batches import applied
+
+            return applied(self.source, self.schema, len(data), **self.form)
+        import pandas as pd
+
+        kept = self._kept(pd.DataFrame(columns=data.columns)).columns
+        return data[:, [data.columns.index(name) for name in kept]]
 
     def unclipped(self, data, names):
         "The cells of these columns as they are before any bound clips them."

@@ -633,6 +633,20 @@ def _swap(places, done, words):
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #6f726403
 _MOST_PLACES = 2**31  # a word times a number of places stays below 2^63
+_FEW = 64  # the part of all places that only moved ones are kept for
+
+
+def _few_of_many(n, bits, first):
+    "The same as `_swap` finds, in memory that grows with `first` only."
+    moved, found = {}, []
+    while len(found) < first:
+        for word in bits.words(min(first - len(found), _CHUNK)).tolist():
+            done = len(found)
+            other, rest = divmod(word * (n - done), 2**32)
+            if rest >= n - done or rest >= 2**32 % (n - done):
+                found.append(moved.get(done + other, done + other))
+                moved[done + other] = moved.get(done, done)
+    return np.array(found, dtype=np.int32)
 
 
 def random_order(n: int, bits, first: int | None = None) -> np.ndarray:
@@ -666,6 +680,8 @@ def random_order(n: int, bits, first: int | None = None) -> np.ndarray:
     first = n if first is None else check_integer(first, "first", 0)
     if first > n:
         raise InputError("first", first, f"there are {n} places: draw at most that")
+    if first < n // _FEW:
+        return _few_of_many(n, bits, first)
     places, done = np.arange(n, dtype=np.int32), 0
     while done < first:
         done = _swap(places, done, bits.words(min(first - done, _CHUNK)))

@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..base.validation import InputError, check_incomplete_table, check_integer
+from ..base.validation import InputError, check_integer
 from ..base.validation import check_number, check_positive, check_probability
-from ..base.validation import check_symmetric, check_table, per_column
+from ..base.validation import check_symmetric, per_column
 from ..privacy.audit import EntryStatistic, check_different
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
+from .batches import blocks_of, check_rows, mapped
 from .lattice import symmetric_noise
 from .noise_correction import SamplingError
 from .release import Mechanism, Release, check_bounds, in_order
@@ -237,9 +238,8 @@ def _moments(values, lattice):
     n, p = values.shape
     second, total = np.zeros((p, p)), np.zeros(p)
     rows = max(_BLOCK_CELLS // p, 1)
-    for start in range(0, n, rows):
-        block = np.ascontiguousarray(values[start : start + rows])
-        counts = _integer_rows(block, lattice)
+    for block in blocks_of(values, rows):
+        counts = _integer_rows(np.ascontiguousarray(block), lattice)
         # whole numbers below 2^52 throughout: exact in any order
         second += counts.T @ counts
         total += counts.sum(axis=0)
@@ -706,8 +706,8 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published, or
         `InputError`: what is refused is refused before anything is paid for."""
-        read = check_table if self.missing == "refuse" else check_incomplete_table
-        values, columns = self._in_order(*read(X, copy=False))
+        values, columns = check_rows(X, gaps=self.missing != "refuse")
+        values, columns = self._in_order(values, columns)
         if unknown := [name for name in self.levels if name not in columns]:
             raise InputError("levels", unknown, "the table has no such columns")
         try:
@@ -763,7 +763,7 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
         name = type(self).__name__
         if self._scores and self.bounds is not None:
             bounds = self._bounds_of(columns)
-            values = np.clip(values, *bounds)
+            values = mapped(values, lambda block: np.clip(block, *bounds))
             if lattice.bounds is not None:
                 lattice = replace(lattice, bounds=bounds)
         return lattice.release(values, columns, self.neighbors, bits, name)

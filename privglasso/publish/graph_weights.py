@@ -26,6 +26,7 @@ from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
+from .batches import check_rows
 from .margins import MOST_LEVELS, ScoreMargins, bin_edges
 from .margins import hermite_coefficients, histogram_mu
 from .margins import histogram_sigma, noisy_margins, placed_cells
@@ -1065,7 +1066,7 @@ class GraphWeightsMechanism(AnyMechanism):
 
     def check(self, X) -> tuple:
         "The values (n, p) and column names of a table that can be published."
-        values, columns = super().check(X)
+        values, columns = check_rows(X)
         if self.names is not None and {*self.names} != {*columns}:
             apart = sorted({*self.names} ^ {*columns})
             raise InputError("graph", apart, "graph and table do not share these nodes")

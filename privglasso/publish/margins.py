@@ -20,6 +20,7 @@ from ..base.kernels import kernel
 from ..base.validation import InputError
 from ..privacy.discrete_gaussian import LARGEST_SIGMA
 from ..privacy.sampler import sampler
+from .batches import Batches, blocks_of, mapped
 
 # %% ../../nbs/2_publish/21_margins.ipynb #1adfe10a
 _CORE = np.arange(-6, 7) / 2  # in units, with three wider bins on either side
@@ -106,14 +107,14 @@ def placed_cells(values, kinds, center, scale):
 
     Parameters
     ----------
-    values : ndarray of shape (n, p)
+    values : ndarray or Batches of shape (n, p)
         NaN where a cell is missing.
     kinds, center, scale
         How bins are stated, see `bin_edges`.
 
     Returns
     -------
-    places : ndarray of uint8, shape (n, p)
+    places : ndarray or Batches of uint8, shape (n, p)
         255 where a cell is missing.
     counts : ndarray of int64, shape (p, most bins)
 
@@ -124,10 +125,18 @@ def placed_cells(values, kinds, center, scale):
     ([[1], [4]], [[0, 1, 0, 0, 1]])
     """
     edges = [bin_edges(*each) for each in zip(kinds, center, scale, strict=True)]
+    if not isinstance(values, Batches):
+        return _placed(values, edges)
+    # a cell is placed twice, so that no place need be kept
+    parts = (_placed(block, edges)[1] for block in blocks_of(values, _BLOCK_ROWS))
+    return mapped(values, lambda block: _placed(block, edges)[0]), sum(parts)
+
+
+def _placed(values, edges):
+    "The bins of an array's cells, and how many cells a bin holds."
     places = np.empty(values.shape, np.uint8)
     counts = np.zeros((len(edges), max(map(len, edges)) + 1), dtype=np.int64)
-    values = np.ascontiguousarray(values, dtype=float)
-    _place(values, _padded(edges), places, counts)
+    _place(np.ascontiguousarray(values, dtype=float), _padded(edges), places, counts)
     return places, counts
 
 # %% ../../nbs/2_publish/21_margins.ipynb #ac70ea59
@@ -621,8 +630,7 @@ def score_blocks(places, margins, key, beside=()):
         table[: len(shares)] = score_table(shares)
     scores = np.empty((min(_BLOCK_ROWS, n), p + len(beside)))
     scores[:, p:] = beside
-    for block, start in enumerate(range(0, n, _BLOCK_ROWS)):
-        rows = places[start : start + _BLOCK_ROWS]
+    for block, rows in enumerate(blocks_of(places, _BLOCK_ROWS)):
         stream = np.random.Philox(key=key, counter=[0, 0, 0, block])
         words = stream.random_raw(-(-rows.size // 8)).astype("<u8", copy=False)
         jitter = words.view(np.uint8)[: rows.size].reshape(rows.shape)
@@ -645,6 +653,19 @@ def atoms_mu(p: int, n: int) -> float:
     return math.sqrt(_PIECES) * histogram_mu(p, atom_sigma(n))
 
 # %% ../../nbs/2_publish/21_margins.ipynb #a65e7130
+def _digit_counts(values, atoms, known, shift):
+    "(p, 2048) which digits follow in the cells that begin as atoms are `known` to."
+    counts = np.zeros((len(atoms), 1 << _PIECE), dtype=np.int64)
+    for row, cells, atom in zip(counts, values.T, atoms, strict=True):
+        patterns = (cells[~np.isnan(cells)] + 0.0).view(np.uint64)
+        if known < 64:  # no shift of 64 places is defined
+            place = np.uint64(known)
+            patterns = patterns[patterns >> place == atom >> place]
+        digits = (patterns >> np.uint64(shift)) & np.uint64(2**_PIECE - 1)
+        row += np.bincount(digits.astype(np.int64), minlength=len(row))
+    return counts
+
+
 def find_atoms(values, bits):
     """The value that most cells of a column have, for each column that has one.
 
@@ -669,19 +690,15 @@ def find_atoms(values, bits):
     [[3.25], [True]]
     """
     n, p = values.shape
-    patterns = (np.asarray(values, dtype=float) + 0.0).T.copy().view(np.uint64)
-    inside, atoms = ~np.isnan(values.T), np.zeros(p, dtype=np.uint64)
-    noise = sampler(atom_sigma(n))
+    atoms, known, noise = np.zeros(p, dtype=np.uint64), 64, sampler(atom_sigma(n))
     for piece in range(_PIECES):
         shift = max(64 - _PIECE * (piece + 1), 0)
-        digits = (patterns >> np.uint64(shift)) & np.uint64(2**_PIECE - 1)
-        counts = np.zeros((p, 1 << _PIECE), dtype=np.int64)
-        for row, own, kept in zip(counts, digits, inside, strict=True):
-            row += np.bincount(own[kept].astype(np.int64), minlength=len(row))
+        blocks = blocks_of(values, _BLOCK_ROWS)
+        counts = sum(_digit_counts(block, atoms, known, shift) for block in blocks)
+        for row in counts:
             row += noise.draw(len(row), bits)
-        top = counts.argmax(axis=1).astype(np.uint64)
-        inside &= digits == top[:, None]
-        atoms |= top << np.uint64(shift)
+        atoms |= counts.argmax(axis=1).astype(np.uint64) << np.uint64(shift)
+        known = shift
     atoms = atoms.view(np.float64)
     seen = counts.max(axis=1) > _ATOM_SHARE * n
     return np.where(seen & np.isfinite(atoms), atoms, 0.0), seen & np.isfinite(atoms)

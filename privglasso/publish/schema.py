@@ -199,6 +199,30 @@ def _numbers(name, column, cells, form):
     read = read.cast("float64").to_numpy()
     return _readable(name, column, ~gaps, np.where(np.isnan(read), values, read))
 
+# %% ../../nbs/2_publish/18_schema.ipynb #fa35f36f
+def _words(cells):
+    "Cells as text; a number in the one way that no other cell has a say in."
+    if cells.dtype.kind not in "biuf":
+        return cells.astype(object).map(str, na_action="ignore").str.strip()
+    numbers = cells.to_numpy(dtype=float, na_value=np.nan)
+    words = [None if np.isnan(x) else _plainly(x) for x in numbers]
+    return pd.Series(words, dtype=object)
+
+
+def _plainly(number):
+    "A number as text, a whole one without a point."
+    return np.format_float_positional(number, trim="-")
+
+
+def _number_word(word):
+    "A word as `_words` writes the number or the flag that it means."
+    flag = {"true": "1", "false": "0"}.get(word.lower())
+    try:
+        return flag or _plainly(float(word))
+    except ValueError:
+        return word
+
+
 # %% ../../nbs/2_publish/18_schema.ipynb #a2f00002
 def _days(words, form):
     "Days since 1970 of texts in one format, NaN where one is in another."
@@ -210,6 +234,8 @@ def _dates(name, column, cells, form):
     "A column of dates as days since 1970."
     if cells.dtype.kind == "M":
         return _days(cells, None)
+    if cells.dtype.kind in "biuf":
+        cells = _words(cells)
     cells, gaps = cells.astype(object), {*GAPS, *form.missing, *column.missing}
     gone = cells.isna() | cells.map(lambda cell: str(cell).strip() in gaps)
     cells = cells.where(~gone)
@@ -248,8 +274,12 @@ def _rounded(values, column, clip):
 
 def _indicators(name, column, cells, form):
     "The columns of zeros and ones that a category becomes, by name."
-    words = cells.astype(object).map(str, na_action="ignore").str.strip()
-    known = {*GAPS, *form.missing, *column.missing} - set(column.levels)
+    words, levels = _words(cells), column.levels
+    known = {*GAPS, *form.missing, *column.missing} - set(levels)
+    if cells.dtype.kind in "biuf":
+        known = {*map(_number_word, known)}
+        meant = {_number_word(level): level for level in levels}
+        words = words.map(lambda word: meant.get(word, word))
     words = words.mask(words.isin(known))
     if column.fill is not None:
         words = words.fillna(column.fill)

@@ -16,6 +16,7 @@ from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, per_column
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
 from ..privacy.guarantee import Guarantee
+from .batches import blocks_of
 from .lattice import symmetric_noise
 from .release import check_bounds
 
@@ -383,8 +384,9 @@ def integer_sums(values, lattice):
     second, total = np.zeros((p, p)), np.zeros(p)
     rows = max(_BLOCK_CELLS // p, 1)
     space = np.empty((min(rows, n), p))
-    for start in _starts(n, rows):
-        block = np.ascontiguousarray(values[start : start + rows], dtype=float)
+    # the blocks first: their end is where a table that has changed is noticed
+    for block, _ in zip(blocks_of(values, rows), _starts(n, rows), strict=True):
+        block = np.ascontiguousarray(block, dtype=float)
         counts = space[: len(block)]
         _put_on_lattice(
             block,

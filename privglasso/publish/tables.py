@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['GAPS', 'Form', 'check_marks', 'plain_words', 'TableError', 'numbers_written', 'without_gaps', 'yes_or_no',
-           'text_and_numbers', 'check_table_file', 'table_shape', 'read_table', 'columns_meant', 'reads_like_a_record']
+           'refuse_release', 'text_and_numbers', 'check_table_file', 'text_batches', 'text_as_numbers', 'table_shape',
+           'read_table', 'columns_meant', 'reads_like_a_record']
 
 # %% ../../nbs/2_publish/17_tables.ipynb #76f763f3
 import bz2
@@ -279,8 +280,8 @@ class _Utf8:
         return block
 
 # %% ../../nbs/2_publish/17_tables.ipynb #a1f00102
-def _rows(path, form, p):
-    "All cells of a text as an Arrow table, and places and lengths of odd lines."
+def _rows(path, form, p, reader, block=_BLOCK):
+    "What Arrow's reader finds in a text, and places and lengths of odd lines."
     import pyarrow as pa
     from pyarrow import csv as arrow
 
@@ -293,12 +294,12 @@ def _rows(path, form, p):
     watched = _Watched(path)
     file = io.TextIOWrapper(_opened(path, watched), form.encoding, newline="")
     with watched, file:
-        table = arrow.read_csv(
+        found = getattr(arrow, reader)(
             _Utf8(file, f"\n{_LAST}{form.sep * (p - 1)}"),
             read_options=arrow.ReadOptions(
                 # lines are numbered only if they are read one after the other
                 use_threads=not form.footer,
-                block_size=_BLOCK,
+                block_size=block,
                 skip_rows=form.skip_rows,
                 autogenerate_column_names=True,
             ),
@@ -309,12 +310,20 @@ def _rows(path, form, p):
             ),
             convert_options=arrow.ConvertOptions(column_types=text),
         )
-    return table, odd
+        for table in [found] if reader == "read_csv" else map(_as_table, found):
+            yield table, odd
+
+
+def _as_table(batch):
+    "One batch as an Arrow table."
+    import pyarrow as pa
+
+    return pa.Table.from_batches([batch])
 
 # %% ../../nbs/2_publish/17_tables.ipynb #3c6243b9
 def _records(path, form, names):
     "The records of a text as an Arrow table, below its names and above its footer."
-    table, odd = _rows(path, form, len(names))
+    table, odd = next(_rows(path, form, len(names), "read_csv"))
     if table[0][-1].as_py() != _LAST or table.num_rows == 2 and not odd:
         raise TableError(f"{path.name}: {_NOT_WHOLE.format(_ending(path))}{_HOW}")
     lines = table.num_rows + len(odd)  # names and the added line among them
@@ -612,15 +621,27 @@ def _check_one_mark(where, marks):
         )
 
 # %% ../../nbs/2_publish/17_tables.ipynb #a035b158
+def refuse_release(name, schema):
+    """`TableError` if an Arrow schema is that of a release.
+
+    Parameters
+    ----------
+    name : str
+        Of the file.
+    schema : pyarrow.Schema
+    """
+    if b"privglasso" in (schema.metadata or {}):
+        raise TableError(
+            f"{name}: this is a release already, not a private table: see"
+            " privglasso inspect, or read_release"
+        )
+
+
 def _read_parquet(path, form, as_text):
     "The table in a Parquet file, unless it is a release."
     import pyarrow.parquet as pq
 
-    if b"privglasso" in (pq.read_schema(path).metadata or {}):
-        raise TableError(
-            f"{path.name}: this is a release already, not a private table: see"
-            " privglasso inspect, or read_release"
-        )
+    refuse_release(path.name, pq.read_schema(path))
     return _finished(pq.read_table(path), path.name, form, as_text)
 
 
@@ -829,6 +850,84 @@ def _check_encoding(encoding):
     except (LookupError, TypeError):
         pass
     raise TableError("this encoding is not known: give utf-8, latin-1 or cp1252")
+
+# %% ../../nbs/2_publish/17_tables.ipynb #673677a6
+def text_batches(path, form, block=_BLOCK):
+    """Names and records of a text that is too long to be in memory at once.
+
+    Parameters
+    ----------
+    path : Path
+    form : Form
+        Without a footer: only the end of a file says where that begins.
+    block : int
+        Bytes that are read at once.
+
+    Returns
+    -------
+    names : list of str
+    read : callable
+        Begins anew, and yields Arrow tables of text.
+    """
+    form = _text_form(path, form)
+    names = _names(path, form)
+
+    def read():
+        import pyarrow as pa
+
+        whole, first, rest, last = 0, 1, None, None
+        for table, odd in _rows(path, form, len(names), "open_csv", block):
+            whole += len(table)
+            if odd:
+                _refuse_lines(path, names, {cells for _, cells in odd}, whole <= 2)
+            table = table.slice(first)  # without the names
+            table = pa.concat_tables([rest, table]) if rest else table
+            kept, first = max(len(table) - 2, 0), 0
+            yield table.slice(0, kept).rename_columns(names)
+            rest = table.slice(kept)  # the last record, and the line that was added
+        last = [cell[-1].as_py() for cell in rest.columns] if whole else [None]
+        if last[0] != _LAST or whole < 2:
+            raise TableError(f"{path.name}: {_NOT_WHOLE.format(_ending(path))}{_HOW}")
+        rest = rest.slice(0, len(rest) - 1).rename_columns(names)
+        if form.footer is None and len(rest):
+            _check_last(path, [cell[-1].as_py() for cell in rest.columns])
+        yield rest
+
+    return names, read
+
+# %% ../../nbs/2_publish/17_tables.ipynb #8db58e44
+def text_as_numbers(table, where, form, seen):
+    """Some records of a table, text as numbers where it is some.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    where : str
+        Name of the file.
+    form : Form
+    seen : dict of str to ndarray
+        How many cells of a column are numbers only with a decimal point, and only with
+        a comma: of earlier records, and then of these, too.
+    """
+    for j, field in enumerate(table.schema):
+        if _is_text(field.type):
+            cells, what = table[j].cast("string"), f"{where}: column {j + 1}"
+            own = form if form.decimal else replace(form, decimal=_settled(seen, field))
+            read, mark = _column(cells, what, own)
+            table = table.set_column(j, field.name, read)
+            if mark and own.decimal is None:
+                counts = np.array(_evidence(cells, form.thousands)[:2])
+                seen[field.name] = seen.get(field.name, 0) + counts
+    counts = sum(seen.values(), np.zeros(2))
+    _check_one_mark(where, {mark for mark, n in zip(".,", counts, strict=True) if n})
+    return table
+
+
+def _settled(seen, field):
+    "The decimal mark that two earlier cells have: of one record no other may depend."
+    counts = seen.get(field.name, (0, 0))
+    return ".,"[int(np.argmax(counts))] if max(counts) > 1 else None
+
 
 # %% ../../nbs/2_publish/17_tables.ipynb #e0d33a4b
 def _text_shape(path, form):

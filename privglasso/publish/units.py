@@ -21,6 +21,7 @@ from ..base.validation import check_probability
 from ..privacy.discrete_gaussian import LARGEST_SIGMA
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import random_order, sampler
+from .batches import Batches, rows_at
 
 # %% ../../nbs/2_publish/06_units.ipynb #d0548cc9
 SPREAD_WINDOW, DIGITS_WINDOW = 4, 6  # bins that one pair, one record counts in
@@ -719,22 +720,22 @@ def _judge(center, scale, close, seen):
 
 # %% ../../nbs/2_publish/06_units.ipynb #01ff4c63
 def _check_values(values, plan):
-    "All rows, as finite or missing float64 cells."
-    values = np.asarray(values, dtype=np.float64)
+    "`InputError` unless the rows are as many as planned, with no infinite cell."
     if values.shape != (plan.n, plan.p):
         raise InputError("values", values.shape, f"the plan is for {plan.n, plan.p}")
+    if isinstance(values, Batches):  # `check_rows` has seen their cells
+        return
     infinite = np.flatnonzero(np.isinf(values).any(axis=0)).tolist()
     if infinite:
         remedy = "these columns hold infinite cells: mark them as missing first"
         raise InputError("values", infinite, remedy)
-    return values
 
 
 def _counted_rows(values, rows, bits):
     "All rows, or so many of them that are drawn without replacement; in one block."
-    if rows < len(values):
-        values = values[random_order(len(values), bits, rows)]
-    return np.ascontiguousarray(values)
+    n = len(values)
+    places = random_order(n, bits, rows) if rows < n else None
+    return np.ascontiguousarray(rows_at(values, places), dtype=np.float64)
 
 
 def _noisy(level, count, values, arguments, bits):
@@ -789,7 +790,8 @@ def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     True
     """
     n = plan.rows
-    values = _counted_rows(_check_values(values, plan), n, bits)
+    _check_values(values, plan)
+    values = _counted_rows(values, n, bits)
     spread, digits, upper, top, near = plan.levels
     counts = spread_counts(values, plan, bits)
     scores, first_scale = _spread_scores(counts, n, spread.sigma)

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from privglasso.base.validation import InputError
 from privglasso.publish.bounds import BoundsCheck, CheckedMechanism, cells_outside
@@ -141,3 +143,31 @@ def test_a_laboratory_column_of_text_is_read_with_the_commas_of_its_file(
     path.write_text("a;note\n1.5;1,5\n2.5;x\n")
     assert "decimal points" in read_table(path).attrs["read as"]
     assert read_table(path).a.tolist() == [1.5, 2.5]
+
+
+@pytest.mark.parametrize("source", ["pandas", "parquet"])
+@pytest.mark.parametrize(
+    ("kind", "cells", "levels"),
+    [
+        ("category", [1, 2, 2, 1], ["1", "2"]),
+        ("category", [True, False, False, True], ["False", "True"]),
+        ("category", [1.0, 2.5, 2.5, 1.0], ["1", "2.5"]),
+        ("date", [20240103, 20240104, 20240105, 20240106], None),
+    ],
+)
+def test_a_gap_changes_how_no_other_record_is_read(
+    kind, cells, levels, source, tmp_path
+):
+    more = {"levels": levels, "fill": levels[0]} if levels else {}
+    more |= {} if levels else {"format": "%Y%m%d", "unreadable": "missing"}
+    schema, read = Schema({"a": {"kind": kind} | more}), []
+    for last in (cells[-1], None):
+        table = pd.DataFrame({"a": [*cells[:-1], last]})
+        if last is None:  # as pandas has a gap among whole numbers
+            table = table.astype(float)
+        if source == "parquet":
+            values = pa.array([*cells[:-1], last], from_pandas=True)
+            pq.write_table(pa.table({"a": values}), tmp_path / "t.parquet")
+            table = tmp_path / "t.parquet"
+        read.append(schema.apply(table).to_numpy().ravel()[:-1])
+    assert (read[0] == read[1]).all() and len({*read[0]}) > 1

@@ -1,0 +1,200 @@
+"""A folder on the desk is read in batches, and gives the release of its table."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import privglasso as pg
+from privglasso.base.words import WordsError
+from privglasso.data_sets.synthetic import example_table
+from privglasso.desk.ledger import begin_ledger
+from privglasso.privacy.budget import Budget
+from privglasso.publish.files import read_release
+from privglasso.publish.tables import TableError
+
+N = 20_000
+
+
+@pytest.fixture(scope="module")
+def table():
+    return example_table(N, random_state=0).table.round(6)
+
+
+def cut(table, folder, ending=".parquet", rows=6007):
+    "The table in parts."
+    folder.mkdir()
+    for k, start in enumerate(range(0, len(table), rows)):
+        part, path = table.iloc[start : start + rows], folder / f"part-{k}{ending}"
+        write = part.to_csv if ending == ".csv" else part.to_parquet
+        write(path, index=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(table, tmp_path_factory):
+    return cut(table, tmp_path_factory.mktemp("private") / "parts")
+
+
+def published(source, to, **words):
+    "What a stranger reads, and who made it."
+    record = pg.Publication(source, **words).publish(to, random_state=3)
+    return read_release(to), record
+
+
+def assert_same(one, two):
+    "Two releases with the same numbers in them."
+    first, second = one._contents(), two._contents()
+    assert (first[0], first[2]) == (second[0], second[2])
+    assert first[1].equals(second[1]) and one.guarantee == two.guarantee
+
+
+def edges(table):
+    "A public graph: a chain of all columns."
+    return list(zip(table.columns[:-1], table.columns[1:], strict=True))
+
+
+WAYS = {
+    "recommended": {"epsilon": 1},
+    "bounds": {"mu": 1, "bounds": (-3, 3), "mechanism": "covariance"},
+    "box": {"mu": 1, "bounds": (-3, 3), "box": True},
+    "gaps": {"mu": 1, "missing": "center", "mechanism": "covariance"},
+    "weights": {"mu": 1, "mechanism": "weights", "graph": edges},
+    "fewer": {"mu": 1, "drop": 1, "mechanism": "covariance"},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_folder_gives_the_release_of_the_table(way, table, folder, tmp_path):
+    words = dict(WAYS[way])
+    if way == "weights":
+        words["graph"] = words["graph"](table)
+    if way == "fewer":
+        words["drop"] = list(table.columns[1:2])
+    expected, _ = published(table, tmp_path / "memory.parquet", **words)
+    for k, source in enumerate((str(folder), folder / "part-*.parquet")):
+        found, record = published(source, tmp_path / f"{k}.parquet", **words)
+        assert_same(found, expected)
+        assert record.draft.n == N
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv"])
+@pytest.mark.parametrize("missing", ["fill", "random"])
+def test_a_schema_reads_a_folder_as_it_reads_a_table(ending, missing, tmp_path):
+    rng = np.random.default_rng(0)
+    size = rng.normal(170, 9, N).round(1)
+    days = pd.Series(pd.to_datetime(rng.integers(0, 9999, N), unit="D"))
+    people = pd.DataFrame({"ward": rng.choice(["A", "B", "C"], N), "size": size})
+    people = people.assign(name="Ada", day=days.astype(str))
+    people.loc[5::97, "size"] = np.nan
+    stated = {
+        "ward": {"kind": "category", "levels": ["A", "B", "C"]},
+        "size": {"low": 150, "high": 190} | {"fill": {"fill": 170}}.get(missing, {}),
+        "day": {"kind": "date"},
+    }
+    words = {"mu": 1, "mechanism": "covariance", "decimal": "."}
+    words |= {"missing": "random"} if missing == "random" else {}
+    schema = pg.Schema(stated)
+    if ending == ".parquet":
+        del words["decimal"]
+    cut(people, tmp_path / "parts", ending)
+    one = tmp_path / f"one{ending}"
+    (people.to_csv if ending == ".csv" else people.to_parquet)(one, index=False)
+    expected, record = published(one, tmp_path / "a.parquet", schema=schema, **words)
+    found, other = published(
+        tmp_path / "parts", tmp_path / "b.parquet", schema=schema, **words
+    )
+    assert_same(found, expected)
+    assert other.draft.left_out == record.draft.left_out == ["name"]
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"mu": 1, "mechanism": "tree"}, "name mechanism="),
+        ({"mu": 1, "want": "rows"}, "into one file"),
+        ({"sigma": 1, "bounds": (-3, 3)}, "into one file"),
+        ({"mu": 1, "bounds": (-3, 3), "check_bounds": 0.1}, "leave it out"),
+    ],
+)
+def test_what_reads_no_folder_says_so_and_spends_nothing(
+    words, said, folder, tmp_path
+):
+    path = tmp_path / "ledger.json"
+    begin_ledger(path, epsilon=4.0, delta=1e-9)
+    ledger = {} if "sigma" in words else {"ledger": path}
+    desk = pg.Publication(folder, **words, **ledger)
+    for run in (desk.rehearse, desk.publish):
+        with pytest.raises(WordsError, match="parts: ") as refused:
+            run(tmp_path / "open.parquet")
+        assert said in str(refused.value)
+        assert "--" in refused.value.at_the_shell()
+    assert not Budget(path).spent().mu and not (tmp_path / "open.parquet").exists()
+
+
+def test_a_ledger_pays_for_a_folder_once(folder, tmp_path):
+    path = tmp_path / "ledger.json"
+    begin_ledger(path, epsilon=1.0, delta=1e-9)
+    desk = pg.Publication(folder, epsilon=0.8, ledger=path)
+    assert desk.rehearse(tmp_path / "open.parquet").fits
+    desk.publish(tmp_path / "open.parquet")
+    assert Budget(path).spent().mu > 0
+    assert not desk.rehearse(tmp_path / "other.parquet").fits
+
+
+def test_a_rehearsal_and_a_plan_read_no_value(folder, monkeypatch):
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)
+    desk = pg.Publication(folder, epsilon=1)
+    assert json.loads(desk.rehearse().to_json())["records"] == N
+    assert desk.plan().n == N
+
+
+@pytest.mark.parametrize("kind", ["words", "gap", "infinite"])
+def test_cells_are_refused_in_the_sentence_of_a_file(kind, table, tmp_path):
+    wrong = table.copy()
+    if kind == "words":
+        wrong["who"] = "Ada"
+    else:
+        wrong.iloc[-1, 0] = np.nan if kind == "gap" else np.inf
+    folder, one = cut(wrong, tmp_path / "parts"), tmp_path / "parts.parquet"
+    wrong.to_parquet(one)
+    told = []
+    for source in (one, folder):
+        with pytest.raises(WordsError) as refused:
+            desk = pg.Publication(source, "covariance", mu=1)
+            desk.publish(tmp_path / "open.parquet")
+        told.append(str(refused.value).replace("parts.parquet", "parts"))
+    assert told[0] == told[1] and "Ada" not in told[0]
+    assert not (tmp_path / "open.parquet").exists()
+
+
+def test_a_release_lies_outside_of_the_folder(table, tmp_path):
+    folder = cut(table, tmp_path / "parts")
+    part = folder / "part-0.parquet"
+    before = part.read_bytes()
+    for source in (folder, folder / "*.parquet"):
+        desk = pg.Publication(source, epsilon=1)
+        for to in (folder / "open.parquet", part):
+            with pytest.raises(WordsError):
+                desk.publish(to, replace=True)
+    assert part.read_bytes() == before and len(list(folder.iterdir())) == 4
+
+
+def test_folders_that_are_no_table(table, tmp_path):
+    for source in (tmp_path, tmp_path / "*.csv", tmp_path / "none"):
+        with pytest.raises(TableError):
+            pg.Publication(source, epsilon=1).rehearse()
+    people = pd.DataFrame({"a": ["1,5"] * 6000, "b": ["2,5"] * 6000})
+    folder = cut(people, tmp_path / "texts", ".csv")
+    for schema, error, told in (
+        ({"a": {}, "b": {}}, TableError, "decimal mark"),
+        ({"z": {}}, WordsError, "is for another table"),
+    ):
+        desk = pg.Publication(folder, "covariance", mu=1, schema=schema)
+        with pytest.raises(error, match=told):
+            desk.publish(tmp_path / "open.parquet")

@@ -1,0 +1,315 @@
+"""What is read in batches is published to the bit of the table in memory."""
+
+import gzip
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import feather
+
+from privglasso.base.validation import InputError
+from privglasso.privacy.sampler import bit_source, random_order
+from privglasso.publish.batches import Batches, as_batches, blocks_of, rows_at
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.graph_weights import GraphWeightsMechanism, graph_on
+from privglasso.publish.sphere import Ball
+from privglasso.publish.tables import TableError, read_table
+
+N = 40_000
+
+
+def table(n=N, gaps=False):
+    "A skewed, a mostly constant, a whole and a normal column."
+    rng = np.random.default_rng(0)
+    made = pd.DataFrame(
+        {
+            "skewed": rng.lognormal(3, 1, n).round(9),
+            "mostly": np.where(rng.random(n) < 0.8, 3.25, rng.normal(9, 1, n)),
+            "whole": rng.integers(1, 6, n),
+            "normal": rng.normal(1e6, 3, n),
+        }
+    )
+    if gaps:
+        made = made.astype(float).mask(rng.random(made.shape) < 0.1)
+    return made
+
+
+def cut(values, columns, size):
+    "A source of batches of such a size."
+    values = np.asarray(values, float)
+    starts = range(0, len(values), size)
+    return Batches(columns, lambda j: (values[k : k + size][:, j] for k in starts))
+
+
+MECHANISMS = {
+    "default": CovarianceMechanism(mu=0.5),
+    "levels": CovarianceMechanism(mu=0.5, levels={"whole": (1, 5)}),
+    "bounds": CovarianceMechanism({"skewed": (0, 60)}, mu=0.5),
+    "box": CovarianceMechanism((-5, 2e6), mu=0.5, clipping="box"),
+    "norm": CovarianceMechanism(norm_bound=2e6, mu=0.5),
+    "sphere": CovarianceMechanism(mu=0.5, clipping="sphere"),
+    "ball": CovarianceMechanism(mu=0.5, clipping=Ball(3.0, 10.0, 5.0)),
+    "weights": GraphWeightsMechanism(
+        graph_on(list(table(2)), [("skewed", "whole"), ("skewed", "normal")]), mu=0.5
+    ),
+}
+
+
+def assert_same(one, two):
+    "Releases with the same numbers in them."
+    assert type(one) is type(two) and one.columns == two.columns
+    assert one.guarantee == two.guarantee
+    kind, stored, settings = one._contents()
+    assert (kind, settings) == (two._contents()[0], two._contents()[2])
+    assert stored.equals(two._contents()[1])
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_no_bit_depends_on_the_size_of_the_batches(name):
+    held, mechanism = table(), MECHANISMS[name]
+    expected = mechanism.publish(held, random_state=1)
+    for size in (997, 1 << 14, N):
+        source = cut(held, list(held), size)
+        assert_same(mechanism.publish(source, random_state=1), expected)
+
+
+@pytest.mark.parametrize("missing", ["center", "random"])
+def test_gaps_are_the_same_gaps(missing, tmp_path):
+    held, mechanism = table(gaps=True), CovarianceMechanism(mu=0.5, missing=missing)
+    expected = mechanism.publish(held, random_state=1)
+    for name in ("t.parquet", "t.csv"):
+        writer = held.to_parquet if name == "t.parquet" else held.to_csv
+        writer(tmp_path / name, index=False)
+        assert_same(mechanism.publish(tmp_path / name, random_state=1), expected)
+
+
+def written(held, folder):
+    "Sources of one table of every kind, by name."
+    arrow, parts = pa.Table.from_pandas(held, preserve_index=False), folder / "parts"
+    parts.mkdir()
+    for k, start in enumerate(range(0, len(held), 13_001)):
+        pq.write_table(arrow.slice(start, 13_001), parts / f"{k}.parquet")
+    (parts / "_SUCCESS").touch()
+    feather.write_feather(arrow, folder / "t.feather")
+    held.to_csv(folder / "t.csv", index=False)
+    with gzip.open(folder / "t.csv.gz", "wb") as file:
+        file.write((folder / "t.csv").read_bytes())
+    held.to_csv(folder / "comma.csv", index=False, sep=";", decimal=",")
+    return {
+        "array": as_batches(held),
+        "Arrow": as_batches(arrow),
+        "reader": as_batches(arrow.to_reader()),
+        "folder": parts,
+        "pattern": str(parts / "*.parquet"),
+        "Feather": folder / "t.feather",
+        "text": folder / "t.csv",
+        "packed": folder / "t.csv.gz",
+        "commas": folder / "comma.csv",
+    }
+
+
+def test_no_bit_depends_on_the_kind_of_the_source(tmp_path):
+    held, mechanism = table(), MECHANISMS["default"]
+    expected = mechanism.publish(held, random_state=1)
+    for name, source in written(held, tmp_path).items():
+        found = mechanism.publish(source, random_state=1)
+        assert_same(found, expected), name
+
+
+def test_a_text_is_the_same_in_blocks_of_any_size(tmp_path, monkeypatch):
+    from privglasso.publish import batches, tables
+
+    held = table(2000)
+    held.to_csv(tmp_path / "t.csv", index=False)
+    sizes = []
+
+    def short(path, form):
+        return tables.text_batches(path, form, block=1 << 12)
+
+    monkeypatch.setattr(batches, "text_batches", short)
+    source = as_batches(tmp_path / "t.csv")
+    for batch in source.read([0, 1, 2, 3]):
+        sizes.append(len(batch))
+    assert len(sizes) > 10 and sum(sizes) == 2000
+    assert (rows_at(source) == held.to_numpy(float)).all()
+
+
+@pytest.mark.parametrize("two", [False, True])
+@pytest.mark.parametrize("mark", [".", ","])
+def test_no_record_is_read_in_the_light_of_one(mark, two, tmp_path, monkeypatch):
+    "In the first block a cell, or two, say which mark is decimal; 1,234 comes later."
+    from privglasso.publish import batches, tables
+
+    cells = [f"1{mark}5"] * (1 + two) + ["7"] * 3000 + ["1,234", "8", "9"]
+    (tmp_path / "t.csv").write_text("\n".join(["a;b", *(f"{c};1" for c in cells)]))
+    short = lambda path, form: tables.text_batches(path, form, block=1 << 12)
+    monkeypatch.setattr(batches, "text_batches", short)
+    source = as_batches(tmp_path / "t.csv")
+    if not two:
+        with pytest.raises(TableError, match="1,234"):
+            rows_at(source)
+        return
+    held = read_table(tmp_path / "t.csv").to_numpy()
+    assert (rows_at(source) == held).all()
+    assert held[-3, 0] == {".": 1234, ",": 1.234}[mark]
+
+
+@pytest.mark.parametrize("library", ["polars", "duckdb"])
+def test_lazy_tables_of_other_libraries(library, tmp_path):
+    module = pytest.importorskip(library)
+    held, mechanism = table(), MECHANISMS["default"]
+    held.to_parquet(tmp_path / "t.parquet", index=False)
+    path = str(tmp_path / "t.parquet")
+    read = module.scan_parquet if library == "polars" else module.read_parquet
+    lazy = read(path)
+    expected = mechanism.publish(held, random_state=1)
+    assert_same(mechanism.publish(lazy, random_state=1), expected)
+
+
+def test_a_sample_is_that_of_the_table_in_memory():
+    held = table()
+    source = cut(held, list(held), 77)
+    for n, first in ((N, 600), (N, 10_000)):
+        places = random_order(n, bit_source(3), first)
+        assert (rows_at(source, places) == held.to_numpy()[places]).all()
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+def refused(source, error, *words):
+    "Publishing a source fails in a sentence with these words."
+    with pytest.raises(error) as caught:
+        MECHANISMS["default"].publish(source, random_state=0)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    assert caught.value.__context__ is None and caught.value.__cause__ is None
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["0.parquet", "1.parquet"])
+@pytest.mark.parametrize("share", [0.3, 0.97])
+def test_a_part_that_ends_short(name, share, tmp_path):
+    written(table(), tmp_path)
+    part = tmp_path / "parts" / name
+    whole = part.read_bytes()
+    part.write_bytes(whole[: int(share * len(whole))])
+    refused(tmp_path / "parts", TableError, name)
+
+
+def test_a_text_that_ends_short(tmp_path):
+    written(table(), tmp_path)
+    for name in ("t.csv", "t.csv.gz"):
+        path = tmp_path / name
+        path.write_bytes(path.read_bytes()[:-12 if name == "t.csv" else -300])
+    text = (tmp_path / "t.csv").read_text()
+    (tmp_path / "t.csv").write_text(text[: text.rindex(",")])
+    refused(tmp_path / "t.csv", TableError, "t.csv")
+    refused(tmp_path / "t.csv.gz", TableError, "t.csv.gz")
+
+
+def test_damaged_pages_quote_nothing(tmp_path):
+    held = table()
+    held.to_parquet(tmp_path / "t.parquet", index=False)
+    whole = bytearray((tmp_path / "t.parquet").read_bytes())
+    whole[4:400] = bytes(396)  # where the first page says what it is
+    (tmp_path / "t.parquet").write_bytes(whole)
+    refused(tmp_path / "t.parquet", TableError, "t.parquet")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pd.DataFrame({"b": [71234.5], "a": [1.0]}),
+        pd.DataFrame({"a": [71234.5]}),
+        pd.DataFrame({"a": ["71234.5"], "b": [1.0]}),
+    ],
+    ids=["order", "fewer", "type"],
+)
+def test_parts_that_are_not_alike(other, tmp_path):
+    one = pd.DataFrame(np.ones((5, 2)), columns=["a", "b"])
+    one.to_parquet(tmp_path / "0.parquet")
+    other.to_parquet(tmp_path / "1.parquet")
+    assert "71234" not in refused(tmp_path, TableError, "0.parquet", "1.parquet")
+
+
+def test_folders_without_a_table(tmp_path):
+    refused(tmp_path, TableError, tmp_path.name, "no table")
+    refused(str(tmp_path / "*.parquet"), TableError, "no table")
+    refused(tmp_path / "t.parquet", TableError, "no such file")
+    (tmp_path / "year=2020").mkdir()
+    table(10).to_parquet(tmp_path / "year=2020" / "a.parquet")
+    refused(tmp_path, TableError, "=")
+
+
+def test_a_part_that_changes_between_readings(tmp_path):
+    held, readings = table(), []
+
+    def read(places):
+        readings.append(1)
+        return iter([held.to_numpy(float)[: N - len(readings), places]])
+
+    refused(Batches(list(held), read), TableError, "changed")
+    table().to_parquet(tmp_path / "t.parquet")
+    source = as_batches(tmp_path / "t.parquet")
+    table(N - 1).to_parquet(tmp_path / "t.parquet")
+    refused(source, TableError, "changed")
+
+
+@pytest.mark.parametrize("cell", [np.nan, np.inf])
+def test_cells_are_refused_in_the_words_for_memory(cell, tmp_path):
+    held = table()
+    held.loc[N - 1, "skewed"] = cell
+    held.to_parquet(tmp_path / "t.parquet", index=False)
+    words = refused(held, InputError, "skewed")
+    assert refused(tmp_path / "t.parquet", InputError) == words
+
+
+def test_words_and_releases_are_no_table_of_numbers(tmp_path):
+    text = pd.DataFrame({"a": [1.0, 2.0], "name": ["Ada", "Bo"]})
+    text.to_parquet(tmp_path / "t.parquet")
+    assert "Ada" not in refused(tmp_path / "t.parquet", InputError, "name")
+    release = MECHANISMS["default"].publish(table())
+    release.to_parquet(tmp_path / "r.parquet")
+    refused(tmp_path / "r.parquet", TableError, "release already")
+
+
+def test_rows_are_not_chosen_from_a_source():
+    source = as_batches(np.ones((5, 2)))
+    with pytest.raises(InputError, match="rows"):
+        source[:2, [0]]
+    assert [len(block) for block in blocks_of(source[:, [1]], 3)] == [3, 2]
+
+
+# -------------------------------------------------------------------------- memory
+
+CHILD = """
+import sys
+from privglasso.publish.covariance import CovarianceMechanism
+
+# not ru_maxrss, which begins with what the process that started this one had
+used = lambda: int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
+for path in sys.argv[1:]:
+    CovarianceMechanism(mu=0.5).publish(path, 0)
+    print(used() / 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_does_not_grow_with_the_table(tmp_path):
+    rng, p, paths = np.random.default_rng(0), 10, []
+    for parts in (2, 10):
+        folder = tmp_path / str(parts)
+        folder.mkdir()
+        for k in range(parts):
+            frame = pd.DataFrame(rng.normal(size=(1 << 16, p)))
+            frame.columns = [f"c{j}" for j in range(p)]
+            frame.to_parquet(folder / f"{k}.parquet")
+        paths.append(folder)
+    command = [sys.executable, "-c", CHILD, *map(str, paths)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    short, long = map(float, done.stdout.split())
+    assert long - short < 8 * (1 << 16) * p * 8 / 2**20 / 2  # MiB more in the cells
