@@ -6464,6 +6464,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                    'privglasso/start/advice.py'),
                                          'privglasso.start.advice._of_the_graph': ( '0_start/advice.html#_of_the_graph',
                                                                                     'privglasso/start/advice.py'),
+                                         'privglasso.start.advice._shape_of': ( '0_start/advice.html#_shape_of',
+                                                                                'privglasso/start/advice.py'),
                                          'privglasso.start.advice._smallest': ( '0_start/advice.html#_smallest',
                                                                                 'privglasso/start/advice.py'),
                                          'privglasso.start.advice.epsilon_lines': ( '0_start/advice.html#epsilon_lines',

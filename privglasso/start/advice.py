@@ -28,7 +28,7 @@ def shape_to_plan(records, columns=None, schema=None) -> tuple:
     Parameters
     ----------
     records : int, str or Path
-        Their number, or a table's file.
+        Their number, or a table's file, folder or pattern of files.
     columns : int, optional
         Their number; the schema's, or the table's, if absent.
     schema : Path, optional
@@ -48,10 +48,8 @@ def shape_to_plan(records, columns=None, schema=None) -> tuple:
         form = read.file.stated()
     if re.fullmatch(r"[+-]?[0-9_]+", n):
         n = int(n)
-    elif Path(n).suffix and re.search(r"[^0-9.,eE+-]", n):
-        from privglasso.publish.tables import table_shape  # slow to load
-
-        n, names = table_shape(n, **form)
+    elif Path(n).is_dir() or Path(n).suffix and re.search(r"[^0-9.,eE+-]", n):
+        n, names = _shape_of(n, form)
         stated = stated or [len(names)]
     else:
         raise InputError("n", n, "give a whole number, such as 60000, or a table")
@@ -59,6 +57,17 @@ def shape_to_plan(records, columns=None, schema=None) -> tuple:
         remedy = "give the number of columns, or a schema, or a table instead of n"
         raise InputError("p", None, remedy)
     return n, stated[0]
+
+
+def _shape_of(path, form):
+    "Number of records and names of the columns of a file or a folder."
+    from privglasso.publish.batches import as_batches, files_of  # slow to load
+    from privglasso.publish.tables import table_shape
+
+    if files_of(path) == [Path(path)]:
+        return table_shape(path, **form)
+    table = as_batches(path, **form)
+    return len(table), table.columns
 
 # %% ../../nbs/0_start/06_advice.ipynb #64aac20a
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

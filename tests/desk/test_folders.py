@@ -11,6 +11,7 @@ import privglasso as pg
 from privglasso.base.words import WordsError
 from privglasso.data_sets.synthetic import example_table
 from privglasso.desk.ledger import begin_ledger
+from privglasso.desk.plan import plan_publication
 from privglasso.privacy.budget import Budget
 from privglasso.publish.files import read_release
 from privglasso.publish.tables import TableError
@@ -151,7 +152,9 @@ def test_a_rehearsal_and_a_plan_read_no_value(folder, monkeypatch):
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)
     desk = pg.Publication(folder, epsilon=1)
     assert json.loads(desk.rehearse().to_json())["records"] == N
-    assert desk.plan().n == N
+    told = str(desk.plan())
+    assert told == str(plan_publication(str(folder), epsilon=1)) and f"{N} rec" in told
+    assert told == str(plan_publication(folder / "*.parquet", epsilon=1))
 
 
 @pytest.mark.parametrize("kind", ["words", "gap", "infinite"])
