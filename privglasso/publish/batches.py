@@ -353,7 +353,11 @@ def files_of(path) -> list:
     else:
         return [path]
     if not found:
-        raise TableError(f"{path.name}: there is no table in this folder")
+        where = "in this folder" if path.is_dir() else "of such a name"
+        raise TableError(
+            f"{path.name}: there is no table {where}; files whose names begin with"
+            " . or _ are not read"
+        )
     return sorted(found)
 
 
