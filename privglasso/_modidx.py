@@ -3658,6 +3658,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                        'privglasso/publish/margins.py'),
                                             'privglasso.publish.margins.ScoreMargins.shares': ( '2_publish/margins.html#scoremargins.shares',
                                                                                                 'privglasso/publish/margins.py'),
+                                            'privglasso.publish.margins.ScoreMargins.tables': ( '2_publish/margins.html#scoremargins.tables',
+                                                                                                'privglasso/publish/margins.py'),
                                             'privglasso.publish.margins._cuts': ( '2_publish/margins.html#_cuts',
                                                                                   'privglasso/publish/margins.py'),
                                             'privglasso.publish.margins._density': ( '2_publish/margins.html#_density',

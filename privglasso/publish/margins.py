@@ -523,6 +523,14 @@ class ScoreMargins:
         "Probabilities of the bins of each column."
         return [self._shares_of(j) for j in range(len(self.kinds))]
 
+    @cached_property
+    def tables(self) -> np.ndarray:
+        "(p, most bins, 256) scores of a cell by its bin and jitter, see `score_table`."
+        tables = np.zeros((len(self.kinds), max(map(len, self.shares)), _CELLS))
+        for table, shares in zip(tables, self.shares, strict=True):
+            table[: len(shares)] = score_table(shares)
+        return tables
+
     def _shares_of(self, j):
         counts = self.counts[j, : len(self.edges[j]) + 1]
         template = _NORMAL if self.kinds[j] == "units" else None
@@ -625,16 +633,13 @@ def score_blocks(places, margins, key, beside=()):
         The same array, filled anew.
     """
     n, p = places.shape
-    tables = np.zeros((p, max(map(len, margins.shares)), _CELLS))
-    for table, shares in zip(tables, margins.shares, strict=True):
-        table[: len(shares)] = score_table(shares)
     scores = np.empty((min(_BLOCK_ROWS, n), p + len(beside)))
     scores[:, p:] = beside
     for block, rows in enumerate(blocks_of(places, _BLOCK_ROWS)):
         stream = np.random.Philox(key=key, counter=[0, 0, 0, block])
         words = stream.random_raw(-(-rows.size // 8)).astype("<u8", copy=False)
         jitter = words.view(np.uint8)[: rows.size].reshape(rows.shape)
-        _score(rows, tables, jitter, scores[: len(rows)])
+        _score(rows, margins.tables, jitter, scores[: len(rows)])
         yield scores[: len(rows)]
 
 # %% ../../nbs/2_publish/21_margins.ipynb #89acaadb
