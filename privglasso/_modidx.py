@@ -1857,6 +1857,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                  'privglasso/experiments/table2.py'),
                                                'privglasso.experiments.table2.honest_promise': ( '6_experiments/table2.html#honest_promise',
                                                                                                  'privglasso/experiments/table2.py'),
+                                               'privglasso.experiments.table2.paper_data': ( '6_experiments/table2.html#paper_data',
+                                                                                             'privglasso/experiments/table2.py'),
                                                'privglasso.experiments.table2.path_scores': ( '6_experiments/table2.html#path_scores',
                                                                                               'privglasso/experiments/table2.py'),
                                                'privglasso.experiments.table2.penalty_scores': ( '6_experiments/table2.html#penalty_scores',

@@ -19,7 +19,7 @@ from ..base.settings import setting
 from ..base.validation import InputError, check_integer, check_symmetric
 from ..data_sets.registry import DataError
 from .study import Study, choices
-from .table2 import PAPER_DATA, clean_table, published
+from .table2 import PAPER_DATA, paper_data, published
 from ..publish.noise_correction import SamplingError
 from ..publish.noise_correction import noise_corrected_covariance
 from ..publish.noise_correction import sample_covariance
@@ -285,11 +285,12 @@ def choosing_lambda_run(dataset, snr_db, seed, alphas):
     list of rows, one for each way and penalty
     """
     about = {"dataset": dataset, "snr_db": snr_db, "seed": seed}
+    data = paper_data(dataset)
     try:
-        table, _, truth = clean_table(dataset)
+        table = data.load()
     except DataError:
         return [about | {"way": "none"}]
-    truth = truth if PAPER_DATA[dataset].truth else None
+    truth = data.truth and data.truth()
     variance = np.zeros(table.shape[1])
     if snr_db is not None:
         table, variance, _ = published(dataset, snr_db, seed)

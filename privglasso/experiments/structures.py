@@ -15,6 +15,7 @@ from ..base.validation import InputError, check_symmetric
 from ..data_sets.registry import DataError
 from .study import Study, choices
 from .table2 import PAPER_DATA, clean_table, corrected_path
+from .table2 import paper_data
 from .table2 import published
 from ..publish.noise_correction import sample_covariance
 from ..recover.metrics import confusion, roc_curve_path
@@ -44,7 +45,7 @@ def released_covariance(name: str, snr_db: float | None, seed: int):
     DataError
         If its files are not to be had.
     """
-    table = clean_table(name)[0]
+    table = paper_data(name).load()
     released, variance = (
         (table, np.zeros(table.shape[1]))
         if snr_db is None
