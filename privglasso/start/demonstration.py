@@ -39,7 +39,7 @@ from ..publish.whitening import WhitenedCovarianceMechanism
 from ..recover.efficient_search import HiddenGraphError
 from ..recover.estimators import PrivateGraphicalLasso
 from ..recover.feasibility import InfeasibleError
-from ..recover.graphical_lasso import graphical_lasso_path
+from ..recover.graphical_lasso import graphical_lasso
 from ..recover.metrics import auc_by_magnitude, confusion
 from ..recover.planning import MECHANISMS
 
@@ -198,11 +198,11 @@ def _ranking(source, data):
     """The strongest pairs at a small penalty, as many as there are edges, and how well
     strength tells edges from the other pairs."""
     correlation, _ = correlation_scale(corrected_of(source))
-    alphas = alpha_grid(correlation, setting("score.path_alphas", int))
-    path = graphical_lasso_path(correlation, alphas, solver=_SOLVER, tol=1e-4)
-    first = strongest(path[-1].precision, int(data.truth.sum()) // 2)
+    alpha = alpha_grid(correlation, setting("score.path_alphas", int))[-1]
+    result = graphical_lasso(correlation, alpha, solver=_SOLVER, tol=1e-5)
+    first = strongest(result.precision, int(data.truth.sum()) // 2)
     return {
-        "auc": auc_by_magnitude(partial_correlations(path[-1].precision), data.truth),
+        "auc": auc_by_magnitude(partial_correlations(result.precision), data.truth),
         "first": confusion(first, data.truth).found,
         "strongest": first,
     }
