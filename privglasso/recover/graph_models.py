@@ -13,6 +13,7 @@ import numbers
 import re
 import warnings
 from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from tqdm import tqdm
 from ..base.graphs import partial_correlations
 from ..base.validation import InputError, check_positive, check_probability
 from ..base.validation import check_table
+from ..publish.files import read_release
 from ..publish.noise_correction import CovarianceError, SamplingError
 from ..publish.noise_correction import check_noise_variance, correlation_scale
 from ..publish.noise_correction import noise_corrected_covariance
@@ -273,16 +275,18 @@ class ReadsReleases(ReadsTables):
 
         Parameters
         ----------
-        X : a release of any kind, or (n, p) array or DataFrame
+        X : a release of any kind, its file, or (n, p) array or DataFrame
 
         Raises
         ------
-        InputError, CovarianceError
-            If an argument is bad, a column has no usable variance, or rows are needed
-            and the release has none.
+        InputError, CovarianceError, ReleaseError
+            If an argument or a file is bad, a column has no usable variance, or rows
+            are needed and the release has none.
         InfeasibleError, GraphFitError
             If there is no estimate; names an alpha at which there is one.
         """
+        if isinstance(X, (str, Path)):
+            X = read_release(X)
         data = self._read(X)
         self.left_out_ = dict(getattr(X, "left_out", {}))
         self.corrected_covariance_, self.sampling_error_ = data.corrected, data.error
