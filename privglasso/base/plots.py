@@ -115,8 +115,9 @@ def plot_precision(matrix, ax=None, labels=None, title=None, limit=None):
 
     Parameters
     ----------
-    matrix : array of shape (p, p)
-        Symmetric array: a precision matrix or partial correlations.
+    matrix : array of shape (p, p), or fitted model
+        Symmetric array: a precision matrix or partial correlations. Of a model its
+        precision matrix is drawn, with the names of its columns.
     ax : Axes, optional
         Where to draw; by default on a new figure.
     labels : sequence of p str, optional
@@ -135,6 +136,9 @@ def plot_precision(matrix, ax=None, labels=None, title=None, limit=None):
     >>> plot_precision([[2.0, -1.0], [-1.0, 2.0]], title="two columns").get_title()
     'two columns'
     """
+    if hasattr(matrix, "precision_"):
+        named = getattr(matrix, "feature_names_in_", None)
+        labels, matrix = named if labels is None else labels, matrix.precision_
     matrix = check_symmetric(matrix, "matrix")
     p, ax = len(matrix), _axes(ax)
     labels = _check_labels(labels, p)

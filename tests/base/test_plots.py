@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from io import StringIO
+from types import SimpleNamespace
 
 import matplotlib
 
@@ -198,3 +199,14 @@ def test_graphs_in_other_forms_show_signs_and_strengths():
     assert legend == ["found 2", "missed 0", "extra 0"]
     with pytest.raises(InputError):
         plots.plot_graph("a graph")
+
+
+def test_a_fitted_model_is_drawn_with_its_names():
+    model = SimpleNamespace(
+        precision_=np.array([[2.0, -1.0], [-1.0, 2.0]]), feature_names_in_=["a", "b"]
+    )
+    by_name = lambda ax: [text.get_text() for text in ax.get_xticklabels()]
+    assert by_name(plots.plot_precision(model)) == ["a", "b"]
+    assert by_name(plots.plot_precision(model, labels="xy")) == ["x", "y"]
+    drawn = plots.plot_precision(model).images[0].get_array()
+    assert drawn[0, 1] == -1.0 == drawn[1, 0]
