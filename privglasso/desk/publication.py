@@ -676,7 +676,10 @@ def _too_little(desk, name, n, delta, error):
     told = "" if KINDS[name].bounds == "never" else r", or \1bounds"
     remedy = re.sub(", or (give )?public units", told, error.remedy)
     if error.argument == "n":
-        return WordsError("{n} records: {remedy}", n=n, remedy=remedy)
+        here, text = remedy.split(", or unit_failure")[0], "{n} records: {remedy}"
+        if "KendallMechanism" in remedy:
+            here, text = here.split(";")[0], text + "; {mechanism:kendall} needs none"
+        return WordsError(text, n=n, remedy=here)
     if error.argument == "mu" and desk.target.epsilon is not None:
         part = 1 - (desk.how.check_bounds or 0)
         text = "{epsilon} {value:g}: {remedy}"

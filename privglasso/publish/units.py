@@ -611,10 +611,21 @@ def _least_strengths(n, p, failure):
     return _others(spread, p, failure)
 
 
+_LESS_NOISE, _AMPLE = 4, 1.2  # strengths a fifth above what is needed do for a quarter
+_RISKS = 1e-3, 1e-2, 0.05  # that a user may take instead
+
+
 def _strengths(n, p, failure):
     strengths = _least_strengths(n, p, failure)
     if strengths is None:
-        remedy = "too few rows to find units safely: give more rows, or public units"
+        more = [risk for risk in _RISKS if risk > _LESS_NOISE * failure]
+        would = (risk for risk in more if _least_strengths(n, p, risk) is not None)
+        least = next(would, None)
+        risky = f", or unit_failure={least:g}" if least else ""
+        remedy = (
+            "too few rows to find units safely: give more rows, or public"
+            f" units{risky}; KendallMechanism needs no units"
+        )
         raise InputError("n", n, remedy)
     return strengths
 
@@ -629,9 +640,6 @@ def _rows_needed(n, p, mu, failure):
     least = 2 * p * (_strengths(n, p, failure) ** 2).sum()
     enough = math.sqrt(least / _SMALLEST_SHARE) / mu
     return min(n, 1 << math.ceil(math.log2(max(enough, _MANY_ROWS))))
-
-
-_LESS_NOISE, _AMPLE = 4, 1.2  # strengths a fifth above what is needed do for a quarter
 
 
 def _sure_strengths(rows, p, failure, strengths):

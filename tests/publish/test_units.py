@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import os
+import re
 
 import numpy as np
 import pytest
@@ -275,7 +276,8 @@ def test_too_few_rows_are_found_out_once(monkeypatch):
     for _ in range(3):
         with pytest.raises(InputError, match="too few rows"):
             units.plan_units(2, 2, 1.0)
-    assert units._least_strengths.cache_info().misses == 1
+    # the failure asked for, and each that a message might name
+    assert units._least_strengths.cache_info().misses == 1 + len(units._RISKS)
 
 
 def test_rows_are_paired_in_a_secret_order():
@@ -286,3 +288,18 @@ def test_rows_are_paired_in_a_secret_order():
     for seed in range(3):
         counted = spread_counts(values, plan, bit_source(seed)).sum() / SPREAD_WINDOW
         assert abs(counted - 4000) < 6 * noise / SPREAD_WINDOW + 8 < 1000
+
+
+@pytest.mark.parametrize(
+    "n, p, risk", [(442, 10, 0.01), (569, 30, 0.001), (178, 13, None)]
+)
+def test_too_few_rows_are_told_what_would_do(n, p, risk):
+    with pytest.raises(InputError, match="KendallMechanism needs no units") as caught:
+        plan_units(n, p, 2.0)
+    named = re.search(r"unit_failure=([\d.]+);", caught.value.remedy)
+    assert (named and float(named[1])) == risk
+    if risk is None:
+        return
+    assert plan_units(n, p, 2.0, risk).failure == risk
+    with pytest.raises(InputError, match="too few rows"):
+        plan_units(n, p, 2.0, risk / 10)
