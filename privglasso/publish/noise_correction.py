@@ -34,10 +34,26 @@ class CovarianceError(ValueError):
         super().__init__(f"columns {self.columns}: {reason}")
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #2fe027e5
+_SMALLEST, _LARGEST = 1e-75, 1e75  # the errors hold fourth powers of numbers
+
+
+def _refuse(columns, bad, reason):
+    "CovarianceError for the columns flagged in `bad`, if any."
+    if bad.any():
+        raise CovarianceError([columns[j] for j in np.flatnonzero(bad)], reason)
+
+
 def _centred(table, location):
     """Values about the column means, or about `location` when given, and the column
     names."""
     values, columns = check_table(table, "table", min_rows=2 if location is None else 1)
+    size = np.abs(values).max(axis=0)
+    _refuse(
+        columns,
+        (size > _LARGEST) | ((size > 0) & (size < _SMALLEST)),
+        f"the sizes of their numbers are beyond {_SMALLEST:g} to {_LARGEST:g}, where"
+        " variances are lost: give them in other units",
+    )
     if location is None:
         return values - values.mean(axis=0), columns
     location = np.asarray(unmasked(location))
@@ -120,12 +136,6 @@ def check_noise_variance(noise_variance, columns):
     return np.broadcast_to(variance.astype(np.float64), (p,))
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #0686c577
-def _refuse(columns, bad, reason):
-    "CovarianceError for the columns flagged in `bad`, if any."
-    if bad.any():
-        raise CovarianceError([columns[j] for j in np.flatnonzero(bad)], reason)
-
-
 def _corrected(values, share, variance, columns):
     "The covariance of centred values less a share of the noise, if anything is left."
     constant = np.ptp(values, axis=0) == 0

@@ -15,7 +15,9 @@ from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.noise_correction import correlation_scale
 from privglasso.publish.noise_correction import noise_corrected_covariance
 from privglasso.publish.noise_correction import sample_covariance
+from privglasso.base.graphs import partial_correlations
 from privglasso.base.validation import InputError
+from privglasso.recover.estimators import PrivateGraphicalLasso
 
 integers = st.integers(-5, 5)
 
@@ -328,3 +330,23 @@ def test_weighted_variance_agrees_with_entries_and_precisions():
     for wrong in (np.eye(4), np.ones((1, 3, 3)), np.full((1, 4, 4), np.nan)):
         with pytest.raises(InputError, match="^weights="):
             error.weighted_variance(wrong)
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-300, 1e-160, 1e-76, 1e76, 1e160, 1e300])
+def test_numbers_whose_variances_are_lost_are_refused(size):
+    "Also where a single column is of such a size; none of it as a warning of numpy."
+    rows = np.random.default_rng(0).uniform(0.5, 0.9, (200, 3))
+    for scale in (size, np.array([1.0, size, 1.0])):
+        with pytest.raises(CovarianceError, match="in other units") as caught:
+            noise_corrected_covariance(rows * scale, 0.0)
+        assert "x1" in caught.value.columns
+        with pytest.raises(CovarianceError, match="in other units"):
+            PrivateGraphicalLasso().fit(rows * scale)
+
+
+@pytest.mark.parametrize("size", [1e-70, 1e-30, 1e30, 1e70])
+def test_other_sizes_leave_the_graph_as_it_is(size):
+    rows = np.random.default_rng(0).uniform(0.5, 0.9, (500, 4)) @ np.tri(4)
+    usual, other = (PrivateGraphicalLasso().fit(rows * s) for s in (1.0, size))
+    usual, other = (partial_correlations(m.precision_) for m in (usual, other))
+    np.testing.assert_allclose(other, usual, atol=1e-8)

@@ -295,7 +295,7 @@ def test_a_failed_fit_is_not_a_fit():
         ({}, TABLE.assign(col3=1.0), CovarianceError, "col3"),
         ({}, TABLE.set_axis(list("abcda"), axis=1), InputError, "distinct"),
         ({}, None, InputError, "^X="),
-        ({}, "rows.csv", InputError, "^X="),
+        ({}, "rows.csv", FileNotFoundError, "rows.csv"),
         ({}, PrivateGraphicalLasso(), InputError, "^X="),
         ({"noise_variance": -1.0}, TABLE, InputError, "^noise_variance="),
         ({"noise_variance": [1.0, 2.0]}, TABLE, InputError, "^noise_variance="),
