@@ -94,6 +94,8 @@ def test_nothing_is_said_of_extreme_cells(name, ways, monkeypatch):
     for table in islice(tables(), 0, None, 3 if ways == "plain Python" else 1):
         if name == "integers":
             table = np.rint(np.clip(table, -(2.0**50), 2.0**50))
+        if name == "local":  # each of whose users makes a release
+            table = table[: N // 10]
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             try:
