@@ -476,7 +476,7 @@ class VotedGraphRelease(AnyRelease):
             f" {made.estimator}, by {self.mechanism}"
         )
 
-# %% ../../nbs/2_publish/34_votes.ipynb #7553e0a8
+# %% ../../nbs/2_publish/34_votes.ipynb #a67f8c4f
 def _name_of(estimator):
     "A name that says nothing of a machine or of settings."
     while isinstance(estimator, functools.partial):
@@ -490,7 +490,7 @@ def _rehearse(estimator, records, p):
     rng, answers = np.random.default_rng(0), []
     one, two = rng.standard_normal((2, records, p))
     two[:, 1:] += two[:, :-1]  # another answer than that of the first, most likely
-    for block in (one, two, one):
+    for block in (one, two, two, one):
         with _own_generators(), _unheard(0):
             try:
                 answers.append(_votes(_asked(estimator, block.copy(), 0), p))
@@ -500,7 +500,7 @@ def _rehearse(estimator, records, p):
                 what = f"fails on {records} rows of {p} normal numbers: {error}"
                 remedy = "an estimator must answer to plain tables of that shape"
                 raise InputError("estimator", what, remedy) from error
-    if not (answers[0] == answers[2]).all():
+    if any((answers[j] != answers[3 - j]).any() for j in (0, 1)):
         what = "two answers about one block, so it remembers, or draws by itself"
         raise InputError("estimator", what, _REMEDY)
 
