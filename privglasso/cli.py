@@ -458,6 +458,9 @@ def budget_new(
     failure: Annotated[
         float, typer.Option(help="chance that promises of trees may have together")
     ] = 0.0,
+    pure: Annotated[
+        float, typer.Option(help="ε beside μ, which promises of votes may add up to")
+    ] = 0.0,
     as_json: _Json = False,
 ):
     """Begin a budget: --mu, or --epsilon with --delta, for everything that will ever be
@@ -467,6 +470,7 @@ def budget_new(
     check_limit(mu, epsilon, delta)
     check_output(file, force=None, streams=False)
     limit = {"mu": mu, "epsilon": epsilon, "delta": delta, "failure": failure}
+    limit |= {"pure": pure}
     begun = begin_ledger(file, neighbors=neighbors.value, **limit)
     return say_json(begun.as_dict()) if as_json else say(f"{begun}")
 
@@ -515,6 +519,7 @@ def _of_release(published, delta):
         "epsilon": promise.epsilon(delta),
         "delta": delta,
         "failure": getattr(promise, "failure", 0.0),
+        "pure": getattr(promise, "pure", 0.0),
         "set_aside": dict(getattr(published, "set_aside", None) or {}),
     }
     if hasattr(published, "decided"):
@@ -561,7 +566,7 @@ def inspect(
     elif published.decided:
         say(published.edges.to_string(index=False))
     else:
-        say("undecided: the noise hides the graph")
+        say("undecided: a few other records might change the graph")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #227fc41a
 class Rule(StrEnum):
@@ -806,6 +811,11 @@ def _worst_pair(kind, neighbors, p):
     mechanism can hardly keep apart."""
     import numpy as np
 
+    if KINDS[kind.value].estimator:
+        raise CommandError(
+            f"--mechanism {kind.value}: its estimator is too slow for so many runs; in"
+            " Python, privglasso.audit takes the mechanism with a quick one"
+        )
     if kind is Mechanism.tree:  # three columns; one cell more, and two pairs tie
         X = np.repeat([[1.0, 1, 1], [1, 1, -1], [1, -1, 1]], [6, 4, 3], axis=0)
         Y = X.copy()

@@ -51,6 +51,12 @@ class Target:
         return words | {key: x for key, x in given.items() if x is not None}
 
 # %% ../../nbs/2_publish/28_choices.ipynb #de155a3b
+def _loaded(home):
+    "A class by its module and name."
+    module, _, name = home.partition(":")
+    return getattr(importlib.import_module(f"privglasso.{module}"), name)
+
+
 @dataclass(frozen=True)
 class Kind:
     """How a mechanism is made of the words of a publication.
@@ -67,6 +73,9 @@ class Kind:
         Whether a part of the target can pay for a check of the bounds.
     batches : bool
         Whether a folder is read in batches.
+    estimator : str
+        Module and class of what votes, if the mechanism asks for one. It promises ε
+        and δ then, and no μ.
     """
 
     home: str
@@ -74,6 +83,7 @@ class Kind:
     bounds: str = "allowed"
     checked: bool = True
     batches: bool = False
+    estimator: str = ""
 
     def make(self, bounds, words):
         """The mechanism.
@@ -84,8 +94,9 @@ class Kind:
         words : dict
             A target and what the mechanism takes.
         """
-        module, _, name = self.home.partition(":")
-        made = getattr(importlib.import_module(f"privglasso.{module}"), name)
+        made = _loaded(self.home)
+        if self.estimator:
+            words = {"estimator": _loaded(self.estimator)()} | words
         if self.bounds == "never":
             return made(**words)
         if self.bounds != "center":
@@ -116,6 +127,12 @@ KINDS = {
     ),
     "screened": Kind(
         "publish.screened_weights:ScreenedGraphMechanism", bounds="never"
+    ),
+    "votes": Kind(
+        "publish.votes:VotedGraphMechanism",
+        bounds="never",
+        checked=False,
+        estimator="recover.estimators:DebiasedGraphicalLasso",
     ),
 }
 INTEGERS = Kind("publish.table:DiscreteGaussianMechanism", bounds="needed")
@@ -168,6 +185,11 @@ def check_target(name, target, integers=False, bounded=False):
         raise WordsError(
             f"{{mechanism:{name}}}: {{integers}} and {{sigma}} are for"
             " {mechanism:table}; state {mu}, or {epsilon} with {delta}"
+        )
+    if KINDS[name].estimator and "mu" in given:
+        raise WordsError(
+            f"{{mechanism:{name}}}: promises an ε and a δ, which no μ says: state"
+            " {epsilon} with {delta}"
         )
     if "failure" in given and "failure" not in takes:
         raise WordsError("{failure}: is for {mechanism:tree}, beside {mu}")

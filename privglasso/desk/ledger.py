@@ -41,7 +41,7 @@ class Begun(Record):
     def as_dict(self) -> dict:
         "The limit in numbers."
         told = {"neighbors": self.limit.neighbors, "mu": self.limit.mu}
-        told |= {"failure": self.limit.failure}
+        told |= {"failure": self.limit.failure, "pure": self.limit.pure}
         return told | {"epsilon": self.epsilon, "delta": self.delta}
 
     def __str__(self):
@@ -57,9 +57,16 @@ def check_limit(mu, epsilon, delta):
     if (mu is None) == (epsilon is None) or (epsilon is None) != (delta is None):
         raise WordsError("state either {mu}, or {epsilon} together with {delta}")
 
-
+# %% ../../nbs/2_publish/30_ledger.ipynb #4b8d11c9
 def begin_ledger(
-    path, *, neighbors="record", mu=None, epsilon=None, delta=None, failure=0.0
+    path,
+    *,
+    neighbors="record",
+    mu=None,
+    epsilon=None,
+    delta=None,
+    failure=0.0,
+    pure=0.0,
 ) -> Begun:
     """Begin the ledger of all that will ever be published of a data set.
 
@@ -72,7 +79,9 @@ def begin_ledger(
         What all releases may promise together; or ε with δ.
     epsilon, delta : float, optional
     failure : float
-        The chance that promises of trees may have together.
+        The chance that promises of trees and votes may have together.
+    pure : float
+        The ε beside μ that promises of votes may add up to.
     """
     check_limit(mu, epsilon, delta)
     from privglasso.privacy.budget import Budget
@@ -80,7 +89,7 @@ def begin_ledger(
     from privglasso.privacy.guarantee import Guarantee
 
     total = mu if epsilon is None else float(mu_gdp(epsilon, delta))
-    limit = Guarantee(total, neighbors, failure=failure)
+    limit = Guarantee(total, neighbors, failure=failure, pure=pure)
     opened = Budget.create(path, limit, delta=delta)
     return Begun(Path(path), opened, limit, epsilon, delta)
 
@@ -235,16 +244,19 @@ def _what_happened(error, release, ledger, before):
         file = f"{release.name} is whole"
     return "; ".join(filter(None, (cost, file)))
 
-
+# %% ../../nbs/2_publish/30_ledger.ipynb #4b8d11c7
 def _what_is_left(error, ledger):
     "What a ledger that refuses has left in ε; nothing if it has said all."
     from privglasso.privacy.budget import Budget
+    from privglasso.privacy.guarantee import Guarantee
     from privglasso.start.advice import rounded
 
-    delta, failed = Budget(ledger).delta(), error.failure > error.left.failure
-    if failed or not delta or not error.left.mu:
+    left, delta = error.left, Budget(ledger).delta()
+    beside = error.failure > left.failure or error.pure > left.pure
+    if beside or not delta or not left.mu:
         return ""
-    epsilon = rounded(error.left.epsilon(delta), upward=False)
+    own = Guarantee(left.mu, left.neighbors)  # of what has a μ
+    epsilon = rounded(own.epsilon(delta), upward=False)
     return f"what is left is ε = {epsilon:g} at δ = {delta:g}"
 
 # %% ../../nbs/2_publish/30_ledger.ipynb #8cf24cea

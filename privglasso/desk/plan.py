@@ -9,6 +9,7 @@ __all__ = ['planned_kinds', 'needed_to_find', 'Epsilons', 'compare_epsilons', 'i
 from dataclasses import dataclass, field
 from functools import partial
 
+from ..base.validation import InputError
 from ..base.words import WordsError
 from .choices import KINDS, PLANNED, Record
 from .source import as_path, check_there, name_of, public_graph
@@ -169,6 +170,8 @@ class Plan(Record):
         What several ε mean, where none was stated.
     weights : dict
         How exactly the weights of a public graph would be known.
+    votes : float
+        How often votes would publish the exact graph of the reference chain, about.
     """
 
     n: int
@@ -181,13 +184,13 @@ class Plan(Record):
     advice: str
     epsilons: Epsilons | None = None
     weights: dict = field(default_factory=dict)
-
+    votes: float = 0.0
     def as_dict(self) -> dict:
         "Every mechanism, δ and the recommendation; or the several ε."
         if self.epsilons is not None:
             return self.epsilons.as_dict()
         told = {"delta": self.delta, "recommended": in_numbers(self.best)}
-        return turned(self.shown) | told | self.weights
+        return turned(self.shown) | told | {"votes": self.votes} | self.weights
 
     def __str__(self):
         several = "" if self.epsilons is None else f"{self.epsilons}\n"
@@ -196,7 +199,17 @@ class Plan(Record):
             f" ε = {self.epsilon:g} at δ = {self.delta:.2g}"
         )
         table = _in_columns("mechanism", self.shown)
-        return f"{several}{head}\n\n{table}\n{self.advice}{self._of_weights()}"
+        last = self._of_votes() + self._of_weights()
+        return f"{several}{head}\n\n{table}\n{self.advice}{last}"
+
+    def _of_votes(self):
+        "Whether votes would publish an exact graph, in words."
+        if self.votes < 0.5:
+            return ""
+        return (
+            "\nVotes of blocks publish the exact graph in about"
+            f" {100 * self.votes:.0f} % of cases, if all its edges are at least 0.25."
+        )
 
     def _of_weights(self):
         "How exactly weights would be known, in words."
@@ -236,6 +249,18 @@ def _advice(best, asked, target):
     return "\n".join(filter(None, said))
 
 # %% ../../nbs/2_publish/31_plan.ipynb #c991fd2c
+def _voted(n, p, epsilon, delta):
+    "How often votes would publish the exact graph of the reference chain."
+    if p < 2 or n < 4:
+        return 0.0
+    from privglasso.publish.votes import expected_chance
+
+    try:
+        return expected_chance(n, p, epsilon, delta)
+    except InputError:  # a budget at which nothing ever passes
+        return 0.0
+
+
 def _weighed(given, n, p, **target):
     "How exactly the weights of a public graph would be known."
     if given is None:
@@ -301,8 +326,8 @@ def plan_publication(
     stated = target | ({} if delta is None else {"delta": delta})
     best = recommend(n, p, **asked, **stated, spread=spread)
     several = compare_epsilons(n, p, at, neighbors) if epsilon is None else None
-    told = _advice(best, asked, stated)
-    return Plan(n, p, used, at, neighbors, shown, best, told, several, weights)
+    told, votes = _advice(best, asked, stated), _voted(n, p, used, at)
+    return Plan(n, p, used, at, neighbors, shown, best, told, several, weights, votes)
 
 
 def _read(schema):

@@ -113,7 +113,9 @@ def _check_share(share, target, name):
         text = "{check_bounds} {share:g}: give a part of μ² in (0, 1)"
         raise WordsError(text, share=share)
     if share is not None and (target.sigma is not None or not KINDS[name].checked):
-        raise WordsError("{check_bounds}: is not for {sigma} or {mechanism:tree}")
+        raise WordsError(
+            "{check_bounds}: is not for {sigma}, {mechanism:tree} or {mechanism:votes}"
+        )
 
 # %% ../../nbs/2_publish/32_publication.ipynb #baa07dee
 @dataclass(frozen=True, eq=False)
@@ -165,6 +167,7 @@ class Draft(Record):
             "columns": self.columns,
             "left_out": self.left_out,
             "mu": self.promise.mu,
+            "pure": self.promise.pure,
             "epsilon": self.promise.epsilon(self.delta),
             "delta": self.delta,
             "recommended": in_numbers(self.best),

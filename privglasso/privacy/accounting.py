@@ -353,6 +353,12 @@ def _check_releases(releases):
             [promise.mu for promise in promises],
             "give releases that carry a guarantee",
         )
+    if any(promise.failure or promise.pure for promise in promises):
+        raise InputError(
+            "releases",
+            [str(promise) for promise in promises],
+            "add these up by Guarantee.compose: one may fail, or has an ε beside mu",
+        )
     if len({promise.neighbors for promise in promises}) > 1:
         raise InputError(
             "releases",

@@ -88,6 +88,8 @@ def _claim(promise, name):
     "The μ and the failure of what is claimed: a number, a guarantee, or nothing."
     if promise is None:
         return None, 0.0
+    if getattr(promise, "pure", 0.0):
+        promise = promise.as_gaussian()  # the μ that follows from its ε
     mu = _check_claim(getattr(promise, "mu", promise), name)
     return mu, float(getattr(promise, "failure", 0.0))
 

@@ -13,6 +13,7 @@ import os
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context
+from fractions import Fraction
 from pathlib import Path
 
 from ..base.io import claimed, is_read_only, write_whole
@@ -20,7 +21,7 @@ from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_probability, check_table, html_card
 from ..base.validation import is_plain
 from .gdp import compose_gdp
-from .guarantee import Guarantee, any_failure, failure_left
+from .guarantee import Guarantee, all_pure, any_failure, failure_left
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #b77baaac
 class BudgetError(ValueError):
@@ -32,8 +33,8 @@ class BudgetError(ValueError):
         What was asked for.
     left : Guarantee
         What would still fit, in the relation that has too little left.
-    failure : float
-        The failure that was asked for.
+    failure, pure : float
+        The failure and the ε beside μ that were asked for.
 
     Examples
     --------
@@ -47,14 +48,18 @@ class BudgetError(ValueError):
     2.0 1.0
     """
 
-    def __init__(self, mu, left, failure=0.0):
-        self.mu, self.left, self.failure = mu, left, failure
-        if failure > left.failure:
-            super().__init__(
-                f"a failure of {failure:.6g} about one {left.neighbors} does not fit:"
-                f" {left.failure:.6g} is left; nothing was spent or published"
-            )
-            return
+    def __init__(self, mu, left, failure=0.0, pure=0.0):
+        self.mu, self.left, self.failure, self.pure = mu, left, failure, pure
+        for name, asked, there in (
+            ("a failure of", failure, left.failure),
+            ("ε =", pure, left.pure),
+        ):
+            if asked > there:
+                super().__init__(
+                    f"{name} {asked:.6g} about one {left.neighbors} does not fit:"
+                    f" {there:.6g} is left; nothing was spent or published"
+                )
+                return
         what = "nothing is" if left.mu == 0 else f"μ = {_downward(left.mu)} is"
         super().__init__(
             f"μ = {mu:.6g} about one {left.neighbors} does not fit: {what} left. What"
@@ -118,7 +123,7 @@ _LARGEST = 1e100  # that a guarantee may have
 
 
 def _charge(promise, relation, columns):
-    "What a promise costs in a relation, its own or the other: failure and mu."
+    "What a promise costs in a relation, its own or the other: failure, mu and pure."
     if not isinstance(promise, Guarantee):
         raise InputError(
             "promises",
@@ -133,25 +138,25 @@ def _charge(promise, relation, columns):
             "to a public centre is, with twice its mu, one about a record",
         )
     if promise.neighbors == relation or relation == "cell":
-        return float(promise.failure), float(promise.mu)
+        return float(promise.failure), float(promise.mu), float(promise.pure)
     if promise.failure:
         # cells changed one after the other multiply a failure: nothing is proved
-        return 1.0, math.inf
+        return 1.0, math.inf, 0.0
     if columns is None:
         raise InputError(
             "columns",
             columns,
             "the budget is about a record: say of how many cells it consists",
         )
-    columns = check_integer(columns, "columns", 1)
-    return 0.0, float(promise.mu) * columns if columns <= _LARGEST else math.inf
+    times = min(check_integer(columns, "columns", 1), 1e200)
+    return 0.0, float(promise.mu) * times, float(promise.pure) * times
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #a2c1e205
 def _used(state, relation, *more):
     "The share of the squared limit that all releases use, and these `more`."
     limit = state["limits"][relation]
-    shares = [entry["mu"][relation] / limit for entry in state["spent"]]
-    shares += [mu / limit for mu in more]
+    asked = filter(None, [*(entry["mu"][relation] for entry in state["spent"]), *more])
+    shares = [mu / limit if limit else math.inf for mu in asked]
     return math.fsum(min(share * share, 1e250) for share in shares)
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #09f5455c
@@ -161,51 +166,69 @@ def _failed(state, relation):
     return any_failure(*(entry.get(relation, 0.0) for entry in entries))
 
 
+def _pure(state, relation):
+    "The ε beside μ of all releases together."
+    return all_pure(*(e.get("pure", {}).get(relation, 0.0) for e in state["spent"]))
+
+
 def _left(state, relation):
-    "What is left in a relation: mu and failure."
-    allowed = state.get("failure", {}).get(relation, 0.0)
+    "What is left in a relation, as a guarantee."
     mu = state["limits"][relation] * math.sqrt(max(1 - _used(state, relation), 0.0))
-    if not allowed:
-        return mu, 0.0
     failed = _failed(state, relation)
-    return mu, max(failure_left(allowed, failed), 0.0) if failed < 1 else 0.0
+    allowed, pure = (state.get(k, {}).get(relation, 0.0) for k in ("failure", "pure"))
+    spare = max(failure_left(allowed, failed), 0.0) if allowed and failed < 1 else 0.0
+    left = max(Fraction(pure) - Fraction(_pure(state, relation)), 0)
+    pure = float(left) if float(left) <= left else math.nextafter(float(left), 0.0)
+    return Guarantee(mu, relation, failure=spare, pure=pure)
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #7841e2a0
-def _together(promises, relation, columns):
-    """What several releases cost, mu and failure; a tuple is what is known of one of
-    them."""
+def _together(promises, relation, columns, pure):
+    """What several releases cost, mu, failure and pure; a tuple is what is known of one
+    of them. Where a budget has no ε, it becomes a mu."""
     costs = [
-        min(_charge(promise, relation, columns) for promise in known)
+        min(
+            _charge(promise if pure else _gaussian(promise), relation, columns)
+            for promise in known
+        )
         for known in (p if isinstance(p, tuple) else (p,) for p in promises)
     ]
-    failures, mus = zip(*costs, strict=True)
+    failures, mus, pures = zip(*costs, strict=True)
     mu = compose_gdp(*mus) if max(mus) <= _LARGEST else math.inf
-    return mu, any_failure(*failures)
+    total = all_pure(*pures) if max(pures) <= _LARGEST else math.inf
+    return mu, any_failure(*failures), total
 
 
+def _gaussian(promise):
+    "A promise without an ε of its own; what is none is left to be refused."
+    return promise.as_gaussian() if isinstance(promise, Guarantee) else promise
+
+# %% ../../nbs/1_privacy/08_budget.ipynb #5e1f2ab7
 def _charges(state, promises, columns):
-    "The mu and failure to be entered for each relation, or `BudgetError`."
+    "The mu, failure and pure to be entered for each relation, or `BudgetError`."
     if not promises or () in promises:
         raise InputError(
             "promises", promises, "give the guarantee of what is to be published"
         )
+    counted = state.get("pure", {})
     charges = {
-        relation: _together(promises, relation, columns) for relation in state["limits"]
+        relation: _together(promises, relation, columns, counted.get(relation, 0.0))
+        for relation in state["limits"]
     }
-    for relation, (mu, failure) in charges.items():
-        left_mu, left_failure = _left(state, relation)
-        if _used(state, relation, mu) > _SLACK or failure > left_failure:
-            left = Guarantee(left_mu, relation, failure=left_failure)
-            raise BudgetError(mu, left, failure)
+    for relation, (mu, failure, pure) in charges.items():
+        left = _left(state, relation)
+        over = failure > left.failure or pure > left.pure
+        if over or _used(state, relation, mu) > _SLACK:
+            raise BudgetError(mu, left, failure, pure)
     return charges
 
 
 def _costs(charges):
-    "What an entry says of its costs; of failures nothing, if there are none."
-    mus, failures = (
-        {relation: cost[k] for relation, cost in charges.items()} for k in (0, 1)
+    "What an entry says of its costs; of failures and ε nothing, if there are none."
+    mus, failures, pures = (
+        {relation: cost[k] for relation, cost in charges.items()} for k in range(3)
     )
-    return {"mu": mus} | ({"failure": failures} if any(failures.values()) else {})
+    others = {"failure": failures, "pure": pures}
+    return {"mu": mus} | {k: each for k, each in others.items() if any(each.values())}
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #6c150561
 _KIND = {"file": "privglasso privacy budget", "format": 1}
@@ -229,7 +252,12 @@ def _faults(state):
     limits, spent = state.get("limits"), state.get("spent")
     if not isinstance(limits, dict) or not limits or not set(limits) <= set(_RELATIONS):
         yield "its limits are not about a record or a cell"
-    elif not all(_is_mu(value) and value > 0 for value in limits.values()):
+    elif not _are_pure(state.get("pure", {}), limits):
+        yield "its limits of ε beside μ are not numbers of at least 0"
+    elif not all(
+        _is_mu(value) and (value > 0 or state.get("pure", {}).get(relation))
+        for relation, value in limits.items()
+    ):
         yield f"its limits are not positive numbers: {limits}"
     elif not _are_failures(state.get("failure", {}), limits):
         yield "its limits of failure are not probabilities"
@@ -258,7 +286,14 @@ def _is_spending(entry, limits):
         and set(charges) == set(limits)
         and all(map(_is_mu, charges.values()))
         and _are_failures(entry.get("failure", {}), limits)
+        and _are_pure(entry.get("pure", {}), limits)
     )
+
+
+def _are_pure(stated, limits):
+    "Whether these are an ε beside μ for relations of the budget."
+    known = isinstance(stated, dict) and set(stated) <= set(limits)
+    return known and all(map(_is_mu, stated.values()))
 
 
 def _are_failures(stated, limits):
@@ -394,7 +429,9 @@ def _now():
 def _check_limits(limits):
     "Limits by relation."
     entered = {
-        limit.neighbors: check_positive(limit.mu, "limits")
+        limit.neighbors: (
+            float(limit.mu) if limit.pure else check_positive(limit.mu, "limits")
+        )
         for limit in limits
         if isinstance(limit, Guarantee) and limit.neighbors in _RELATIONS
     }
@@ -457,10 +494,9 @@ def _begin(path, limits, delta=None):
     state = _KIND | {"limits": _check_limits(limits), "spent": []}
     if delta is not None:
         state["delta"] = check_probability(delta, "delta")
-    if failures := {
-        limit.neighbors: limit.failure for limit in limits if limit.failure
-    }:
-        state["failure"] = failures
+    for name in ("failure", "pure"):
+        if own := {x.neighbors: float(y) for x in limits if (y := getattr(x, name))}:
+            state[name] = own
     with _locked(path):
         if path.exists():
             remedy = "there is a file already: spend from it, or give another name"
@@ -479,11 +515,12 @@ def _table(state):
             entry["mechanism"],
             *(entry["mu"][r] for r in state["limits"]),
             *(entry.get("failure", {}).get(r, 0.0) for r in state.get("failure", {})),
+            *(entry.get("pure", {}).get(r, 0.0) for r in state.get("pure", {})),
         ]
         for entry in state["spent"]
     ]
     columns = [f"mu {r}" for r in state["limits"]]
-    columns += [f"failure {r}" for r in state.get("failure", {})]
+    columns += [f"{k} {r}" for k in ("failure", "pure") for r in state.get(k, {})]
     return pd.DataFrame(rows, columns=["label", "time", "mechanism", *columns])
 
 
@@ -492,17 +529,20 @@ def _text(state):
     left = {r: _left(state, r) for r in state["limits"]}
     return "; ".join(
         f"one {r}: μ = {limit:.6g} for all releases, {len(state['spent'])} so far, "
-        f"left for one more: μ = {_downward(left[r][0]) if left[r][0] else 0}"
-        f"{_failure_text(state, r, left[r][1])}"
+        f"left for one more: μ = {_downward(left[r].mu) if left[r].mu else 0}"
+        f"{_beside_text(state, r, left[r])}"
         for r, limit in state["limits"].items()
     )
 
 
-def _failure_text(state, relation, left):
-    "The limit of the failure and what is left of it, if a budget has one."
-    allowed = state.get("failure", {}).get(relation, 0.0)
-    shown = _downward(left) if left else 0
-    return f" and a failure of {shown} (of {allowed:.6g})" if allowed else ""
+def _beside_text(state, relation, left):
+    "Limits of an ε and a failure and what is left of them, if a budget has them."
+    text = ""
+    for name, said in (("pure", "ε ="), ("failure", "a failure of")):
+        allowed, rest = state.get(name, {}).get(relation, 0.0), getattr(left, name)
+        if allowed:
+            text += f" and {said} {_downward(rest) if rest else 0} (of {allowed:.6g})"
+    return text
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #8e27cecf
 class BudgetBook:
@@ -541,8 +581,8 @@ class BudgetBook:
         """What all releases together may promise, about `neighbors`; None if the budget
         has only one relation."""
         neighbors, state = self._relation(neighbors)
-        failure = state.get("failure", {}).get(neighbors, 0.0)
-        return Guarantee(state["limits"][neighbors], neighbors, failure=failure)
+        others = {k: state.get(k, {}).get(neighbors, 0.0) for k in ("failure", "pure")}
+        return Guarantee(state["limits"][neighbors], neighbors, **others)
 
     def spent(self, neighbors: str | None = None) -> Guarantee:
         "What all releases so far promise together, about `neighbors`."
@@ -551,17 +591,17 @@ class BudgetBook:
             compose_gdp(*(entry["mu"][neighbors] for entry in state["spent"])),
             neighbors,
             failure=_failed(state, neighbors),
+            pure=_pure(state, neighbors),
         )
 
     def left(self, neighbors: str | None = None) -> Guarantee:
         "What one more release may promise at most, about `neighbors`."
         neighbors, state = self._relation(neighbors)
-        mu, failure = _left(state, neighbors)
-        return Guarantee(mu, neighbors, failure=failure)
+        return _left(state, neighbors)
 
     def remaining(self, delta: float, neighbors: str | None = None) -> float:
-        """The largest ε, at `delta`, that one more release without a failure may have,
-        about `neighbors`."""
+        """The largest ε, at `delta`, that one more release of a μ, without a failure,
+        may have, about `neighbors`."""
         left = self.left(neighbors)
         return Guarantee(left.mu, left.neighbors).epsilon(delta)
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
-from scipy.special import log_expit, ndtri_exp
-
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, check_probability
 from ..privacy.guarantee import Guarantee
@@ -131,14 +129,11 @@ class BestTest:
         return next(d for d, count in enumerate(self._table) if count >= wanted)
 
     def guarantee(self, neighbors: str = "record") -> Guarantee:
-        """What follows for budgets that add up μ: μ-GDP but for a chance of δ, much
-        weaker than (ε, δ) itself.
+        """The promise, (ε, δ) and nothing better.
 
         Parameters
         ----------
         neighbors : {"record", "cell"}
             Between which tables the distance moves by at most 1.
         """
-        half = ndtri_exp(log_expit(-self.epsilon))
-        mu = -2 * float(half) * (1 + 1e-9)  # upward
-        return Guarantee(mu, neighbors, failure=self.delta)
+        return Guarantee(0.0, neighbors, failure=self.delta, pure=self.epsilon)

@@ -41,6 +41,7 @@ from .table import TableRelease
 from .tree import Certificate, GraphRelease, TreeRelease, reached_with
 from .tree import tree_gap
 from .units import LEVEL_NAMES, REASONS, Level, UnitsPlan
+from .votes import VoteCertificate, VotedGraphRelease
 from .whitening import LEAST_CONDITION, WhitenedRelease, Whitening
 from .whitening import noise_norm, together
 
@@ -250,6 +251,13 @@ _CERTIFICATE = {
     "failure": _real(2.3e-308, 0.1),
     "cut": _Optional(_whole(1, 2**62)),
 }
+_VOTES = {
+    "blocks": _whole(1, "n"),
+    "cut": _whole(1, "n"),
+    "epsilon": _real(1e-300, 1000),
+    "delta": _real(1e-300, 1),
+    "estimator": _Field("plain name"),
+}
 
 
 def _histograms(size, kinds):
@@ -321,6 +329,7 @@ _FIELDS = {
     "quadrant": _QUADRANTS,
     "tree": {"certificate": _CERTIFICATE},
     "graph": {"certificate": _CERTIFICATE},
+    "votes": {"certificate": _VOTES},
     "weights": _WEIGHTS,
     "screened": _SCREENED,
     "copula": _ASIDE
@@ -769,20 +778,24 @@ def _drawn_with(blocks, location, covariance):
     )
 
 # %% ../../nbs/2_publish/20_files.ipynb #9b7593a4
+def _adjacency(table):
+    "The signed adjacency of a graph; None if it is undecided."
+    found, p = table.to_numpy(), table.shape[1]
+    _require(all(dtype == np.int64 for dtype in table.dtypes), "edges are not integers")
+    _require(
+        not len(found)
+        or (found.shape == (p, p) and (found == found.T).all())
+        and not np.diag(found).any()
+        and (np.abs(found) <= 1).all(),
+        "the matrix is not the signed adjacency of a graph",
+    )
+    return found if len(found) else None
+
+
 def _graph_release(metadata, table):
     "The `TreeRelease` or `GraphRelease` that a file holds."
     certificate = _certificate(metadata, table.shape[1])
-    entries = table.to_numpy()
-    found = entries if len(entries) else None
-    _require(all(dtype == np.int64 for dtype in table.dtypes), "edges are not integers")
-    if found is not None:
-        _require(
-            found.shape == (certificate.p,) * 2
-            and (found == found.T).all()
-            and not np.diag(found).any()
-            and (np.abs(found) <= 1).all(),
-            "the matrix is not the signed adjacency of a graph",
-        )
+    found = _adjacency(table)
     tree = certificate.cut is None
     _require(tree == (metadata["kind"] == "tree"), "its threshold is not of its kind")
     if tree and found is not None:
@@ -816,6 +829,25 @@ def _certificate(metadata, p):
         "the threshold is not that of the failure that is stated",
     )
     return made
+
+# %% ../../nbs/2_publish/20_files.ipynb #6f0c2d11
+def _votes_release(metadata, table):
+    "The `VotedGraphRelease` that a file holds."
+    found, p, stated = _adjacency(table), table.shape[1], metadata["certificate"]
+    made = VoteCertificate(metadata["n"], p, **stated)
+    _require(
+        p >= 2 and 2 * made.blocks <= made.n and made.cut <= made.blocks,
+        "its blocks cannot vote so",
+    )
+    _require(made.estimator.isidentifier(), "its estimator has no such name")
+    _require(found is None or (found >= 0).all(), "votes have no signs")
+    _require(
+        found is None or made.chance(made.farthest) > 0,
+        "a graph was published that never passes",
+    )
+    guarantee, names = made.guarantee(metadata["neighbors"]), [*map(str, table.columns)]
+    secure, mechanism = metadata["secure"], metadata["mechanism"]
+    return VotedGraphRelease(found, names, made, guarantee, secure, mechanism)
 
 # %% ../../nbs/2_publish/20_files.ipynb #b22b4e19
 def _edge_sums(metadata, table, kind, stages_of):
@@ -1043,6 +1075,7 @@ _KINDS = {
     "quadrant": _quadrant_release,
     "tree": _graph_release,
     "graph": _graph_release,
+    "votes": _votes_release,
     "weights": _weights_release,
     "screened": _screened_release,
     "copula": _copula_release,

@@ -40,8 +40,6 @@ class ReleaseError(ValueError):
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #3bbd1700
 METADATA_KEY, CHECKSUM_KEY = b"privglasso", b"privglasso.sha256"
-
-
 FORMAT = 3  # 1: tables only, and no word about the kind; 2: no checksum
 
 
@@ -60,6 +58,7 @@ MECHANISMS = {
     "graph": ("ThresholdedGraphMechanism",),
     "weights": ("GraphWeightsMechanism",),
     "screened": ("ScreenedGraphMechanism",),
+    "votes": ("VotedGraphMechanism",),
     "copula": ("CopulaMechanism",),
 }
 

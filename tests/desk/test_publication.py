@@ -12,6 +12,7 @@ from privglasso.base.words import WordsError
 from privglasso.data_sets.synthetic import example_table
 from privglasso.desk.choices import KINDS, PLANNED
 from privglasso.desk.ledger import begin_ledger
+from privglasso.desk.plan import plan_publication
 from privglasso.privacy.budget import Budget, BudgetError
 from privglasso.publish.files import read_release
 from privglasso.recover.recommendation import reference_chain
@@ -147,8 +148,37 @@ def test_every_kind_can_be_made():
         bounds = (0, 1) if kind.bounds == "needed" else None
         words = {"graph": np.ones((3, 3)) - np.eye(3)} if "graph" in kind.takes else {}
         made = kind.make(bounds, {"epsilon": 1, "delta": 1e-6} | words)
-        assert made.guarantee(10_000, 3).mu > 0, name
+        assert 0 < made.guarantee(10_000, 3).epsilon(1e-6) <= 1 + 1e-9, name
     assert {kind for kind, _ in PLANNED.values()} <= set(KINDS)
+
+
+def test_votes_are_published_from_a_ledger_of_their_epsilon(tmp_path):
+    correlations, graph = reference_chain(12)
+    rows = np.random.default_rng(0).standard_normal((9000, 12))
+    rows = pd.DataFrame(rows @ np.linalg.cholesky(correlations).T)
+    rows.columns = [f"c{k}" for k in range(12)]
+    begun = begin_ledger(tmp_path / "l.json", mu=0.1, failure=1e-6, pure=1.5)
+    assert begun.as_dict()["pure"] == 1.5
+    words = {"epsilon": 1, "delta": 1e-7, "ledger": tmp_path / "l.json"}
+    desk = pg.Publication(rows, "votes", **words)
+    assert desk.rehearse().fits and desk.rehearse().as_dict()["pure"] == 1.0
+    record = desk.publish(tmp_path / "open.parquet")
+    assert record.as_dict()["epsilon"] == 1.0 and not desk.rehearse().fits
+    release = read_release(tmp_path / "open.parquet")
+    assert (release.adjacency == graph).all()  # 22 of 26 votes and more: 99.99 %
+    with pytest.raises(BudgetError, match="ε = 1 about one record"):
+        desk.publish(tmp_path / "again.parquet")
+    with pytest.raises(WordsError, match="which no μ says"):
+        pg.Publication(rows, "votes", mu=1).rehearse()
+    with pytest.raises(WordsError, match="200 records: even unanimous votes"):
+        pg.Publication(rows[:200], "votes", epsilon=1, delta=1e-7).rehearse()
+
+
+def test_a_plan_says_what_votes_would_do():
+    told = plan_publication(12_000, 60, epsilon=1, delta=1e-9)
+    assert told.votes > 0.9 and "Votes of blocks publish" in str(told)
+    few = plan_publication(1000, 60, epsilon=1, delta=1e-9)
+    assert few.as_dict()["votes"] == 0 and "Votes of blocks" not in str(few)
 
 
 @pytest.fixture(scope="module")

@@ -106,13 +106,13 @@ def test_whatever_is_asked_the_limit_holds_and_what_is_left_fits(shares):
                 > 1
             )
             assert (
-                refusal.left.mu == budgets._left(state, "record")[0]
+                refusal.left.mu == budgets._left(state, "record").mu
                 and refusal.mu == mu
             )
     assert (
         math.fsum(entry["mu"]["record"] ** 2 for entry in state["spent"]) <= 1 + 1e-12
     )
-    budgets._charges(state, [record(budgets._left(state, "record")[0])], None)
+    budgets._charges(state, [record(budgets._left(state, "record").mu)], None)
 
 
 def test_a_refusal_says_what_would_fit_and_it_does(budget):
@@ -744,7 +744,7 @@ def test_failures_keep_their_limit_too_and_what_is_left_fits(failures, limit):
     spent = [Fraction(e.get("failure", {}).get("record", 0)) for e in state["spent"]]
     kept = math.prod(1 - failure for failure in spent)
     assert 1 - kept <= Fraction(limit) * (1 + Fraction(1, 10**14))
-    left = Guarantee(0.0, "record", failure=budgets._left(state, "record")[1])
+    left = Guarantee(0.0, "record", failure=budgets._left(state, "record").failure)
     budgets._charges(state, [left], None)
 
 
@@ -818,3 +818,70 @@ def test_what_an_editor_writes_in_between_is_not_lost(budget, monkeypatch):
     with pytest.raises(BudgetFileError, match="changed by another program"):
         budget.spend(Guarantee(0.1, "record"), label="second")
     assert budget.path.read_text() == changed
+
+
+# an ε beside μ
+
+
+ANSWER = Guarantee(0.0, "record", failure=1e-9, pure=1.0)
+
+
+@given(st.lists(st.floats(0, 3), max_size=8), st.floats(1e-6, 5))
+def test_an_epsilon_keeps_its_limit_and_what_is_left_fits(epsilons, limit):
+    state = {"limits": {"record": 0.0}, "pure": {"record": limit}, "spent": []}
+    for epsilon in epsilons:
+        promise = Guarantee(0.0, "record", pure=epsilon)
+        try:
+            charges = budgets._charges(state, [promise], None)
+            state["spent"].append(budgets._costs(charges))
+        except BudgetError as refusal:
+            assert refusal.pure == epsilon > refusal.left.pure
+    spent = [Fraction(e.get("pure", {}).get("record", 0)) for e in state["spent"]]
+    assert sum(spent) <= Fraction(limit) * (1 + Fraction(1, 2**50))
+    assert budgets._charges(state, [budgets._left(state, "record")], None)
+
+
+def test_a_budget_of_epsilon_alone_takes_no_mu(tmp_path):
+    book = Budget.create(
+        tmp_path / "b.json", Guarantee(0.0, "record", failure=1e-8, pure=2.5)
+    )
+    book.spend(ANSWER, label="one")
+    with pytest.raises(BudgetError, match="nothing is left"):
+        book.spend(Guarantee(0.1, "record"), label="noise")
+    book.spend(ANSWER, label="two")
+    assert not book.allows(ANSWER) and book.left().pure == 0.5
+    assert book.spent() == ANSWER.compose(ANSWER)
+    assert "ε = 0.5 (of 2.5)" in str(book)
+    assert book.table()["pure record"].tolist() == [1.0, 1.0]
+
+
+def test_where_no_epsilon_is_counted_it_becomes_a_mu(tmp_path):
+    book = Budget.create(
+        tmp_path / "b.json",
+        Guarantee(1.3, "record", failure=1e-8),
+        Guarantee(0.0, "cell", failure=1e-8, pure=3.0),
+    )
+    book.spend(ANSWER, label="one")
+    assert book.spent("record") == ANSWER.as_gaussian()
+    assert (book.spent("cell").mu, book.spent("cell").pure) == (0.0, 1.0)
+    assert not book.allows(ANSWER)
+
+
+def test_an_epsilon_about_cells_counts_for_each_of_them(tmp_path):
+    book = Budget.create(tmp_path / "b.json", Guarantee(0.0, "record", pure=1.0))
+    cell = Guarantee(0.0, "cell", pure=0.25)
+    assert book.allows(cell, columns=4) and not book.allows(cell, columns=5)
+    failing = Guarantee(0.0, "cell", failure=1e-9, pure=0.25)
+    assert not book.allows(failing, columns=1)
+
+
+@pytest.mark.parametrize(
+    "stated", [{"record": -1.0}, {"row": 1.0}, [], {"record": "1"}]
+)
+def test_a_damaged_limit_of_epsilon_is_refused(tmp_path, stated):
+    path = tmp_path / "b.json"
+    Budget.create(path, Guarantee(1.0, "record", pure=1.0))
+    state = json.loads(path.read_text(encoding="utf-8")) | {"pure": stated}
+    path.write_text(json.dumps(state), encoding="utf-8")
+    with pytest.raises(BudgetFileError):
+        Budget(path)

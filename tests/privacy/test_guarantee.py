@@ -250,3 +250,45 @@ def test_no_guarantee_stays_none():
     nothing = NoGuarantee("a reason", Guarantee(1.0, "record", failure=1e-9))
     assert nothing.compose(Guarantee(1.0, "record")) is nothing
     assert nothing.delta(1.0) == 1.0 and "1e-09" in str(nothing)
+
+
+def test_epsilons_beside_mu_add_up_and_never_become_less():
+    rng = np.random.default_rng(0)
+    for a, b, mu in rng.uniform(0, 3, (20, 3)):
+        one, two = (Guarantee(0.0, "record", pure=x) for x in (a, b))
+        both = one.compose(two)
+        assert Fraction(both.pure) >= Fraction(a) + Fraction(b)
+        assert both.pure <= (a + b) * (1 + 1e-15)
+        wider = both.compose(Guarantee(mu, "record"))
+        assert wider.mu == mu and wider.pure == both.pure
+        for epsilon in (0.0, 1.0, a + b):
+            assert wider.delta(epsilon) >= both.delta(epsilon)
+            assert both.delta(epsilon) >= one.delta(epsilon) - 1e-15
+
+
+def test_an_epsilon_beside_mu_in_words():
+    alone = Guarantee(0.0, "record", failure=1e-9, pure=1.0)
+    assert "at most 13.6 % of cases" in str(alone) and "ε = 1, but" in str(alone)
+    assert "μ" not in str(alone)
+    both = str(alone.compose(Guarantee(0.5, "record")))
+    assert "μ = 0.5 and, beside it, ε = 1, but" in both
+
+
+@pytest.mark.parametrize("pure", [1e-12, 50.0, 800.0, 1e100])
+@pytest.mark.parametrize("mu", [0.0, 1e-9, 30.0, 1e100])
+def test_extreme_promises_beside_mu_stay_promises(mu, pure):
+    guarantee = Guarantee(mu, "cell", failure=1e-6, pure=pure)
+    alphas = np.array([0.0, 1e-300, 0.05, 0.5, 1.0])
+    curve = guarantee.tradeoff(alphas)
+    assert (curve >= 0).all() and (np.diff(curve) <= 0).all()
+    assert (curve <= 1 - 1e-6 + 1e-15).all() and curve[-1] == 0
+    epsilon = guarantee.epsilon(1e-5)
+    assert epsilon <= pure + Guarantee(mu, "cell").epsilon(8e-6) + 1e-15 * pure
+    assert guarantee.delta(epsilon) <= 1e-5 * (1 + 1e-9)
+    assert guarantee.as_gaussian().delta(1.0) >= guarantee.delta(1.0) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("pure", [-1.0, math.nan, math.inf, "1"])
+def test_what_is_no_epsilon_beside_mu_is_refused(pure):
+    with pytest.raises(InputError, match="pure"):
+        Guarantee(0.0, "record", pure=pure)

@@ -97,10 +97,11 @@ def test_no_fewer_digits_are_needed_than_delta_has():
 def test_what_a_budget_books():
     promise = BestTest(1.0, 1e-9).guarantee()
     assert promise.neighbors == "record" and promise.failure == 1e-9
-    assert promise.mu == pytest.approx(1.23204, rel=1e-4)
+    assert (promise.mu, promise.pure) == (0.0, 1.0) and promise.epsilon(1e-9) == 1.0
+    assert promise.as_gaussian().mu == pytest.approx(1.23204, rel=1e-4)
     assert BestTest(1.0, 1e-9).guarantee("cell").neighbors == "cell"
     assert promise.delta(1.0) >= 1e-9  # it includes what is promised
-    assert math.isfinite(BestTest(1000.0, 0.5).guarantee().mu)
+    assert math.isfinite(BestTest(1000.0, 0.5).guarantee().as_gaussian().mu)
 
 
 @pytest.mark.parametrize(
