@@ -2826,6 +2826,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                       'privglasso/privacy/guarantee.py'),
                                               'privglasso.privacy.guarantee.Guarantee.compose': ( '1_privacy/guarantee.html#guarantee.compose',
                                                                                                   'privglasso/privacy/guarantee.py'),
+                                              'privglasso.privacy.guarantee.Guarantee.from_epsilon': ( '1_privacy/guarantee.html#guarantee.from_epsilon',
+                                                                                                       'privglasso/privacy/guarantee.py'),
                                               'privglasso.privacy.guarantee.NoGuarantee': ( '1_privacy/guarantee.html#noguarantee',
                                                                                             'privglasso/privacy/guarantee.py'),
                                               'privglasso.privacy.guarantee.NoGuarantee.__str__': ( '1_privacy/guarantee.html#noguarantee.__str__',

@@ -668,7 +668,11 @@ class Budget(BudgetBook):
 
     @classmethod
     def create(
-        cls, path: str | Path, *limits: Guarantee, delta: float | None = None
+        cls,
+        path: str | Path,
+        *limits: Guarantee,
+        epsilon: float | None = None,
+        delta: float | None = None,
     ) -> "Budget":
         """Begin a budget.
 
@@ -678,7 +682,9 @@ class Budget(BudgetBook):
             Where no file is yet.
         *limits : Guarantee
             What all releases together shall promise, about a record, a cell, or one of
-            each.
+            each; or ε with δ, about a record.
+        epsilon : float | None
+            In place of limits.
         delta : float | None
             Where ε is stated when the budget is shown.
 
@@ -688,6 +694,11 @@ class Budget(BudgetBook):
             Empty.
 
         """
+        if epsilon is not None:
+            if limits or delta is None:
+                remedy = "state it with delta, and without other limits"
+                raise InputError("epsilon", epsilon, remedy)
+            limits = (Guarantee.from_epsilon(epsilon, delta),)
         _begin(Path(os.path.realpath(path)), limits, delta)
         return cls(path)
 

@@ -19,7 +19,8 @@ from ..base.roots import root_between
 from ..base.validation import InputError, check_number, check_positive
 from ..base.validation import check_probability, html_card
 from .discrete_gaussian import delta_exact, epsilon_exact
-from .gdp import compose_gdp, delta_gdp, epsilon_gdp, tradeoff_gdp
+from .gdp import compose_gdp, delta_gdp, epsilon_gdp, mu_gdp
+from .gdp import tradeoff_gdp
 
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #6c59714e
 def _percent(share):
@@ -341,6 +342,22 @@ class Guarantee(_Implied, _InWords):
             raise InputError("pure", self.pure, "give a number from 0 to 1e100")
         if self.exclusive and self.pure:
             raise InputError("exclusive", True, "holds of a promise of mu alone")
+
+    @classmethod
+    def from_epsilon(cls, epsilon, delta, neighbors: str = "record") -> "Guarantee":
+        """The promise of the largest μ that has this ε at this δ.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+        neighbors : {"record", "cell"}
+
+        Examples
+        --------
+        >>> round(Guarantee.from_epsilon(1, 1e-5).mu, 3)
+        0.268
+        """
+        return cls(float(mu_gdp(epsilon, delta)), neighbors)
 
     def compose(self, other: "Guarantee") -> "Guarantee":
         """The guarantee of publishing this and the `other`, for the same neighbour

@@ -885,3 +885,18 @@ def test_a_damaged_limit_of_epsilon_is_refused(tmp_path, stated):
     path.write_text(json.dumps(state), encoding="utf-8")
     with pytest.raises(BudgetFileError):
         Budget(path)
+
+
+def test_a_budget_is_begun_in_epsilon(tmp_path):
+    made = Budget.create(tmp_path / "b.json", epsilon=1, delta=1e-6)
+    made.spend(Guarantee.from_epsilon(0.5, 1e-6), label="half")
+    with pytest.raises(BudgetError):
+        made.spend(Guarantee.from_epsilon(1, 1e-6), label="more than is left")
+    whole, spent = (Guarantee.from_epsilon(e, 1e-6).mu for e in (1, 0.5))
+    assert made.left("record").mu == pytest.approx(math.sqrt(whole**2 - spent**2))
+    for wrong in ({"epsilon": 1}, {"epsilon": -1, "delta": 1e-6}):
+        with pytest.raises(InputError, match="epsilon"):
+            Budget.create(tmp_path / "d.json", **wrong)
+    with pytest.raises(InputError, match="without other limits"):
+        Budget.create(tmp_path / "d.json", record(1.0), epsilon=1, delta=1e-6)
+    assert not (tmp_path / "d.json").exists()

@@ -292,3 +292,18 @@ def test_extreme_promises_beside_mu_stay_promises(mu, pure):
 def test_what_is_no_epsilon_beside_mu_is_refused(pure):
     with pytest.raises(InputError, match="pure"):
         Guarantee(0.0, "record", pure=pure)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize("delta", [1e-9, 1e-5])
+@pytest.mark.parametrize("neighbors", ["record", "cell"])
+def test_an_epsilon_is_kept_and_not_wasted(epsilon, delta, neighbors):
+    made = Guarantee.from_epsilon(epsilon, delta, neighbors)
+    assert made.neighbors == neighbors
+    assert 0.999 * epsilon < made.epsilon(delta) <= epsilon * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("epsilon, delta", [(-1, 1e-5), (1, 0), (1, 2), ("1%", 1e-5)])
+def test_an_epsilon_that_means_nothing(epsilon, delta):
+    with pytest.raises(InputError):
+        Guarantee.from_epsilon(epsilon, delta)
