@@ -186,20 +186,11 @@ def optimal_factor(A, gap=1e-3) -> tuple:
         q = q * noise**2 / (q @ noise**2)
     raise InputError("gap", gap, f"not reached: give at least {least / bound - 1:.2g}")
 
-# %% ../../nbs/2_publish/33_continual.ipynb #7cc6d51c
-def _blocks(periods, longest):
-    "Dyadic blocks of up to so many periods as rows of 0 and 1, by their end."
-    sizes = [2**k for k in range(longest.bit_length())]
-    ends = [
-        (end, size)
-        for end in range(1, periods + 1)
-        for size in sizes
-        if end % size == 0
-    ]
-    rows = np.zeros((len(ends), periods))
-    for row, (end, size) in zip(rows, ends, strict=True):
-        row[end - size : end] = 1
-    return rows, np.array([end for end, _ in ends]), len(sizes)
+# %% ../../nbs/2_publish/33_continual.ipynb #c9f2b95c
+def _tree(size):
+    "All dyadic blocks of 1, 2, 4, … up to `size` periods as rows of 0 and 1."
+    sizes = [2**k for k in range(size.bit_length())]
+    return np.vstack([np.kron(np.eye(size // s), np.ones(s)) for s in sizes])
 
 
 def tree_noise(A) -> float:
@@ -221,16 +212,20 @@ def tree_noise(A) -> float:
     >>> round(tree_noise(workload(16)), 2)
     13.86
     """
-    A = np.asarray(A, float)
-    rows, ends, levels = _blocks(len(A), int(A.sum(axis=1).max()))
-    longest, worst = 2 ** (levels - 1), 0.0
-    for t in range(1, len(A) + 1):
-        first = max(0, (t - int(A[t - 1].sum())) // longest * longest)
-        seen = rows[(ends <= t) & (ends > first), first:t]
-        wanted = A[t - 1, first:t]
-        known = cho_solve(cho_factor(seen.T @ seen), wanted)
-        worst = max(worst, float(wanted @ known))
-    return worst * levels
+    A, costs = np.asarray(A, float), {}
+    longest = 1 << int(A.sum(axis=1).max()).bit_length() - 1
+    worst = 0.0
+    for t, row in enumerate(A, start=1):
+        place, total = (t - int(row.sum())) // longest * longest, 0.0
+        while place < t:  # the largest complete blocks tell nothing of each other
+            size = 1 << min(t - place, longest).bit_length() - 1
+            wanted = row[place : place + size]
+            if (key := wanted.tobytes()) not in costs:
+                tree = _tree(size)
+                costs[key] = wanted @ cho_solve(cho_factor(tree.T @ tree), wanted)
+            place, total = place + size, total + costs[key]
+        worst = max(worst, float(total))
+    return worst * longest.bit_length()
 
 
 def equal_split_noise(A) -> float:
@@ -330,6 +325,8 @@ def integer_factor(C, bits=10) -> np.ndarray:
     [[10, 0], [13, 16]]
     """
     C = np.asarray(C, float)
+    if not np.isfinite(C).all():
+        raise InputError("C", C.tolist(), "give finite numbers")
     bits = check_integer(bits, "bits", 0)
     if bits > 12:
         raise InputError("bits", bits, "give 12 at most, or sums are too long")
@@ -949,8 +946,21 @@ class Stream:
                     " version of this program: two outputs would tell what changed."
                     " Nothing was published"
                 )
-            self._hand_over(period, _period_text(period, rows, output))
+            self._hand_over(period, rows, output)
+            self._restore(journal, period)
         return read_stream(self.folder).covariance(period)
+
+    def _restore(self, journal, period):
+        "Earlier outputs whose files are gone, as they were."
+        for t in range(1, period):
+            if not _period_file(self.folder, t).exists():
+                line = journal.lines[t]
+                kept = line["rows"], _from_text(line["sums"])
+                output, again = self._output(journal, t, *kept)
+                if again != line:
+                    path = _period_file(self.folder, t)
+                    raise StreamError(f"{path.name} is gone: fetch it back from a copy")
+                self._hand_over(t, line["rows"], output)
 
     def _sums(self, X):
         "Rows of a table, and their exact sums: not for publication."
@@ -981,9 +991,10 @@ class Stream:
         kept = base64.b64encode(sums.astype("<i8").tobytes()).decode()
         return output, {"rows": rows, "sums": kept, "output": told}
 
-    def _hand_over(self, period, text):
+    def _hand_over(self, period, rows, output):
         "Give an output its name, unless it has it already."
         path = _period_file(self.folder, period)
+        text = _period_text(period, rows, output)
         if not path.exists():
             write_whole(path, lambda file: file.write(text), replace=False)
             _synced(self.folder)

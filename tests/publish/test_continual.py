@@ -256,6 +256,7 @@ def test_bad_periods_are_refused_before_anything_is_written(case, tmp_path):
         ({"kind": "best"}, "kind"),
         ({"kind": np.ones((4, 4)) - np.eye(4)}, "bits"),
         ({"kind": np.eye(3)}, "kind"),
+        ({"kind": np.full((4, 4), np.nan)}, "C"),
         ({"mean": -1.0}, "mean"),
     ],
 )
@@ -387,6 +388,35 @@ def test_damaged_outputs_are_noticed_and_made_again(tmp_path):
     assert read_stream(tmp_path / "s").periods == 1
     stream.publish(2, TABLES[1])
     assert seen(tmp_path) == whole
+
+
+def test_earlier_outputs_that_are_gone_are_made_again(tmp_path):
+    stream = finished(tmp_path)
+    whole = seen(tmp_path)
+    for t in (1, 3):
+        (tmp_path / f"s/period-{t:04d}.json").unlink()
+    stream.publish(4, TABLES[3])
+    assert seen(tmp_path) == whole
+
+
+@pytest.mark.parametrize(("p", "periods", "n"), [(1, 1, 2), (1, 3, 2), (12, 1, 5)])
+def test_small_streams(p, periods, n, tmp_path):
+    "Constants, one column, one period."
+    names = [f"c{j}" for j in range(p)]
+    plan = plan_stream(periods, names, n, mu=0.5)
+    ledger = Budget.create(tmp_path / "ledger", Guarantee(0.5, "record"))
+    stream = Stream.begin(tmp_path / "s", plan, ledger, label="x", random_state=0)
+    for t in range(1, periods + 1):
+        release = stream.publish(t, np.full((n, p), 1e308 * (-1) ** t))
+        assert release.n == n * t and release.second_moment.shape == (p, p)
+    assert Budget(tmp_path / "ledger").left("record").mu < 1e-6
+
+
+def test_a_year_is_read_exactly():
+    plan = plan_stream(365, ["a", "b"], 10_000, mu=1.0, kind="optimum")
+    assert np.abs(plan.reading() @ plan.C - workload(365)).max() < 1e-9
+    largest = 10_000 * plan.lattice.sensitivity * np.abs(plan.C).sum(axis=1).max()
+    assert largest < 2**53 and plan.noise_std().argmax() == 0
 
 
 posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks a process")
