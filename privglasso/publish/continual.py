@@ -771,12 +771,13 @@ def read_stream(folder) -> StreamRelease:
     known = np.array(outputs, dtype=np.int64).reshape(shape)
     return StreamRelease(plan, np.array(rows, dtype=np.int64), known, secure)
 
-# %% ../../nbs/2_publish/33_continual.ipynb #f2d18cb3
+# %% ../../nbs/2_publish/33_continual.ipynb #1139ee10
 def _key(secret, bits=None):
-    "The key of a stream; a new one if `bits` are given and there is none."
+    """The key of a stream and its name, which comes from the system even if the key is
+    that of a seed; new ones if `bits` are given and there are none."""
     path = secret / "key"
     if bits is not None and not path.exists():
-        fresh = bits.bits(256).to_bytes(32, "little")
+        fresh = bits.bits(256).to_bytes(32, "little") + os.urandom(8)
         write_whole(path, lambda file: file.write(fresh), replace=False)
         path.chmod(0o600)
         _synced(secret)
@@ -788,9 +789,9 @@ def _key(secret, bits=None):
             " from a copy. Without it this stream has ended: what is published stays"
             " so, and a new stream is paid for anew"
         ) from error
-    if len(key) != 32:
+    if len(key) != 40:
         raise StreamError("the key is damaged: fetch secret/key back from a copy")
-    return key
+    return key[:32], key[32:].hex()
 
 
 def _paid(ledger, plan, label, name):
@@ -868,13 +869,12 @@ class Stream:
             if public.exists() and public.read_bytes() != text:
                 remedy = "another stream is there: give a new folder"
                 raise InputError("folder", folder.name, remedy)
-            key = _key(secret, None if public.exists() else bits)
+            key, name = _key(secret, None if public.exists() else bits)
             if not public.exists():
                 write_whole(public, lambda file: file.write(text), replace=False)
                 _synced(folder)
             journal = _Journal(secret / "journal", key)
             if not journal.lines:
-                name = hmac.digest(key, b"name", "sha256").hex()[:16]
                 _paid(ledger, plan, label, name)
                 journal.add({"plan": hashlib.sha256(text).hexdigest(), "name": name})
         return cls(folder)
@@ -889,9 +889,10 @@ class Stream:
 
     def _journal(self):
         "The journal as it is now, checked against plan and outputs."
-        self._secret_key = _key(self._secret)
-        journal = _Journal(self._secret / "journal", self._secret_key)
+        key, _ = _key(self._secret)
+        journal = _Journal(self._secret / "journal", key)
         digest = hashlib.sha256((self.folder / "plan.json").read_bytes()).hexdigest()
+        self._noise_key = hmac.digest(key, b"noise" + digest.encode(), "sha512")
         if journal.lines and journal.lines[0]["plan"] != digest:
             raise StreamError("plan.json is not that which was paid for: fetch it back")
         later = range(max(len(journal.lines), 1), self.plan.periods + 1)
@@ -980,8 +981,7 @@ class Stream:
         earlier = [_from_text(line["sums"]) for line in journal.lines[1:period]]
         exact = self.plan.C[period - 1, :period] @ np.array([*earlier, sums])
         hidden = b"%d\n" % period + exact.astype("<i8").tobytes()
-        key = hmac.digest(self._secret_key, b"noise", "sha512")
-        bits = KeyedBits(hmac.digest(key, hidden, "sha512"), self._secure)
+        bits = KeyedBits(hmac.digest(self._noise_key, hidden, "sha512"), self._secure)
         p = len(self.plan.columns)
         noise = symmetric_noise(p + 1, self.plan.lattice.sigma, bits)
         output = exact + _packed(noise[:p, :p], noise[p, :p])
