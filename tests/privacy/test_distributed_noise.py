@@ -81,6 +81,20 @@ def test_the_curve_is_that_of_brute_force(parties):
             assert found == pytest.approx(truth, rel=1e-8, abs=1e-14)
 
 
+@pytest.mark.parametrize(
+    ("parties", "sigma", "shift"),
+    [(12, 0.3, 2), (5, 0.2, 1), (8, 0.2, 1), (3, 0.15, 4)],
+)
+def test_the_curve_goes_as_far_as_the_factor_reaches(parties, sigma, shift):
+    "Little noise: odds are high at places where one Gaussian has none."
+    p, far = summed(parties, sigma, 30), np.zeros(shift)
+    one, two = np.concatenate([p, far]), np.concatenate([far, p])
+    for epsilon in (0.0, 3.0, 8.0):
+        truth = hockey_stick(one / one.sum(), two / two.sum(), epsilon)
+        found = delta_of_sum(epsilon, shift, parties, sigma)
+        assert found == pytest.approx(truth, rel=1e-8, abs=1e-14)
+
+
 def test_one_share_and_many_fine_ones_are_discrete_gaussians():
     for epsilon, shift in product((0.0, 0.7, 3.0), (1, 4)):
         one = delta_exact(epsilon, shift, 1.3)
@@ -120,6 +134,32 @@ def test_a_wider_mu_is_as_wide_as_stated_and_refuses_the_rest():
     for extra in (5.0, 1e3, 1e300):
         with pytest.raises(InputError, match="too much"):
             widened_mu(1.0, extra)
+
+
+def curve(epsilon, mu):
+    "delta of mu-GDP, at negative epsilon, too."
+    given = delta_gdp(np.abs(epsilon), mu)
+    return np.where(epsilon < 0, 1 - np.exp(epsilon) * (1 - given), given)
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.1, 0.5, 2.0])
+def test_a_wider_mu_covers_all_that_is_off_by_so_much(mu):
+    "From epsilon = 0 on, where an ease leads to negative ones."
+    for extra in np.array([0.03, 0.1, 0.2]) * min(mu, 1):
+        wider, epsilon = widened_mu(mu, extra), np.linspace(0, 6 * mu, 200)
+        needed = np.exp(extra) * curve(epsilon - extra, mu)
+        assert (needed <= delta_gdp(epsilon, wider) * (1 + 1e-11)).all()
+        less = mu + 0.8 * (wider - mu)
+        assert (needed > delta_gdp(epsilon, less)).any()
+
+
+def test_every_number_and_what_is_left_of_the_shares_counts():
+    mu = 3 / math.sqrt(2 * 1.1**2 - 1 / 6)
+    for coordinates in (1, 7, 40):
+        extra = coordinates * extra_loss(2, 1.1)  # of two, not of five
+        found = sum_guarantee(3, 1.1, 5, missing=3, coordinates=coordinates).mu
+        assert found == pytest.approx(widened_mu(mu, extra), rel=1e-12)
+        assert found - mu > 0.9 * coordinates * extra_loss(2, 1.1)
 
 
 def test_missing_shares_are_paid_for():
