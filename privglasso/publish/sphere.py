@@ -252,8 +252,8 @@ def row_lattice(n, p, mu, clipping, mean=1.0):
     0.5
     """
     n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
-    mean = check_number(mean, "mean")
-    if not 0 <= mean <= (radius := math.sqrt(clipping.squared_radius(p))):
+    mean, radius = check_number(mean, "mean"), math.sqrt(clipping.squared_radius(p))
+    if not 0 <= mean <= radius:
         raise InputError("mean", mean, f"give a number from 0 to {radius:.4g}")
     steps = _most_steps(n, p, 1 + mean**2 / radius**2, mu)
     constant = round(mean / radius * (steps - _room(p)))

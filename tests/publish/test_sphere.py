@@ -122,3 +122,9 @@ def test_rows_of_another_width_are_refused(columns):
     lattice = row_lattice(10, 3, 1.0, Sphere())
     with pytest.raises(InputError, match="^values=.*give the 3 columns"):
         integer_sums(np.ones((10, columns)), lattice)
+
+
+@pytest.mark.parametrize("mean", [-0.1, 1.8, math.inf])
+def test_a_constant_that_no_row_could_have_is_refused(mean):
+    with pytest.raises(InputError, match="mean"):
+        row_lattice(10, 3, 1.0, Sphere(), mean=mean)
