@@ -186,6 +186,9 @@ def test_estimators_take_an_output(tmp_path):
     model = PrivateGraphicalLasso().fit(release)
     assert sorted(model.graph_.edges) == [("a", "b")]
     assert release.guarantee.mu == plan.guarantee().mu and not release.secure
+    with pytest.raises(InputError, match="mechanism"):  # a reader could not check it
+        release.to_parquet(tmp_path / "open.parquet")
+    assert not (tmp_path / "open.parquet").exists()
 
 
 def test_the_systems_key_is_secure_and_each_is_another(tmp_path):
