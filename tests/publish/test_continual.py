@@ -84,6 +84,16 @@ def test_the_table_of_a_year():
     assert row["at least"] <= row["the optimum"] <= 6.99
 
 
+def test_the_root_is_near_the_optimum():
+    "Running sums and windows of half of all periods are its worst cases."
+    for T in (2, 16, 37, 64, 100):
+        for window, allowed in ((None, 1.1), (max(T // 2, 1), 1.12), (T // 10, 1.01)):
+            if window is None or window > 1:
+                A = workload(T, window)
+                ratio = noise_of(A, factor(A)).max() / optimal_factor(A, 2e-3)[1]
+                assert 1 <= ratio < allowed, (T, window)
+
+
 def test_a_tree_is_estimated_by_least_squares():
     "Against the pseudo-inverse of all complete blocks, whatever is wanted."
     A, T, sizes = workload(7, 3), 7, (1, 2)
@@ -176,6 +186,9 @@ def test_estimators_take_an_output(tmp_path):
     model = PrivateGraphicalLasso().fit(release)
     assert sorted(model.graph_.edges) == [("a", "b")]
     assert release.guarantee.mu == plan.guarantee().mu and not release.secure
+    with pytest.raises(InputError, match="mechanism"):  # a reader could not check it
+        release.to_parquet(tmp_path / "open.parquet")
+    assert not (tmp_path / "open.parquet").exists()
 
 
 def test_the_systems_key_is_secure_and_each_is_another(tmp_path):
