@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from inspect import signature
 
 import numpy as np
-import pandas as pd
 
 from ..base.validation import InputError, check_positive, check_probability
 from ..base.validation import check_table, html_card, per_column
@@ -499,7 +498,7 @@ def _same_setting(one, other):
     if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
         same = len(one) == len(other)
         return same and all(map(_same_setting, one, other))
-    if isinstance(one, pd.DataFrame) or isinstance(other, pd.DataFrame):
+    if hasattr(one, "equals") or hasattr(other, "equals"):  # of pandas
         return type(one) is type(other) and one.equals(other)
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return np.array_equal(one, other)

@@ -610,7 +610,7 @@ def _least_strengths(n, p, failure):
     spread = root_between(excess, 2.0, enough, rtol=1e-4) * 1.001
     return _others(spread, p, failure)
 
-
+# %% ../../nbs/2_publish/06_units.ipynb #d9b5c4d4
 _LESS_NOISE, _AMPLE = 4, 1.2  # strengths a fifth above what is needed do for a quarter
 _RISKS = 1e-3, 1e-2, 0.05  # that a user may take instead
 
