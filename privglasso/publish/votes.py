@@ -35,7 +35,7 @@ from ..privacy.sampler import bit_source, random_order
 from .best_test import BestTest
 from .release import AnyMechanism, AnyRelease, check_neighbors
 
-# %% ../../nbs/2_publish/34_votes.ipynb #197cdcac
+# %% ../../nbs/2_publish/34_votes.ipynb #2896b422
 def block_error(records: int, strength: float = 0.25) -> float:
     """Probability that a block misses an edge, or invents one, about, at the threshold
     where both are equally likely.
@@ -87,7 +87,7 @@ def usual_blocks(n: int, p: int, test: BestTest) -> int:
     tried = sorted({round(k) for k in np.geomspace(2, most, 400)})
     expected = {k: _expected_distance(n, p, k) for k in tried}
     highest = max(expected.values())
-    wanted = min(test.steps(0.99), highest - 0.02 * abs(highest))
+    wanted = min(test.steps(0.9999), highest - 0.02 * abs(highest))
     return next(k for k in tried if expected[k] >= wanted)
 
 # %% ../../nbs/2_publish/34_votes.ipynb #b098a16f
