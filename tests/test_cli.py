@@ -1274,6 +1274,34 @@ def test_output_on_a_full_disk_ends_in_one_sentence(words):
     assert done.returncode == 2 and done.stderr.count("\n") == 1
 
 
+def test_a_graph_by_votes_from_the_command_line(tmp_path):
+    strong = chain_precision(5, 0.4, scales=np.ones(5))
+    rows, table = sample_gaussian(strong, 9000, random_state=0), tmp_path / "t.csv"
+    pd.DataFrame(rows, columns=list("abcde")).to_csv(table, index=False)
+    release, ledger = tmp_path / "open.parquet", tmp_path / "ledger.json"
+    limit = ("--mu", 0.1, "--failure", 1e-6, "--pure", 1)
+    code, output = call("budget", "new", ledger, *limit)
+    assert code == 0 and "ε = 1 (of 1)" in output
+    votes = ("--mechanism", "votes", "--epsilon", 1, "--delta", 1e-7)
+    code, output = call("publish", table, release, *votes, "--budget", ledger)
+    assert code == 0 and "by votes of" in output
+    other = tmp_path / "2.parquet"
+    code, output = call("publish", table, other, *votes, "--budget", ledger)
+    assert code and "ε = 1 about one record does not fit" in output
+    assert "pure record" in call("budget", "show", ledger)[1]
+    code, output = call("inspect", release)
+    assert code == 0 and "a b" in output and "ε = 1, but for a chance" in output
+    told = json.loads(call("inspect", release, "--json")[1])
+    assert (told["pure"], told["mu"], told["decided"]) == (1.0, 0.0, True)
+    pairs = [[edge["source"], edge["target"]] for edge in told["edges"]]
+    assert pairs == [[*pair] for pair in ("ab", "bc", "cd", "de")]
+    for words in (("--mu", 1), ("--epsilon", 1, "--check-bounds", 0.1)):
+        code, output = call("publish", table, other, "--mechanism", "votes", *words)
+        assert code == 2 and "votes" in output
+    code, output = call("audit", "--mechanism", "votes", "--epsilon", 1, "--delta", 0.1)
+    assert code == 2 and "too slow" in output
+
+
 def test_rows_with_margins_from_the_command_line(tmp_path):
     table, schema = tmp_path / "people.csv", tmp_path / "schema.toml"
     rng = np.random.default_rng(0)

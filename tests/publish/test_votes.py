@@ -144,6 +144,10 @@ class Called:
         return strong(block)
 
 
+FINISHED = Counting()
+FINISHED.rounds_ = 3
+
+
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -167,6 +171,7 @@ class Called:
         Counting(scales),
         GraphicalLasso().fit(TABLE),
         Counting(GraphicalLasso().fit(TABLE)),
+        FINISHED,
         DebiasedGraphicalLasso,
         "strong",
         None,

@@ -16,6 +16,7 @@ from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.publish.noise_correction import CovarianceError, correlation_scale
 from privglasso.publish.noise_correction import noise_corrected_covariance
+from privglasso.recover.estimators import DebiasedGraphicalLasso
 from privglasso.recover.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
 from privglasso.recover.estimators import adaptive_weights
 from privglasso.recover.feasibility import InfeasibleError, min_feasible_alpha
@@ -38,7 +39,12 @@ TABLE, NOISE = noisy_table(n=60)
 
 @pytest.mark.filterwarnings("ignore:Skipping check", "ignore:alpha_=|only the empty")
 @pytest.mark.parametrize(
-    "estimator", [PrivateGraphicalLasso(), PrivateGraphicalLassoCV(alphas=3, cv=2)]
+    "estimator",
+    [
+        PrivateGraphicalLasso(),
+        PrivateGraphicalLassoCV(alphas=3, cv=2),
+        DebiasedGraphicalLasso(),
+    ],
 )
 def test_scikit_learn_conventions(estimator):
     check_estimator(estimator)
@@ -302,3 +308,34 @@ def test_a_grid_is_left_where_scores_have_fallen_and_a_list_is_not():
     best, tried = whole.cv_results_.mean_test_score, len(short.cv_results_)
     assert best[tried:].max() < best[:tried].max()
     assert np.allclose(best[:tried], short.cv_results_.mean_test_score, atol=1e-5)
+
+
+# without the bias
+
+
+def test_the_debiased_lasso_is_the_inverse_where_nothing_is_penalised():
+    rows = sample_gaussian(chain_precision(5, 0.4), 400, random_state=0)
+    model = DebiasedGraphicalLasso(1e-9, threshold=0.2).fit(rows * [1, 9, 1e3, 1e-6, 2])
+    inverse = np.linalg.inv(np.corrcoef(rows.T))
+    partial = -inverse / np.sqrt(np.outer(*2 * [np.diag(inverse)]))
+    np.fill_diagonal(partial, 1)
+    assert np.allclose(model.partial_correlations_, partial, atol=1e-4)
+    off = (np.abs(partial) > 0.2) & ~np.eye(5, dtype=bool)
+    assert np.array_equal(model.adjacency_, off) and off.sum() == 8
+
+
+def test_one_newton_step_takes_most_of_the_bias_away():
+    rows = sample_gaussian(chain_precision(5, 0.4), 100_000, random_state=0)
+    for alpha in (0.02, 0.05):
+        step = DebiasedGraphicalLasso(alpha).fit(rows)
+        shrunk = PrivateGraphicalLasso(alpha).fit(rows).precision_
+        shrunk = -shrunk / np.sqrt(np.outer(*2 * [np.diag(shrunk)]))
+        found = step.partial_correlations_, shrunk
+        bias = [abs(np.diag(m, 1).mean() - 0.4) for m in found]
+        assert bias[0] < 0.5 * bias[1]
+
+
+@pytest.mark.parametrize("words", [{"threshold": 0}, {"threshold": 1}, {"alpha": -1.0}])
+def test_bad_settings_of_the_debiased_lasso_are_named(words):
+    with pytest.raises(InputError, match=next(iter(words))):
+        DebiasedGraphicalLasso(**words).fit(TABLE)
