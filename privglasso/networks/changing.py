@@ -163,7 +163,13 @@ def _joint_paths(V, c, metric, limits, beta, X):
     "Every pair's best path: (T, p, p) arrays, the diagonal without a limit."
     T, p, _ = V.shape
     at, slope, lift = np.zeros(4 * T + 8), np.zeros(4 * T + 8), np.zeros(4 * T + 8)
-    low, high, v, x, none = (np.zeros(T), np.zeros(T), np.zeros(T), np.zeros(T), np.zeros(T))
+    low, high, v, x, none = (
+        np.zeros(T),
+        np.zeros(T),
+        np.zeros(T),
+        np.zeros(T),
+        np.zeros(T),
+    )
     for i in range(p):
         for j in range(i + 1):
             v[:] = V[:, i, j]
@@ -251,7 +257,9 @@ _SHARE = 0.2  # of what a step gains: how near to its best it must be
 def _living(problem, V, c, Z):
     "Places of entries that may differ from 0 or 0 change, and how they are counted."
     limits = problem.limits[:, None, None]
-    alive = (np.abs(V) * c[:, None, None] * problem.metric > limits).any(axis=0) | (Z != 0).any(axis=0)
+    alive = (np.abs(V) * c[:, None, None] * problem.metric > limits).any(axis=0) | (
+        Z != 0
+    ).any(axis=0)
     alive |= alive.T | np.eye(len(alive), dtype=bool)
     if problem.fusion == "columns":
         j, i = np.nonzero(alive)
@@ -260,7 +268,12 @@ def _living(problem, V, c, Z):
         return (i, j), (np.ones(len(i)), j, number[j, i], problem.metric[i, j])
     i, j = np.nonzero(np.triu(alive))
     group = np.zeros(len(i), dtype=np.int64)
-    return (i, j), (np.where(i == j, 1.0, 2.0), group, np.arange(len(i)), problem.metric[i, j])
+    return (i, j), (
+        np.where(i == j, 1.0, 2.0),
+        group,
+        np.arange(len(i)),
+        problem.metric[i, j],
+    )
 
 
 def _joint_step(problem, V, c, start, floor, Z):
@@ -274,7 +287,17 @@ def _joint_step(problem, V, c, start, floor, Z):
     some = lambda M: np.ascontiguousarray(M[:, i, j])
     rate, inner, x = _SHARE / 2 * c, some(Z), np.zeros((len(V), len(i)))
     _joint_groups(
-        some(V), c, limits, pairs, problem.beta, some(start), rate, floor, inner, x, _MOST
+        some(V),
+        c,
+        limits,
+        pairs,
+        problem.beta,
+        some(start),
+        rate,
+        floor,
+        inner,
+        x,
+        _MOST,
     )
     moved = np.zeros_like(Z)
     X[:, i, j], moved[:, i, j] = x, inner
@@ -296,7 +319,9 @@ def _split_multipliers(problem, Y):
     Z, later = np.zeros((len(Y) - 1, *Y.shape[1:])), np.zeros(Y.shape[1:])
     for t in range(len(Y) - 2, -1, -1):
         back = later + Y[t + 1]
-        nearest = np.clip(ends[:, t].mean(axis=0), back - limits[t + 1], back + limits[t + 1])
+        nearest = np.clip(
+            ends[:, t].mean(axis=0), back - limits[t + 1], back + limits[t + 1]
+        )
         later = Z[t] = np.clip(nearest, *ends[:, t])
     return Z
 
@@ -349,7 +374,11 @@ def _next_step(problem, old, new, k):
     metric = w * problem.metric
     D, G = new.X - old.X, old.inverse - inverse
     both, steep = (w * D * G).sum(), (w / problem.metric * G * G).sum()
-    step = (metric * D * D).sum() / both if k % 2 == 0 and both > 0 else both / max(steep, 1e-300)
+    step = (
+        (metric * D * D).sum() / both
+        if k % 2 == 0 and both > 0
+        else both / max(steep, 1e-300)
+    )
     step = min(max(step, 1e-10), 1e10) if step > 0 else new.step
     return new._replace(inverse=inverse, step=step)
 
@@ -395,7 +424,9 @@ def _alternate(problem, state, wanted, max_iter, until):
     problem = problem._replace(metric=np.ones(S.shape[1:]))
     rho = np.exp(2 * np.log(np.diagonal(state.inverse, axis1=1, axis2=2)).mean())
     X, shift = state.X, (state.inverse - S) / rho
-    with tqdm(total=max_iter, desc="periods", leave=False, delay=2, disable=None) as bar:
+    with tqdm(
+        total=max_iter, desc="periods", leave=False, delay=2, disable=None
+    ) as bar:
         for k in range(max_iter):
             values, vectors = np.linalg.eigh(S - rho * (X - shift))
             roots = 2 / (values + np.sqrt(values**2 + 4 * rho))
@@ -461,7 +492,9 @@ def _with_runs(problem, state):
     limits = problem.limits[:, None, None] * ~np.eye(V.shape[1], dtype=bool)
     sums = np.zeros((3, *V.shape))
     places = (number, *np.indices(V.shape)[1:])
-    for total, part in zip(sums, (c * V + problem.pull(state.Z), c, limits), strict=True):
+    for total, part in zip(
+        sums, (c * V + problem.pull(state.Z), c, limits), strict=True
+    ):
         np.add.at(total, places, np.broadcast_to(part, V.shape))
     moved, curvature, limit = (total[places] for total in sums)
     X = np.sign(moved) * np.maximum(np.abs(moved) - limit, 0) / curvature
@@ -505,16 +538,25 @@ def _certified(problem, state, n_iter):
     _, W, Z = state.dual
     w = problem.weights[:, None, None]
     Y = w * (W - problem.S)
-    Z = _split_multipliers(problem, Y) if problem.fusion == "l1" else problem.projected(Z)
+    Z = (
+        _split_multipliers(problem, Y)
+        if problem.fusion == "l1"
+        else problem.projected(Z)
+    )
     limits = problem.limits[:, None, None] * ~np.eye(W.shape[1], dtype=bool)
-    W = problem.S + (np.clip(Y + problem.pull(Z), -limits, limits) - problem.pull(Z)) / w
+    W = (
+        problem.S
+        + (np.clip(Y + problem.pull(Z), -limits, limits) - problem.pull(Z)) / w
+    )
     log_dets = _log_dets(W)
     if log_dets is None:  # definite by rounding only
         return None
     gap = state.value - problem.weights @ log_dets - w.sum() * W.shape[1]
-    return ChangingResult(state.X, W, Z, max(float(gap), 0.0), float(state.value), n_iter)
+    return ChangingResult(
+        state.X, W, Z, max(float(gap), 0.0), float(state.value), n_iter
+    )
 
-# %% ../../nbs/4_networks/04_changing.ipynb #4b2a7d69
+# %% ../../nbs/4_networks/04_changing.ipynb #b8337951
 class InfeasiblePeriodsError(InfeasibleError):
     """The periods together have no minimum for this alpha, and here is the proof.
 
@@ -545,7 +587,7 @@ def _trial(problem, factor, start):
     "With penalties so many times as large: a dual point's state, or one without."
     larger = problem._replace(limits=problem.limits * factor)
     found = lambda state: state.dual[0] > -np.inf
-    return _minimise(larger, start, 1e-6 * start.shape[1], 400, found)[0]
+    return _minimise(larger, start, 1e-6 * start.shape[1], 300, found)[0]
 
 
 def _apart(problem):
@@ -557,8 +599,8 @@ def _apart(problem):
 def _search(problem, alpha, lowest, start):
     "A factor proved to work, the alpha proved not to, and what proves it."
     low, high, proof = max(lowest[0] / alpha, 1.0), _apart(problem), lowest
-    for _ in range(12):
-        if high < 1.1 * low:
+    for _ in range(10):
+        if high < 1.2 * low:
             break
         middle = min(np.sqrt(low * min(high, 1e6 * low)), 4 * low)
         state = _trial(problem, middle, start)
@@ -567,8 +609,12 @@ def _search(problem, alpha, lowest, start):
             continue
         low = middle
         if state.linear <= 0:
-            proof = max(proof, _lower_bound(problem, alpha, state.X), key=lambda x: x[0])
+            proof = max(
+                proof, _lower_bound(problem, alpha, state.X), key=lambda x: x[0]
+            )
             low = max(low, proof[0] / alpha)
+        if np.isinf(low):
+            break
     return high, proof
 
 
@@ -590,7 +636,9 @@ def _start(problem):
     if limit == 0:
         definite = is_definite(mean)
         inverse = np.linalg.inv(mean) if definite else None
-        return plain if inverse is None else np.repeat(inverse[None], len(S), axis=0), None
+        return plain if inverse is None else np.repeat(
+            inverse[None], len(S), axis=0
+        ), None
     try:
         found = graphical_lasso(mean, limit, penalize_diagonal=False).precision
     except InfeasibleError as error:
@@ -778,7 +826,9 @@ def _same_columns(releases):
     names = list(releases[0].columns)
     for t, release in enumerate(releases):
         if list(release.columns) != names:
-            remedy = f"give releases of the columns {names[:3]}…, in one order: `select`"
+            remedy = (
+                f"give releases of the columns {names[:3]}…, in one order: `select`"
+            )
             raise InputError(f"X[{t}]", list(release.columns)[:3], remedy)
     return names
 
@@ -1083,5 +1133,7 @@ class LineWatch:
         alarm = evidence >= 1 / self.level or any(x.alarm for x in self.seen[-1:])
         if t == 1:
             return Watched(t, evidence, alarm, None, 0)
-        since, line = np.unravel_index((ratio - np.log(start * (start - 1))).argmax(), ratio.shape)
+        since, line = np.unravel_index(
+            (ratio - np.log(start * (start - 1))).argmax(), ratio.shape
+        )
         return Watched(t, evidence, alarm, self.lines[line], int(since) + 2)
