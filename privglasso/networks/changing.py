@@ -30,7 +30,7 @@ from ..recover.feasibility import ConvergenceError, InfeasibleError
 from ..recover.feasibility import BALANCED_FOR, min_feasible_alpha, step_factor
 from ..recover.graphical_lasso import graphical_lasso
 
-# %% ../../nbs/4_networks/04_changing.ipynb #5cee574b
+# %% ../../nbs/4_networks/04_changing.ipynb #e8075243
 FUSIONS = ("l1", "frobenius", "columns")
 
 
@@ -76,25 +76,33 @@ class _Problem(NamedTuple):
         pulled[1:] -= Z
         return (pulled + pulled.transpose(0, 2, 1)) / 2
 
+# %% ../../nbs/4_networks/04_changing.ipynb #a058dd94
+@kernel
+def _from_left(at, slope, lift, first, last, a, b, goal):
+    "Where a line with knots reaches the goal; the line right of it; the knot there."
+    k = first
+    while k < last and (a + slope[k]) * at[k] + b + lift[k] < goal:
+        a, b, k = a + slope[k], b + lift[k], k + 1
+    if k < last and a * at[k] + b < goal:  # it jumps over the goal
+        return at[k], a + slope[k], b + lift[k], k + 1
+    return (goal - b) / a, a, b, k
 
-def _log_dets(X):
-    "(T,) log determinants; None unless all are positive definite."
-    try:
-        factors = np.linalg.cholesky(X)
-    except np.linalg.LinAlgError:
-        return None
-    return 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
 
+@kernel
+def _from_right(at, slope, lift, first, last, a, b, goal):
+    "The same from the right; the line left of the place."
+    k = last
+    while k > first and (a - slope[k - 1]) * at[k - 1] + b - lift[k - 1] > goal:
+        k -= 1
+        a, b = a - slope[k], b - lift[k]
+    if k > first and a * at[k - 1] + b > goal:
+        return at[k - 1], a - slope[k - 1], b - lift[k - 1], k - 1
+    return (goal - b) / a, a, b, k
 
-def _inverses(X):
-    "(T, p, p) inverses, symmetric."
-    inverse = np.linalg.inv(X)
-    return (inverse + inverse.transpose(0, 2, 1)) / 2
-
-# %% ../../nbs/4_networks/04_changing.ipynb #317dc509
+# %% ../../nbs/4_networks/04_changing.ipynb #64129262
 @kernel
 def fused_path(v, c, limit, beta, x, at, slope, lift, low, high):
-    """The path x that minimises Σ c_t (x_t - v_t)²/2 + limit_t |x_t| + β Σ |x_t - x_{t-1}|.
+    """The path x of the least Σ c_t (x_t - v_t)²/2 + limit_t |x_t| + β |x_t - x_{t-1}|.
 
     Parameters
     ----------
@@ -123,41 +131,25 @@ def fused_path(v, c, limit, beta, x, at, slope, lift, low, high):
             at[k], slope[k], lift[k] = at[k - 1], slope[k - 1], lift[k - 1]
             k -= 1
         at[k], slope[k], lift[k] = 0.0, 0.0, 2 * limit[t]
-        last += 1
-        goal = -beta if t < T - 1 else 0.0
-        a, b, k = a_left, b_left, first
-        while k < last and (a + slope[k]) * at[k] + b + lift[k] < goal:
-            a, b, k = a + slope[k], b + lift[k], k + 1
-        if k < last and a * at[k] + b < goal:  # it jumps over the goal
-            low[t] = at[k]
-            a, b, k = a + slope[k], b + lift[k], k + 1
-        else:
-            low[t] = (goal - b) / a
+        last, goal = last + 1, -beta if t < T - 1 else 0.0
+        left = _from_left(at, slope, lift, first, last, a_left, b_left, goal)
+        low[t], a_low, b_low, first = left
         if t == T - 1:
             break
-        first, a_low, b_low = k, a, b
-        a, b, k = a_right, b_right, last
-        while k > first and (a - slope[k - 1]) * at[k - 1] + b - lift[k - 1] > beta:
-            k -= 1
-            a, b = a - slope[k], b - lift[k]
-        if k > first and a * at[k - 1] + b > beta:
-            k -= 1
-            high[t] = at[k]
-            a, b = a - slope[k], b - lift[k]
-        else:
-            high[t] = (beta - b) / a
+        right = _from_right(at, slope, lift, first, last, a_right, b_right, beta)
+        high[t], a, b, k = right
         if high[t] <= low[t]:  # one jump over all of [-β, β]
             high[t], a, b, k = low[t], 0.0, beta, first
             a_low, b_low = a, b
         first, last = first - 1, k + 1
         at[first], slope[first], lift[first] = low[t], a_low, b_low + beta
-        at[last - 1], slope[last - 1], lift[last - 1] = high[t], -a, beta - b
+        at[k], slope[k], lift[k] = high[t], -a, beta - b
         a_left, b_left, a_right, b_right = 0.0, -beta, 0.0, beta
     x[T - 1] = low[T - 1]
     for t in range(T - 2, -1, -1):
         x[t] = min(max(x[t + 1], low[t]), high[t])
 
-# %% ../../nbs/4_networks/04_changing.ipynb #63282895
+# %% ../../nbs/4_networks/04_changing.ipynb #3b95d2e6
 @kernel
 def _joint_paths(V, c, metric, limits, beta, X):
     "Every pair's best path: (T, p, p) arrays, the diagonal without a limit."
@@ -193,7 +185,7 @@ def _thresholded(V, c, metric, limits, mirror, Z, pull, x):
             y = own * V[t, k] + pull[t + 1, k] - pull[t, k]
             x[t, k] = (y - min(max(y, -limits[t, k]), limits[t, k])) / own
 
-
+# %% ../../nbs/4_networks/04_changing.ipynb #3b8a81de
 @kernel
 def _gap_of_step(x, Z, times, group, beta, size):
     "How far the joint step may be from its best."
@@ -222,10 +214,10 @@ def _into_balls(Y, x, step, times, group, beta, size, new):
         for k in range(x.shape[1]):
             new[t, k] *= size[group[k]]
 
-# %% ../../nbs/4_networks/04_changing.ipynb #4f3389f1
+# %% ../../nbs/4_networks/04_changing.ipynb #ad660cba
 @kernel
 def _joint_groups(V, c, limits, pairs, beta, theta, rate, floor, Z, x, most):
-    "Steps until the gap of x is below `floor` and what x moved away from theta; Z moves."
+    "Steps until the gap of x is below `floor` and what x moved from theta; Z moves."
     times, group, mirror, metric = pairs
     T, m = V.shape
     size, pull = np.zeros(group.max() + 1), np.zeros((T + 1, m))
@@ -249,7 +241,7 @@ def _joint_groups(V, c, limits, pairs, beta, theta, rate, floor, Z, x, most):
     _thresholded(V, c, metric, limits, mirror, Z, pull, x)
     return most
 
-# %% ../../nbs/4_networks/04_changing.ipynb #29c9ef2d
+# %% ../../nbs/4_networks/04_changing.ipynb #12f4106d
 _MOST = 2000  # steps within a step
 _SHARE = 0.2  # of what a step gains: how near to its best it must be
 
@@ -275,7 +267,7 @@ def _living(problem, V, c, Z):
         problem.metric[i, j],
     )
 
-
+# %% ../../nbs/4_networks/04_changing.ipynb #d4c39951
 def _joint_step(problem, V, c, start, floor, Z):
     "The best next matrices, all periods at once, and multipliers of their changes."
     X = np.zeros_like(V)
@@ -305,7 +297,7 @@ def _joint_step(problem, V, c, start, floor, Z):
         X[:, j, i], moved[:, j, i] = x, inner
     return X, moved
 
-
+# %% ../../nbs/4_networks/04_changing.ipynb #e164aa34
 def _split_multipliers(problem, Y):
     "Z in the ball with Y_t = U_t + Z_{t-1} - Z_t and U in the box: absolute entries."
     limits = problem.limits[:, None, None] * ~np.eye(Y.shape[1], dtype=bool)
@@ -325,12 +317,12 @@ def _split_multipliers(problem, Y):
         later = Z[t] = np.clip(nearest, *ends[:, t])
     return Z
 
-# %% ../../nbs/4_networks/04_changing.ipynb #a4b92da1
+# %% ../../nbs/4_networks/04_changing.ipynb #c67e200e
 _MEMORY = 8
 
 
 class _State(NamedTuple):
-    "Where the descent is: matrices, inverses, objective, and the best dual point so far."
+    "Where the descent is: matrices, inverses, objective, and the best dual point."
 
     X: np.ndarray
     inverse: np.ndarray
@@ -358,7 +350,7 @@ def _stepped(problem, state, highest, floor):
         step *= 0.4
     return None
 
-
+# %% ../../nbs/4_networks/04_changing.ipynb #82d33ce4
 def _with_dual(problem, W, new):
     "The new state with this dual point, if it is one and the best so far."
     log_dets = _log_dets(W)
@@ -381,6 +373,21 @@ def _next_step(problem, old, new, k):
     )
     step = min(max(step, 1e-10), 1e10) if step > 0 else new.step
     return new._replace(inverse=inverse, step=step)
+
+# %% ../../nbs/4_networks/04_changing.ipynb #b46c4504
+def _log_dets(X):
+    "(T,) log determinants; None unless all are positive definite."
+    try:
+        factors = np.linalg.cholesky(X)
+    except np.linalg.LinAlgError:
+        return None
+    return 2 * np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+
+
+def _inverses(X):
+    "(T, p, p) inverses, symmetric."
+    inverse = np.linalg.inv(X)
+    return (inverse + inverse.transpose(0, 2, 1)) / 2
 
 
 def _ended(state, wanted, until):
@@ -405,16 +412,7 @@ def _descend(problem, state, wanted, max_iter, until):
         state = _next_step(problem, state, new, k)
     return state, max_iter
 
-
-def _first_multipliers(problem):
-    "Those for which nothing changes, if they are in their ball; otherwise none."
-    w, S = problem.weights, problem.S
-    mean = np.tensordot(w, S, 1) / w.sum()
-    Z = np.cumsum(w[:, None, None] * (S - mean), axis=0)[:-1]
-    inside = problem.projected(Z)
-    return inside if np.allclose(inside, Z, rtol=1e-12, atol=0) else np.zeros_like(Z)
-
-# %% ../../nbs/4_networks/04_changing.ipynb #cf60db6c
+# %% ../../nbs/4_networks/04_changing.ipynb #563b52ea
 _DESCENT = 150  # steps of the descent before directions alternate
 
 
@@ -458,7 +456,7 @@ def _valued(problem, state, X, theta):
         return state
     return state._replace(X=X, value=value, linear=linear)
 
-
+# %% ../../nbs/4_networks/04_changing.ipynb #909abe9f
 def _minimise(problem, X, wanted, max_iter, until=lambda state: False):
     "The last state and the number of steps: descent, then alternating directions."
     inverse, linear = _inverses(X), problem.linear(X)
@@ -470,6 +468,15 @@ def _minimise(problem, X, wanted, max_iter, until=lambda state: False):
     state = state._replace(inverse=_inverses(state.X))
     state, more = _alternate(problem, state, wanted, max_iter - steps, until)
     return state, steps + more
+
+
+def _first_multipliers(problem):
+    "Those for which nothing changes, if they are in their ball; otherwise none."
+    w, S = problem.weights, problem.S
+    mean = np.tensordot(w, S, 1) / w.sum()
+    Z = np.cumsum(w[:, None, None] * (S - mean), axis=0)[:-1]
+    inside = problem.projected(Z)
+    return inside if np.allclose(inside, Z, rtol=1e-12, atol=0) else np.zeros_like(Z)
 
 # %% ../../nbs/4_networks/04_changing.ipynb #ca5f218b
 def _runs(problem, Z):
@@ -556,7 +563,7 @@ def _certified(problem, state, n_iter):
         state.X, W, Z, max(float(gap), 0.0), float(state.value), n_iter
     )
 
-# %% ../../nbs/4_networks/04_changing.ipynb #b8337951
+# %% ../../nbs/4_networks/04_changing.ipynb #fcc21078
 class InfeasiblePeriodsError(InfeasibleError):
     """The periods together have no minimum for this alpha, and here is the proof.
 
@@ -582,7 +589,7 @@ def _lower_bound(problem, alpha, V):
     bound = alpha * (off - problem.linear(V)) / off if off > 0 else 0.0
     return max(bound, 0.0), V
 
-
+# %% ../../nbs/4_networks/04_changing.ipynb #e4ef90e5
 def _trial(problem, factor, start):
     "With penalties so many times as large: a dual point's state, or one without."
     larger = problem._replace(limits=problem.limits * factor)
@@ -595,7 +602,7 @@ def _apart(problem):
     bounds = [min_feasible_alpha(S, penalize_diagonal=False).upper for S in problem.S]
     return 1.01 * (np.array(bounds) * problem.weights / problem.limits).max()
 
-
+# %% ../../nbs/4_networks/04_changing.ipynb #2c30db36
 def _search(problem, alpha, lowest, start):
     "A factor proved to work, the alpha proved not to, and what proves it."
     low, high, proof = max(lowest[0] / alpha, 1.0), _apart(problem), lowest
@@ -668,7 +675,7 @@ def _per_period(values, name, T):
         raise InputError(name, values, f"give one number for each of the {T} periods")
     return np.array([check_positive(value, name) for value in values])
 
-# %% ../../nbs/4_networks/04_changing.ipynb #146c72dc
+# %% ../../nbs/4_networks/04_changing.ipynb #58b903c6
 def changing_graphical_lasso(
     S,
     alpha: float,
@@ -718,7 +725,7 @@ def changing_graphical_lasso(
     Examples
     --------
     >>> S = [[[1.0, 0.5], [0.5, 1.0]], [[1.0, 0.1], [0.1, 1.0]]]
-    >>> result = changing_graphical_lasso(S, alpha=0.05, beta=0.2)
+    >>> result = changing_graphical_lasso(S, alpha=0.05, beta=0.3)
     >>> bool((result.precisions[0] == result.precisions[1]).all())
     True
     """
@@ -739,7 +746,7 @@ def changing_graphical_lasso(
         _refuse(problem, alpha, V, start)
     return _solved(problem, alpha, start, tol * S.shape[1], max_iter)
 
-
+# %% ../../nbs/4_networks/04_changing.ipynb #7ad6a1d3
 def _solved(problem, alpha, start, wanted, max_iter):
     "The result, or an error with what was proved."
     state, n_iter = _minimise(problem, start, wanted, max_iter)
