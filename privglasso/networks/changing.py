@@ -6,7 +6,7 @@
 __all__ = ['FUSIONS', 'fused_path', 'ChangingResult', 'InfeasiblePeriodsError', 'changing_graphical_lasso', 'price_of_change',
            'TimeVaryingGraphicalLasso', 'Watched', 'LineWatch']
 
-# %% ../../nbs/4_networks/04_changing.ipynb #abbd4c2c
+# %% ../../nbs/4_networks/04_changing.ipynb #09bceb64
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -27,7 +27,8 @@ from ..publish.noise_correction import SamplingError, correlation_scale
 from ..publish.release import Release
 from ..recover.efficient_score import is_definite, rows_told
 from ..recover.feasibility import ConvergenceError, InfeasibleError
-from ..recover.feasibility import BALANCED_FOR, min_feasible_alpha, step_factor
+from ..recover.feasibility import BALANCED_FOR, RELAXATION
+from ..recover.feasibility import min_feasible_alpha, step_factor
 from ..recover.graphical_lasso import graphical_lasso
 
 # %% ../../nbs/4_networks/04_changing.ipynb #e8075243
@@ -412,7 +413,7 @@ def _descend(problem, state, wanted, max_iter, until):
         state = _next_step(problem, state, new, k)
     return state, max_iter
 
-# %% ../../nbs/4_networks/04_changing.ipynb #563b52ea
+# %% ../../nbs/4_networks/04_changing.ipynb #b434803a
 _DESCENT = 150  # steps of the descent before directions alternate
 
 
@@ -429,7 +430,8 @@ def _alternate(problem, state, wanted, max_iter, until):
             values, vectors = np.linalg.eigh(S - rho * (X - shift))
             roots = 2 / (values + np.sqrt(values**2 + 4 * rho))
             theta = (vectors * roots[:, None, :]) @ vectors.transpose(0, 2, 1)
-            V, c = (theta + theta.transpose(0, 2, 1)) / 2 + shift, rho * w
+            relaxed = RELAXATION * theta + (1 - RELAXATION) * X
+            V, c = (relaxed + relaxed.transpose(0, 2, 1)) / 2 + shift, rho * w
             old, (X, Z) = X, _joint_step(problem, V, c, X, wanted / 100, state.Z)
             shift = V - X
             state = _valued(problem, state._replace(Z=Z), X, theta)
@@ -689,7 +691,7 @@ def _per_period(values, name, T):
         raise InputError(name, values, f"give one number for each of the {T} periods")
     return np.array([check_positive(value, name) for value in values])
 
-# %% ../../nbs/4_networks/04_changing.ipynb #3821ee2e
+# %% ../../nbs/4_networks/04_changing.ipynb #b6e3086e
 def changing_graphical_lasso(
     S,
     alpha: float,
@@ -699,7 +701,7 @@ def changing_graphical_lasso(
     weights=None,
     scales=None,
     tol: float = 1e-6,
-    max_iter: int = 2000,
+    max_iter: int = 5000,
 ) -> ChangingResult:
     """Precision matrices of several periods, with a price on edges and on changes.
 
@@ -853,7 +855,7 @@ def _same_columns(releases):
             raise InputError(f"X[{t}]", list(release.columns)[:3], remedy)
     return names
 
-# %% ../../nbs/4_networks/04_changing.ipynb #d16cbbc3
+# %% ../../nbs/4_networks/04_changing.ipynb #71ae7ca7
 class TimeVaryingGraphicalLasso(BaseEstimator):
     """One sparse precision matrix a period, with a price on every change.
 
@@ -908,7 +910,7 @@ class TimeVaryingGraphicalLasso(BaseEstimator):
         errors=None,
         level=0.05,
         tol=1e-6,
-        max_iter=2000,
+        max_iter=5000,
     ):
         self.alpha, self.beta, self.fusion = alpha, beta, fusion
         self.errors, self.level = errors, level
