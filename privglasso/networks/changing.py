@@ -413,7 +413,7 @@ def _descend(problem, state, wanted, max_iter, until):
         state = _next_step(problem, state, new, k)
     return state, max_iter
 
-# %% ../../nbs/4_networks/04_changing.ipynb #b434803a
+# %% ../../nbs/4_networks/04_changing.ipynb #51fb04f4
 _DESCENT = 150  # steps of the descent before directions alternate
 
 
@@ -444,7 +444,7 @@ def _alternate(problem, state, wanted, max_iter, until):
                 rho, shift = rho * factor, shift / factor
     return state, max_iter
 
-
+# %% ../../nbs/4_networks/04_changing.ipynb #b13742e7
 def _valued(problem, state, X, theta):
     "The state at X if that is definite and lower; theta if it proves that nothing is."
     if (linear := problem.linear(theta)) <= 0:
@@ -458,7 +458,7 @@ def _valued(problem, state, X, theta):
         return state
     return state._replace(X=X, value=value, linear=linear)
 
-# %% ../../nbs/4_networks/04_changing.ipynb #909abe9f
+
 def _minimise(problem, X, wanted, max_iter, until=lambda state: False):
     "The last state and the number of steps: descent, then alternating directions."
     inverse, linear = _inverses(X), problem.linear(X)
