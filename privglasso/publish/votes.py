@@ -112,21 +112,24 @@ def expected_chance(n: int, p: int, epsilon: float, delta: float) -> float:
     distance = math.floor(_expected_distance(n, p, blocks, tail=half))
     return float(test.pass_probability(min(max(distance, 0), (blocks + 1) // 2)))
 
-# %% ../../nbs/2_publish/34_votes.ipynb #d1bd45d1
+# %% ../../nbs/2_publish/34_votes.ipynb #0b64a5a6
 _REMEDY = (
     "a block's votes must follow from the block alone: give settings as numbers, words"
     " or tuples, never computed from the records"
 )
 _SETTING = numbers.Number | str | bytes | types.NoneType | np.generic | np.dtype
-_NAMED = (type, types.ModuleType, types.BuiltinFunctionType, np.ufunc)
+_NAMED = (types.ModuleType, types.BuiltinFunctionType, np.ufunc)
 _LIBRARIES = tuple(map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
 
 
-def _is_library(function):
-    "Whether a function is an installed package's, or this one's."
-    home = function.__module__ or ""
-    ours = home.startswith("privglasso.")
-    return ours or function.__code__.co_filename.startswith(_LIBRARIES)
+def _is_library(thing):
+    "Whether a function or a class is an installed package's, or this one's."
+    home = thing.__module__ or ""
+    file = getattr(sys.modules.get(home), "__file__", None) or ""
+    if isinstance(thing, types.FunctionType):
+        file = thing.__code__.co_filename  # a decorator may be a library's
+    known = home in sys.builtin_module_names or file.startswith(_LIBRARIES)
+    return known or home.startswith("privglasso.")
 
 
 def _codes(code):
@@ -149,7 +152,7 @@ def _remembers(function):
                 return step.argval
     return None
 
-# %% ../../nbs/2_publish/34_votes.ipynb #6aa5e3da
+# %% ../../nbs/2_publish/34_votes.ipynb #51324d0b
 def _referred(function):
     "What a function refers to outside itself, by name."
     code = function.__code__
@@ -166,12 +169,16 @@ def _referred(function):
     yield from (function.__kwdefaults__ or {}).items()
     yield from vars(function).items()
 
-
+# %% ../../nbs/2_publish/34_votes.ipynb #104f3b3d
 def _check_function(function, seen):
     "`InputError` if a function can remember, or knows numbers of a table."
-    if id(function) in seen or _is_library(function):
+    if id(function) in seen:
         return
     seen.add(id(function))
+    if hasattr(function, "__wrapped__"):
+        _check_shared(function.__wrapped__, function.__name__, seen)
+    if _is_library(function):
+        return
     if (name := _remembers(function)) is not None:
         raise InputError("estimator", f"a function that writes to {name}", _REMEDY)
     for name, thing in _referred(function):
@@ -189,11 +196,47 @@ def _check_shared(thing, name, seen):
     elif isinstance(thing, functools.partial):
         for part in (thing.func, *thing.args, *thing.keywords.values()):
             _check_shared(part, name, seen)
-    elif not isinstance(thing, _SETTING | _NAMED[0]) and not isinstance(thing, _NAMED):
-        what = f"a function that refers to {name}, a {type(thing).__name__}"
+    elif isinstance(thing, type):
+        _check_class(thing, seen)
+    elif not isinstance(thing, _SETTING) and not isinstance(thing, _NAMED):
+        what = f"code that refers to {name}, a {type(thing).__name__}"
         raise InputError("estimator", what, _REMEDY)
 
-# %% ../../nbs/2_publish/34_votes.ipynb #d15dd454
+# %% ../../nbs/2_publish/34_votes.ipynb #401777f1
+_OF_LIBRARIES = ("_abc_impl", "_parameter_constraints")
+_OF_LIBRARIES += ("_sklearn_auto_wrap_output_keys",)
+
+
+def _unwrapped(thing):
+    "The functions of a property, or of a method of the class."
+    if isinstance(thing, property):
+        return thing.fget, thing.fset, thing.fdel
+    if isinstance(thing, staticmethod | classmethod):
+        return (thing.__func__,)
+    if isinstance(thing, functools.cached_property):
+        return (thing.func,)
+    written = isinstance(thing, types.FunctionType | type)
+    made = hasattr(type(thing), "__get__") and _is_library(type(thing))
+    return () if made and not written else (thing,)
+
+
+def _check_class(cls, seen):
+    "`InputError` if a class that a user wrote could carry more than settings."
+    for base in cls.__mro__:
+        if id(base) in seen or _is_library(base):
+            continue
+        seen.add(id(base))
+        for name, thing in list(vars(base).items()):
+            code = getattr(thing, "__code__", None)
+            special = name.startswith("__") and name.endswith("__")
+            if name in _OF_LIBRARIES or (
+                special and (code is None or code.co_filename == "<string>")
+            ):
+                continue
+            for part in _unwrapped(thing):
+                _check_shared(part, name, seen)
+
+# %% ../../nbs/2_publish/34_votes.ipynb #028bded1
 def _check_owned(thing, name, seen):
     "`InputError` if a setting of an object could hold numbers of a table."
     if id(thing) in seen:
@@ -210,7 +253,10 @@ def _check_owned(thing, name, seen):
         raise InputError("estimator", what, _REMEDY)
     elif isinstance(thing, types.FunctionType | functools.partial):
         _check_shared(thing, name, set())
+    elif isinstance(thing, type):
+        _check_class(thing, set())
     elif hasattr(thing, "__dict__") and not isinstance(thing, _NAMED):
+        _check_class(type(thing), set())
         fitted = [key for key in vars(thing) if key.endswith("_") and key[0] != "_"]
         if fitted and hasattr(thing, "fit"):
             what = f"an estimator that is fitted: it has {fitted[0]}"
@@ -253,7 +299,7 @@ def check_estimator(estimator):
     _check_shared(estimator, "estimator", set())
     return estimator
 
-# %% ../../nbs/2_publish/34_votes.ipynb #3d260bd7
+# %% ../../nbs/2_publish/34_votes.ipynb #435c1913
 @contextmanager
 def _own_generators():
     "The global generators stand afterwards where they stood before."
@@ -285,7 +331,7 @@ def _unheard(seed):
         finally:
             logging.disable(level)
 
-# %% ../../nbs/2_publish/34_votes.ipynb #97ab35d4
+# %% ../../nbs/2_publish/34_votes.ipynb #c28e8a6d
 def _asked(estimator, block, seed):
     "What an estimator answers about a block."
     if not hasattr(estimator, "fit"):
@@ -309,7 +355,7 @@ def _votes(answer, p):
         raise InputError("estimator", what, f"answer {p} x {p} truth values")
     return np.triu(found | found.T, 1)
 
-# %% ../../nbs/2_publish/34_votes.ipynb #a225c5a6
+# %% ../../nbs/2_publish/34_votes.ipynb #9aa94b87
 def block_votes(estimator, values, blocks: int, random_state=None) -> np.ndarray:
     """How many blocks of the records vote for each pair. Secret: never to be released.
 
@@ -378,7 +424,7 @@ def majority(counts, cut: int) -> tuple:
     adjacency = (above | above.T).astype(np.int64)
     return adjacency, int(away[np.triu_indices(len(counts), 1)].min())
 
-# %% ../../nbs/2_publish/34_votes.ipynb #e383ebe0
+# %% ../../nbs/2_publish/34_votes.ipynb #e7e711d5
 @dataclass(frozen=True)
 class VoteCertificate:
     """How it is decided whether a majority's graph is published: all of it public.
@@ -423,7 +469,7 @@ class VoteCertificate:
         "Probability that a graph at this distance from another one is published."
         return float(self.test.pass_probability(distance))
 
-# %% ../../nbs/2_publish/34_votes.ipynb #c44e970b
+# %% ../../nbs/2_publish/34_votes.ipynb #d4992a2b
 @dataclass(frozen=True, eq=False)
 class VotedGraphRelease(AnyRelease):
     """A graph for which most blocks of the records voted, or the word that it is
@@ -503,7 +549,7 @@ class VotedGraphRelease(AnyRelease):
             f" {made.estimator}, by {self.mechanism}"
         )
 
-# %% ../../nbs/2_publish/34_votes.ipynb #9287236f
+# %% ../../nbs/2_publish/34_votes.ipynb #094d5e4d
 def _name_of(estimator):
     "A name that says nothing of a machine or of settings."
     while isinstance(estimator, functools.partial):
@@ -531,7 +577,7 @@ def _rehearse(estimator, records, p):
         what = "two answers about one block, so it remembers, or draws by itself"
         raise InputError("estimator", what, _REMEDY)
 
-# %% ../../nbs/2_publish/34_votes.ipynb #1bb7e432
+# %% ../../nbs/2_publish/34_votes.ipynb #6c74f7b1
 class VotedGraphMechanism(AnyMechanism):
     """Publish the graph for which most blocks of the records vote by any estimator, or
     the word that it is undecided.
@@ -641,7 +687,7 @@ class VotedGraphMechanism(AnyMechanism):
     def _stated(self):
         return "estimator", "blocks", "threshold", "neighbors"
 
-# %% ../../nbs/2_publish/34_votes.ipynb #826a1930
+# %% ../../nbs/2_publish/34_votes.ipynb #f8dd8c1e
 class _VoteStatistic:
     """1 for the second table's graph, -1 for the first's, 0 for silence; if they agree,
     1 for either."""

@@ -6,6 +6,7 @@ import logging
 import random
 import sys
 import warnings
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -148,6 +149,63 @@ FINISHED = Counting()
 FINISHED.rounds_ = 3
 
 
+class Fits:
+    "Correlations above 0.65."
+
+    def fit(self, X):
+        "As a function does."
+        self.adjacency_ = strong(X)
+        return self
+
+
+class Scales(Fits):
+    "In the units of the whole table."
+
+    def fit(self, X):
+        "By numbers from outside."
+        return super().fit(X / NUMBERS)
+
+
+class Remembers(Fits):
+    "What belongs to the class is shared."
+
+    seen = []
+
+
+class Statically(Fits):
+    "By a function of the class."
+
+    @staticmethod
+    def scaled(X):
+        "In the units of the whole table."
+        return X / NUMBERS
+
+
+class Properly(Fits):
+    "By a property."
+
+    @property
+    def scale(self):
+        "Of the whole table."
+        return NUMBERS
+
+
+@functools.cache
+def cached(n):
+    return NUMBERS[n]
+
+
+@functools.wraps(scales)
+def decorated(block):
+    return strong(block)
+
+
+def builds(block):
+    return Scales().fit(block).adjacency_
+
+
+
+
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -172,6 +230,16 @@ FINISHED.rounds_ = 3
         GraphicalLasso().fit(TABLE),
         Counting(GraphicalLasso().fit(TABLE)),
         FINISHED,
+        Scales(),
+        type("Inherits", (Scales,), {})(),
+        Remembers(),
+        Statically(),
+        Properly(),
+        Counting(Scales()),
+        builds,
+        decorated,
+        functools.singledispatch(scales),
+        lambda block: strong(block / cached(0)),
         DebiasedGraphicalLasso,
         "strong",
         None,
@@ -180,6 +248,17 @@ FINISHED.rounds_ = 3
 def test_what_could_carry_anything_is_refused(estimator):
     with pytest.raises(InputError, match="estimator"):
         VotedGraphMechanism(estimator, **BUDGET)
+
+
+@dataclass
+class Made(GraphicalLasso):
+    "Of a dataclass and an estimator."
+
+    alpha: float = 0.3
+    tried: list = field(default_factory=list)
+
+    def __post_init__(self):
+        super().__init__(self.alpha)
 
 
 ALPHAS = (0.1, 0.2)
@@ -208,6 +287,9 @@ def settled(block):
         GraphicalLasso(0.3),
         Counting([0.1, 0.2]),
         DebiasedGraphicalLasso(),
+        Fits(),
+        Made(),
+        lambda block: Fits().fit(block).adjacency_,
     ],
 )
 def test_honest_estimators_are_not(estimator):
