@@ -314,7 +314,9 @@ class GraphRelease(AnyRelease):
         return kind, table, {"certificate": settings}
 
     def _summary(self):
-        found = f"of {len(self.edges)} edges" if self.decided else "that is undecided"
+        count = len(self.edges) if self.decided else 0
+        many = f"of {count} edge{'s' * (count != 1)}"
+        found = many if self.decided else "that is undecided"
         what = "a tree" if self.certificate.cut is None else "a thresholded graph"
         return (
             f"{what} {found} on {len(self.columns)} columns from {self.n} rows by"

@@ -542,7 +542,9 @@ class VotedGraphRelease(AnyRelease):
 
     def _summary(self):
         made = self.certificate
-        found = f"of {len(self.edges)} edges" if self.decided else "that is undecided"
+        count = len(self.edges) if self.decided else 0
+        many = f"of {count} edge{'s' * (count != 1)}"
+        found = many if self.decided else "that is undecided"
         return (
             f"a graph {found} on {len(self.columns)} columns from {self.n} records, by"
             f" votes of {made.blocks} blocks ({made.cut} make an edge) of"
