@@ -270,7 +270,7 @@ class Publication:
     Parameters
     ----------
     source : path, DataFrame, Arrow table or array of shape (n, p)
-        The private table; a folder, or a pattern such as "day-*.parquet", is read in
+        The private table; a folder, or a pattern such as `day-*.parquet`, is read in
         batches.
     mechanism : str, optional
         One of `KINDS`; the recommended one if absent.

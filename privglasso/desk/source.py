@@ -238,7 +238,7 @@ class PrivateTable:
     Parameters
     ----------
     source : path, DataFrame, Arrow table or array of shape (n, p)
-        As for `read_table`; a folder, or a pattern such as "day-*.parquet", is read in
+        As for `read_table`; a folder, or a pattern such as `day-*.parquet`, is read in
         batches.
     schema : path, Schema or dict, optional
         What the columns mean.

@@ -330,7 +330,7 @@ def _chosen(batch, places, names, where, form, seen):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #e918ca22
 def files_of(path) -> list:
-    """The files of a folder or of a pattern such as day-*.parquet, or one sentence.
+    """The files of a folder or of a pattern such as `day-*.parquet`, or one sentence.
 
     Parameters
     ----------
@@ -422,7 +422,7 @@ def as_batches(table, **form) -> Batches:
     Parameters
     ----------
     table : path, array, DataFrame, LazyFrame, relation or Arrow table of shape (n, p)
-        A file, a folder or a pattern such as "day-*.parquet"; a table of NumPy, pandas,
+        A file, a folder or a pattern such as `day-*.parquet`; a table of NumPy, pandas,
         polars, Arrow, DuckDB or any library that speaks Arrow's interface.
     **form
         How a text is to be read, as for `Form`.
