@@ -27,7 +27,6 @@ _PUBLIC = {
     "publish.quadrants": ["QuadrantMechanism"],
     "publish.screened_weights": ["ScreenedGraphMechanism"],
     "publish.tree": ["ThresholdedGraphMechanism", "TreeMechanism"],
-    "publish.votes": ["VotedGraphMechanism"],
     "publish.files": ["read_release"],
     "publish.tables": ["read_table"],
     "publish.schema": ["Schema"],

@@ -185,6 +185,7 @@ class Plan(Record):
     epsilons: Epsilons | None = None
     weights: dict = field(default_factory=dict)
     votes: float = 0.0
+
     def as_dict(self) -> dict:
         "Every mechanism, δ and the recommendation; or the several ε."
         if self.epsilons is not None:

@@ -22,7 +22,7 @@ from ..privacy.discrete_gaussian import LARGEST_SIGMA, cdf, mu_bound
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, exp_bounds, random_order
 from ..privacy.sampler import sampler
-from .release import AnyMechanism, AnyRelease
+from .release import AnyMechanism, ExactGraph
 
 # %% ../../nbs/2_publish/10_tree.ipynb #c18df8e3
 _NEVER = np.iinfo(np.int64).max  # the gap where no pair is outside
@@ -243,7 +243,7 @@ def _calibrated(blank, mu):
 
 # %% ../../nbs/2_publish/10_tree.ipynb #52833eee
 @dataclass(frozen=True, eq=False)
-class GraphRelease(AnyRelease):
+class GraphRelease(ExactGraph):
     """A graph that was published exactly, or the word that it is undecided.
 
     Parameters
@@ -269,57 +269,21 @@ class GraphRelease(AnyRelease):
     secure: bool
     mechanism: str
 
-    @property
-    def n(self) -> int:
-        "Number of rows behind the graph."
-        return self.certificate.n
-
-    @property
-    def decided(self) -> bool:
-        "Whether there is a graph."
-        return self.adjacency is not None
-
-    @property
-    def edges(self) -> pd.DataFrame | None:
-        "The edges: source, target, and sign, 1 or -1; None if it is undecided."
-        if not self.decided:
-            return None
-        i, j = np.nonzero(np.triu(self.adjacency, 1))
-        names = np.array(self.columns, dtype=object)
-        signs = self.adjacency[i, j]
-        return pd.DataFrame({"source": names[i], "target": names[j], "sign": signs})
-
-    @property
-    def graph_(self):
-        "networkx.Graph with signs on the edges; None if it is undecided."
-        if not self.decided:
-            return None
-        import networkx as nx
-
-        graph = nx.Graph()
-        graph.add_nodes_from(self.columns)
-        for source, target, sign in self.edges.itertuples(index=False):
-            graph.add_edge(source, target, sign=int(sign))
-        return graph
+    def _told_of(self, pairs):
+        return {"sign": self.adjacency[pairs]}
 
     def _contents(self):
         kind = "tree" if self.certificate.cut is None else "graph"
-        shape = 0, len(self.columns)
-        entries = self.adjacency if self.decided else np.zeros(shape, dtype=np.int64)
         names = ("shifts", "steps", "sigma", "least", "failure", "cut")
         settings = {name: getattr(self.certificate, name) for name in names}
         center = self.certificate.center
         settings["center"] = None if center is None else center.tolist()
-        table = pd.DataFrame(entries, columns=self.columns)
-        return kind, table, {"certificate": settings}
+        return kind, self._entries(), {"certificate": settings}
 
     def _summary(self):
-        count = len(self.edges) if self.decided else 0
-        many = f"of {count} edge{'s' * (count != 1)}"
-        found = many if self.decided else "that is undecided"
         what = "a tree" if self.certificate.cut is None else "a thresholded graph"
         return (
-            f"{what} {found} on {len(self.columns)} columns from {self.n} rows by"
+            f"{what} {self._found()} on {len(self.columns)} columns from {self.n} rows by"
             f" {self.mechanism}"
         )
 

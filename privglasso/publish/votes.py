@@ -33,7 +33,7 @@ from ..base.validation import InputError, check_integer, check_number
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, random_order
 from .best_test import BestTest
-from .release import AnyMechanism, AnyRelease, check_neighbors
+from .release import AnyMechanism, ExactGraph, check_neighbors
 
 # %% ../../nbs/2_publish/34_votes.ipynb #2896b422
 def block_error(records: int, strength: float = 0.25) -> float:
@@ -471,7 +471,7 @@ class VoteCertificate:
 
 # %% ../../nbs/2_publish/34_votes.ipynb #d4992a2b
 @dataclass(frozen=True, eq=False)
-class VotedGraphRelease(AnyRelease):
+class VotedGraphRelease(ExactGraph):
     """A graph for which most blocks of the records voted, or the word that it is
     undecided.
 
@@ -497,57 +497,16 @@ class VotedGraphRelease(AnyRelease):
     secure: bool
     mechanism: str
 
-    @property
-    def n(self) -> int:
-        "Number of records behind the graph."
-        return self.certificate.n
-
-    @property
-    def decided(self) -> bool:
-        "Whether there is a graph."
-        return self.adjacency is not None
-
-    @property
-    def edges(self):
-        "DataFrame of the edges: source and target; None if it is undecided."
-        if not self.decided:
-            return None
-        import pandas as pd  # slow to load
-
-        i, j = np.nonzero(np.triu(self.adjacency, 1))
-        names = np.array(self.columns, dtype=object)
-        return pd.DataFrame({"source": names[i], "target": names[j]})
-
-    @property
-    def graph_(self):
-        "networkx.Graph; None if it is undecided."
-        if not self.decided:
-            return None
-        import networkx as nx
-
-        graph = nx.Graph()
-        graph.add_nodes_from(self.columns)
-        graph.add_edges_from(self.edges.itertuples(index=False))
-        return graph
-
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        shape = 0, len(self.columns)
-        entries = self.adjacency if self.decided else np.zeros(shape, dtype=np.int64)
         names = ("blocks", "cut", "epsilon", "delta", "estimator")
         settings = {name: getattr(self.certificate, name) for name in names}
-        table = pd.DataFrame(entries, columns=self.columns)
-        return "votes", table, {"certificate": settings}
+        return "votes", self._entries(), {"certificate": settings}
 
     def _summary(self):
         made = self.certificate
-        count = len(self.edges) if self.decided else 0
-        many = f"of {count} edge{'s' * (count != 1)}"
-        found = many if self.decided else "that is undecided"
         return (
-            f"a graph {found} on {len(self.columns)} columns from {self.n} records, by"
-            f" votes of {made.blocks} blocks ({made.cut} make an edge) of"
+            f"a graph {self._found()} on {len(self.columns)} columns from {self.n}"
+            f" records, by votes of {made.blocks} blocks ({made.cut} make an edge) of"
             f" {made.estimator}, by {self.mechanism}"
         )
 

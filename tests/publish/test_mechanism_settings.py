@@ -18,6 +18,7 @@ from privglasso.base.validation import InputError
 from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.local import LocalMechanism
 from privglasso.publish.release import AnyMechanism
+from privglasso.publish.votes import VotedGraphMechanism
 
 PATH = nx.path_graph(list("abc"))
 TABLE = pd.DataFrame(np.random.default_rng(0).normal(size=(4000, 3)), columns=[*"abc"])
@@ -47,7 +48,7 @@ MADE = {
     ),
     "weights": lambda mu=1.0: GraphWeightsMechanism(PATH, mu=mu),
     "screened": lambda mu=1.0: pg.ScreenedGraphMechanism(mu=mu),
-    "votes": lambda mu=1.0: pg.VotedGraphMechanism(
+    "votes": lambda mu=1.0: VotedGraphMechanism(
         correlated, blocks=99, epsilon=mu, delta=1e-6
     ),
     "bounds": lambda mu=1.0: pg.BoundsCheck((-5, 5), mu=mu),
