@@ -118,8 +118,8 @@ class ExactGraph(AnyRelease):
 
     @property
     def edges(self):
-        """DataFrame of the edges, a row each: source, target, and what else is known;
-        None if it is undecided."""
+        """DataFrame with a row for each edge, its source, its target and what else is
+        known; None if it is undecided."""
         if not self.decided:
             return None
         import pandas as pd  # slow to load
