@@ -283,8 +283,8 @@ class GraphRelease(ExactGraph):
     def _summary(self):
         what = "a tree" if self.certificate.cut is None else "a thresholded graph"
         return (
-            f"{what} {self._found()} on {len(self.columns)} columns from {self.n} rows by"
-            f" {self.mechanism}"
+            f"{what} {self._found()} on {len(self.columns)} columns from {self.n} rows"
+            f" by {self.mechanism}"
         )
 
 # %% ../../nbs/2_publish/10_tree.ipynb #73b7574d
