@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from ..base.kernels import in_threads
 from ..base.validation import InputError, check_number
 from .efficient_score import EfficientScore, GraphFit, Observation
 from .efficient_score import fit_at, fit_graph, is_definite
@@ -286,6 +287,7 @@ def _lead(fit, k, threshold):
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #5a1e000a
 _LEAST_LEAD = 2 * np.log(100)  # the best other explanation is 100 times less likely
+_WIDE = 40  # columns from which on threads are worth while
 
 
 def _dispersion(fit):
@@ -298,7 +300,8 @@ def _dispersion(fit):
 def _sure(fit, wider, threshold, error):
     "The graph of the edges that pass in a crowd or lead alone, and have no rivals."
     p, edges, trust = len(fit.graph), fit.edges, 1 - error / 2
-    leads = [_lead(fit, k, threshold) for k in range(len(edges[0]))]
+    lead_of = lambda k: _lead(fit, k, threshold)
+    leads = in_threads(lead_of, range(len(edges[0])), p > _WIDE)
     z2, lead = np.reshape(leads, (-1, 2)).T / _dispersion(fit)
     in_wider = symmetric(np.abs(wider.wald()), wider.edges, p)[edges]
     crowd = np.minimum(np.abs(fit.wald()) * trust, in_wider) >= threshold
