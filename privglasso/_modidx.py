@@ -6294,6 +6294,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                         'privglasso/recover/graph_models.py'),
                                                  'privglasso.recover.graph_models._rows_to_score': ( '3_recover/graph_models.html#_rows_to_score',
                                                                                                      'privglasso/recover/graph_models.py'),
+                                                 'privglasso.recover.graph_models._settings': ( '3_recover/graph_models.html#_settings',
+                                                                                                'privglasso/recover/graph_models.py'),
                                                  'privglasso.recover.graph_models._significant': ( '3_recover/graph_models.html#_significant',
                                                                                                    'privglasso/recover/graph_models.py'),
                                                  'privglasso.recover.graph_models._sparse_path': ( '3_recover/graph_models.html#_sparse_path',

@@ -580,11 +580,14 @@ class Rule(StrEnum):
 
 def _model(rule, alpha):
     "The model that the words of the command line describe."
+    from privglasso.base.validation import check_positive
     from privglasso.recover.estimators import CV, PrivateGraphicalLasso
     from privglasso.recover.selection import EBIC, Simultaneous
 
+    if alpha is not None:
+        return PrivateGraphicalLasso(check_positive(alpha, "alpha"))
     rules = {"search": None, "ebic": EBIC(), "simultaneous": Simultaneous(), "cv": CV()}
-    return PrivateGraphicalLasso(rules[rule] if alpha is None else alpha)
+    return PrivateGraphicalLasso(rules[rule])
 
 
 def _draw_graph(path, names, edges):

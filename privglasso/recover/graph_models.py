@@ -202,6 +202,11 @@ def _with_inherited(docstring, parent):
     return "".join([head, *notes])
 
 # %% ../../nbs/3_recover/09_graph_models.ipynb #21f737cc
+def _settings(value):
+    "Those of a rule, which is a dataclass; none of anything else."
+    return vars(value) if is_dataclass(value) and not isinstance(value, type) else {}
+
+
 class Estimator:
     "What scikit-learn asks of an estimator, without loading it."
 
@@ -220,8 +225,8 @@ class Estimator:
         names = inspect.signature(type(self)).parameters
         settings = {name: getattr(self, name) for name in names}
         for name, value in list(settings.items()) if deep else ():
-            if is_dataclass(value) and not isinstance(value, type):
-                settings |= {f"{name}__{key}": each for key, each in vars(value).items()}
+            inner = _settings(value)
+            settings |= {f"{name}__{key}": inner[key] for key in inner}
         return settings
 
     def set_params(self, **params):
@@ -235,7 +240,7 @@ class Estimator:
         for name in params.keys() - changed.keys():
             place, _, key = name.partition("__")
             holder = changed.get(place, known.get(place))
-            if key not in getattr(holder, "__dataclass_fields__", {}):
+            if key not in _settings(holder):
                 listed = ", ".join(self.get_params())
                 raise InputError(name, params[name], f"the settings are {listed}")
             changed[place] = replace(holder, **{key: params[name]})

@@ -379,6 +379,8 @@ def test_settings_that_do_not_exist_are_refused_and_nothing_is_changed():
             model.set_params(tol=1e-3, **bad)
     with pytest.raises(InputError, match="^gamma="):
         model.set_params(tol=1e-3, rule__gamma=-1)
+    with pytest.raises(InputError, match="^rule__gamma="):
+        PrivateGraphicalLasso(EBIC).set_params(rule__gamma=1)  # a class is no rule
     assert model.get_params() == PrivateGraphicalLasso(EBIC()).get_params()
     model.set_params(rule__level=0.1, rule=Simultaneous())  # in whatever order
     assert model.rule == Simultaneous(0.1)
