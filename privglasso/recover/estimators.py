@@ -367,7 +367,7 @@ class CV(Rule):
         check_alphas(self.alphas)
 
     def choose(self, problem):
-        alphas, options, units = check_alphas(self.alphas), problem.options, problem.units
+        alphas, options = check_alphas(self.alphas), problem.options
         rows, noise = problem.data.independent_rows(), problem.noise_variance
         folds = cross_validation_folds(rows, self.cv, noise, problem.scale)
         matrices = [problem.matrix, *(fold.matrix for fold in folds)]
@@ -375,7 +375,7 @@ class CV(Rule):
         given = not isinstance(alphas, numbers.Integral)
         if not given:
             alphas = alpha_grid(alphas, problem.matrix, lowest)
-        walks = _walks(folds, problem.matrix, units, noise)
+        walks = _walks(folds, problem.matrix, problem.units, noise)
         scores = _walk_down(walks, alphas, options, to_the_end=given)
         path, tried = walks[-1].path, scores.shape[1]
         table = _cv_table(alphas[:tried], scores, path)
@@ -387,7 +387,7 @@ class CV(Rule):
             )
         facts = {"cv_results_": table, "alphas_left_": alphas[tried:]}
         alpha = _best_alpha(table)
-        return solved(path[alpha], units, alpha_=alpha, **facts)
+        return solved(path[alpha], problem.units, alpha_=alpha, **facts)
 
 # %% ../../nbs/3_recover/10_estimators.ipynb #276d7961
 _LEAST_PARTIAL = 1e-3  # what counts as no edge in the first look

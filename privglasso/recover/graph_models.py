@@ -201,12 +201,12 @@ def _with_inherited(docstring, parent):
             head += f"\n\n{title}\n{'-' * len(title)}\n{inherited[0]}"
     return "".join([head, *notes])
 
-# %% ../../nbs/3_recover/09_graph_models.ipynb #21f737cc
+# %% ../../nbs/3_recover/09_graph_models.ipynb #5e51ad7e
 def _settings(value):
     "Those of a rule, which is a dataclass; none of anything else."
     return vars(value) if is_dataclass(value) and not isinstance(value, type) else {}
 
-
+# %% ../../nbs/3_recover/09_graph_models.ipynb #21f737cc
 class Estimator:
     "What scikit-learn asks of an estimator, without loading it."
 

@@ -184,8 +184,8 @@ def efficient(fit, units, tests, **facts):
     -------
     dict
     """
-    units, covariance = np.outer(units, units), np.linalg.inv(fit.precision)
-    precision, covariance = fit.precision / units, (covariance + covariance.T) / 2 * units
+    units, inverse = np.outer(units, units), np.linalg.inv(fit.precision)
+    precision, covariance = fit.precision / units, (inverse + inverse.T) / 2 * units
     return facts | {
         "precision_": precision,
         "covariance_": covariance,
