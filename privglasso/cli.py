@@ -579,17 +579,15 @@ class Rule(StrEnum):
 
 
 def _model(rule, alpha):
-    """The model that the words of the command line describe: without scikit-learn,
-    which is slow to load, unless it makes the folds."""
-    from privglasso.recover.selection import EBICRule, GivenPenalty, SimultaneousRule
+    "The model that the words of the command line describe."
+    from privglasso.base.validation import check_positive
+    from privglasso.recover.estimators import CV, PrivateGraphicalLasso
+    from privglasso.recover.selection import EBIC, Simultaneous
 
-    if alpha is not None or rule is Rule.search:
-        return GivenPenalty(alpha)
-    if rule is Rule.cv:
-        from privglasso.recover.estimators import PrivateGraphicalLassoCV
-
-        return PrivateGraphicalLassoCV()
-    return EBICRule() if rule is Rule.ebic else SimultaneousRule()
+    if alpha is not None:
+        return PrivateGraphicalLasso(check_positive(alpha, "alpha"))
+    rules = {"search": None, "ebic": EBIC(), "simultaneous": Simultaneous(), "cv": CV()}
+    return PrivateGraphicalLasso(rules[rule])
 
 
 def _draw_graph(path, names, edges):

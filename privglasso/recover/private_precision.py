@@ -13,8 +13,8 @@ import pandas as pd
 from ..base.validation import InputError, check_positive, check_symmetric
 from ..privacy.guarantee import classical_mu
 from ..publish.covariance import CovarianceMechanism, check_norm_bound
-from .estimators import Estimator, PrivateGraphicalLasso
-from .graph_models import ReadsTables
+from .estimators import PrivateGraphicalLasso
+from .graph_models import Estimator
 
 # %% ../../nbs/3_recover/15_private_precision.ipynb #68ec173b
 def moment_sensitivity(n, norm_bound):
@@ -156,7 +156,7 @@ def lasso_error_bound(alpha, precision):
     return float(c * norm / (1 - c)) if c < 1 else np.inf
 
 # %% ../../nbs/3_recover/15_private_precision.ipynb #861559b5
-class OwnsItsBudget(Estimator, ReadsTables):
+class OwnsItsBudget(Estimator):
     """An estimator that releases the second moments of a table itself, and spends a
     budget on it.
 

@@ -551,7 +551,7 @@ def _drawn(name, found):
     if name == "screened":
         return f"its `edges_` are {most}{_share(found)} edges"
     if math.isnan(found):
-        return f"with more than {MOST_COLUMNS} columns take PrivateGraphicalLassoEBIC()"
+        return f"with more than {MOST_COLUMNS} columns take the rule EBIC()"
     return f"PrivateGraphicalLasso() draws {most}{_share(found)} edges"
 
 

@@ -149,7 +149,7 @@ def test_bad_input_of_the_functions(call):
 # estimators
 
 
-@pytest.mark.filterwarnings("ignore:Skipping check")
+@pytest.mark.filterwarnings("ignore:Skipping check", "ignore:.*does not inherit")
 @pytest.mark.parametrize("estimator", BOTH)
 def test_scikit_learn_takes_them(estimator):
     check_estimator(estimator(norm_bound=10.0, mu=5.0, random_state=0))
