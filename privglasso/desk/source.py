@@ -238,8 +238,8 @@ class PrivateTable:
     Parameters
     ----------
     source : path, DataFrame, Arrow table or array of shape (n, p)
-        As for `read_table`; a folder, or a pattern such as `day-*.parquet`, is read in
-        batches.
+        As for `read_table`; a folder, a pattern such as `day-*.parquet`, or a table in a
+        database, `duckdb:file.db?table`, is read in batches.
     schema : path, Schema or dict, optional
         What the columns mean.
     drop : str or list of str, optional
@@ -273,15 +273,22 @@ class PrivateTable:
         return isinstance(self.source, Path)
 
     @property
+    def is_stored(self) -> bool:
+        "Whether it is a table in a database: `duckdb:file.db?table`."
+        return self.is_file and str(self.source).startswith("duckdb:")
+
+    @property
     def is_parted(self) -> bool:
-        "Whether it is a folder of tables, or a pattern of their names."
-        if not self.is_file or self.source.is_file():
-            return False
+        "Whether it is a folder of tables, a pattern of their names, or in a database."
+        if not self.is_file or self.is_stored or self.source.is_file():
+            return self.is_stored
         pattern = set("*?[") & set(self.source.name)
         return self.source.is_dir() or bool(pattern) and not self.source.exists()
 
     def files(self) -> list:
         "The files that it stands in."
+        if self.is_stored:
+            return [Path(str(self.source).removeprefix("duckdb:").partition("?")[0])]
         if not self.is_parted:
             return [self.source] if self.is_file else []
         from privglasso.publish.batches import files_of
@@ -290,7 +297,7 @@ class PrivateTable:
 
     def holds(self, path) -> bool:
         "Whether a file of this name would be one of the tables in the folder."
-        if not self.is_parted:
+        if not self.is_parted or self.is_stored:
             return False
         path, folder = Path(path).resolve(), self.source.resolve()
         if self.source.is_dir():
@@ -319,7 +326,7 @@ class PrivateTable:
 
     def check(self):
         "Refuse a file that is not there, or not of a kind that is read."
-        if self.is_file:
+        if self.is_file and not self.is_stored:  # a database is opened to be read
             from privglasso.publish.tables import check_table_file
 
             for path in self.files():
