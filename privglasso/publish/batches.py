@@ -11,6 +11,7 @@ import importlib
 import os
 from collections.abc import Iterator
 from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -151,16 +152,19 @@ def summed(function):
     Parameters
     ----------
     function : callable
-        Takes a table first. Its result is an array of whole numbers, or a tuple of
-        them; for a part of the table it is the sum over that part.
+        Takes a table first; the rest is given to `summed` by name. Its result is an
+        array of whole numbers, or a tuple of them; for a part of the table it is the
+        sum over that part.
     """
+
+    names = list(signature(function).parameters)[1:]
 
     @wraps(function)
     def made(values, *rest, **named):
         own = getattr(values, "summed", None)
         if own is None:
             return function(values, *rest, **named)
-        return own(partial(made, *rest, **named))
+        return own(partial(made, **dict(zip(names, rest, strict=False)), **named))
 
     return made
 
@@ -507,8 +511,9 @@ def as_batches(table, **form) -> Batches:
     Parameters
     ----------
     table : path, array, DataFrame, LazyFrame, relation or Arrow table of shape (n, p)
-        A file, a folder or a pattern such as `day-*.parquet`; a table of NumPy, pandas,
-        polars, Arrow, DuckDB or any library that speaks Arrow's interface.
+        A file, a folder or a pattern such as `day-*.parquet`, or `duckdb:file.db?table`;
+        a table of NumPy, pandas, polars, Arrow, DuckDB, Dask or any library that speaks
+        Arrow's interface.
     **form
         How a text is to be read, as for `Form`.
 
@@ -544,8 +549,8 @@ def check_rows(X, gaps=False) -> tuple:
     Parameters
     ----------
     X : table or path
-        A path, folder or pattern, lazy frames and relations are read in batches;
-        anything else is in memory already.
+        A path, folder or pattern, lazy frames and relations are read in batches, and
+        those of Dask summed by its workers; anything else is in memory already.
     gaps : bool
         Whether cells may be missing.
 

@@ -357,8 +357,9 @@ class Answer(Batches):
         "What a marked function of the table gives: gaps, or the sums on its lattice."
         if work.func is gap_counts:
             return self._gaps
-        self.suits(*work.args)
-        constant = getattr(*work.args, "constant", 1)
+        lattice = work.keywords.get("lattice")
+        self.suits(lattice)
+        constant = getattr(lattice, "constant", 1)
         return self._second.copy(), self._total * constant
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #656f3071
