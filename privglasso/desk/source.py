@@ -238,8 +238,8 @@ class PrivateTable:
     Parameters
     ----------
     source : path, DataFrame, Arrow table or array of shape (n, p)
-        As for `read_table`; a folder, a pattern such as `day-*.parquet`, or a table in a
-        database, `duckdb:file.db?table`, is read in batches.
+        As for `read_table`; a folder, a pattern such as `day-*.parquet`, or a table in
+        a database, `duckdb:file.db?table`, is read in batches.
     schema : path, Schema or dict, optional
         What the columns mean.
     drop : str or list of str, optional

@@ -86,8 +86,8 @@ class Batches:
         return Batches(self.columns, read, self._n, self.name, self.start)
 
     def blocks(self, rows) -> Iterator:
-        """All records in arrays of so many rows, the last perhaps of fewer, and the first
-        of a part, which ends where a block of the whole table ends."""
+        """All records in arrays of so many rows, the last perhaps of fewer, as is the
+        first of a part, which ends where a block of the whole table does."""
         seen, held, full = 0, [], rows - self.start % rows
         for batch in self.read(list(range(len(self.columns)))):
             seen, start = seen + len(batch), 0
@@ -431,7 +431,7 @@ def files_of(path) -> list:
         )
     return sorted(found)
 
-
+# %% ../../nbs/2_publish/27_batches.ipynb #5e0a91c4
 def _of_path(path, form):
     "The table in a file, a folder or what a pattern means."
     paths, name = files_of(path), Path(path).name
@@ -450,7 +450,7 @@ def _of_array(table, name="table"):
     read = lambda places: (values[k : k + _ROWS, places] for k in starts)
     return Batches(columns, read, len(values), name)
 
-# %% ../../nbs/2_publish/27_batches.ipynb #8ba4eda9
+# %% ../../nbs/2_publish/27_batches.ipynb #5e0a91c2
 _ENGINES = {"dask": "cluster:partitions_of"}  # loaded only where they are met
 
 
@@ -465,12 +465,13 @@ def _engine_of(table):
     home = _ENGINES.get(type(table).__module__.partition(".")[0])
     return None if home is None else _loaded(home)
 
-
+# %% ../../nbs/2_publish/27_batches.ipynb #8ba4eda9
 def _is_lazy(table):
-    "Whether a table is asked anew at every reading: polars' or DuckDB's."
+    "Whether a table is asked anew at every reading: polars', DuckDB's or Dask's."
     home = type(table).__module__.partition(".")[0].strip("_")
     lazy = home == "polars" and hasattr(table, "collect_schema")
-    return lazy and hasattr(table, "sink_parquet") or home == "duckdb"
+    lazy = lazy and hasattr(table, "sink_parquet")
+    return lazy or home == "duckdb" or _engine_of(table) is not None
 
 
 def _of_query(table):
@@ -511,7 +512,7 @@ def as_batches(table, **form) -> Batches:
     Parameters
     ----------
     table : path, array, DataFrame, LazyFrame, relation or Arrow table of shape (n, p)
-        A file, a folder or a pattern such as `day-*.parquet`, or `duckdb:file.db?table`;
+        A file, a folder, a pattern such as `day-*.parquet`, or `duckdb:file.db?table`;
         a table of NumPy, pandas, polars, Arrow, DuckDB, Dask or any library that speaks
         Arrow's interface.
     **form
@@ -566,7 +567,7 @@ def check_rows(X, gaps=False) -> tuple:
     ('Batches', ['x0', 'x1'])
     """
     check = check_incomplete_table if gaps else check_table
-    if _engine_of(X) is None and not isinstance(X, (Batches, str, os.PathLike)) and not _is_lazy(X):
+    if not isinstance(X, (Batches, str, os.PathLike)) and not _is_lazy(X):
         return check(X, copy=False)
     import pandas as pd  # slow to load
 

@@ -138,7 +138,23 @@ def _sums_of(p):
         for name, term in sums.items()
     ]
 
-# %% ../../nbs/2_publish/36_warehouse.ipynb #0a607b1f
+# %% ../../nbs/2_publish/36_warehouse.ipynb #c7f8a2d2
+def _public_rows(mechanism, n, p):
+    "The lattice of the rows, if nothing that is private has to be known before it."
+    ours = isinstance(mechanism, CovarianceMechanism)
+    made = mechanism.lattice(check_integer(n, "n", 2), p) if ours else None
+    if isinstance(made, ShapeLattice) and made.units is None:
+        made = made.rows
+    if not isinstance(made, MomentLattice | RowLattice):
+        remedy = (
+            "a warehouse sums rows in public units: give a CovarianceMechanism with"
+            ' clipping="box", a Sphere or a Ball, or with norm_bound; all others read'
+            " the relation, or the path duckdb:file.db?table, in batches"
+        )
+        raise InputError("mechanism", type(mechanism).__name__, remedy)
+    return made
+
+# %% ../../nbs/2_publish/36_warehouse.ipynb #55a16141
 class Statement:
     """The one statement by which a warehouse sums a table as a mechanism would.
 
@@ -210,27 +226,11 @@ class Statement:
         Raises
         ------
         InputError
-            If numbers are missing, are no integers, or cannot be sums of n clipped rows.
+            If numbers are missing, are no integers, or no sums of n clipped rows.
         """
         return _read(self, _only_row(answer))
 
-
-def _public_rows(mechanism, n, p):
-    "The lattice of the rows, if nothing that is private has to be known before it."
-    ours = isinstance(mechanism, CovarianceMechanism)
-    made = mechanism.lattice(check_integer(n, "n", 2), p) if ours else None
-    if isinstance(made, ShapeLattice) and made.units is None:
-        made = made.rows
-    if not isinstance(made, MomentLattice | RowLattice):
-        remedy = (
-            "a warehouse sums rows in public units: give a CovarianceMechanism with"
-            ' clipping="box", a Sphere or a Ball, or with norm_bound; all others read'
-            " the relation, or the path duckdb:file.db?table, in batches"
-        )
-        raise InputError("mechanism", type(mechanism).__name__, remedy)
-    return made
-
-# %% ../../nbs/2_publish/36_warehouse.ipynb #5683830d
+# %% ../../nbs/2_publish/36_warehouse.ipynb #c649b3f8
 def _refuse(wrong, name, why):
     "`InputError` about a number of the answer; none is ever told."
     if wrong:
@@ -253,7 +253,7 @@ def _check_sums(lattice, second, total):
     together = (rows or lattice.ball) and np.trace(second) > most
     _refuse(together, "product_0_0 and further squares", _NOT_SUMS)
 
-# %% ../../nbs/2_publish/36_warehouse.ipynb #46d7a71b
+# %% ../../nbs/2_publish/36_warehouse.ipynb #84d9ef08
 def _only_row(answer):
     "The numbers of an answer by their names in small letters."
     row = answer
@@ -273,7 +273,7 @@ def _row_of_table(answer):
         return None
     return rows[0] if len(rows) == 1 else None
 
-
+# %% ../../nbs/2_publish/36_warehouse.ipynb #27623d29
 def _integer(row, name):
     "A whole number of the answer."
     _refuse(name not in row, name, "is missing: run the whole statement")
@@ -304,13 +304,13 @@ def _read(statement, row):
     _check_sums(lattice, second, total)
     return Answer(statement, gaps, second.astype(np.int64), total.astype(np.int64))
 
-# %% ../../nbs/2_publish/36_warehouse.ipynb #4aaa8ab2
+
 _NO_RECORDS = (
-    "this mechanism needs more of the records than these sums: ask anew with it, or give"
-    " it the relation, which is read in batches"
+    "this mechanism needs more of the records than these sums: ask anew with it, or"
+    " give it the relation, which is read in batches"
 )
 
-
+# %% ../../nbs/2_publish/36_warehouse.ipynb #64acc1fa
 class Answer(Batches):
     """Exact sums of a table that lies elsewhere, as private as the table.
 
@@ -362,7 +362,7 @@ class Answer(Batches):
         constant = getattr(lattice, "constant", 1)
         return self._second.copy(), self._total * constant
 
-# %% ../../nbs/2_publish/36_warehouse.ipynb #656f3071
+# %% ../../nbs/2_publish/36_warehouse.ipynb #5f219529
 def ask(mechanism, relation) -> Answer:
     """The exact sums of a relation of DuckDB, made where it is.
 
@@ -390,7 +390,7 @@ def ask(mechanism, relation) -> Answer:
         raise TableError(failed)
     return statement.read(row)
 
-# %% ../../nbs/2_publish/36_warehouse.ipynb #8b797c76
+# %% ../../nbs/2_publish/36_warehouse.ipynb #7f33dbac
 def _connected(file, name):
     "A connection to a file of DuckDB, for reading only, or `TableError`."
     try:
@@ -423,7 +423,7 @@ def _found(connection, table, name):
     told = "is in several schemas: name schema.table" if known else "is not there"
     raise TableError(f"{name}: this table {told}; a path is duckdb:file.db?table")
 
-# %% ../../nbs/2_publish/36_warehouse.ipynb #c5c6ae8b
+# %% ../../nbs/2_publish/36_warehouse.ipynb #a5e2f7b5
 _ROWS = 1 << 16  # of a batch
 
 
