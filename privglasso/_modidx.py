@@ -809,6 +809,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                          'privglasso/desk/source.py'),
                                         'privglasso.desk.source.PrivateTable.is_parted': ( '2_publish/source.html#privatetable.is_parted',
                                                                                            'privglasso/desk/source.py'),
+                                        'privglasso.desk.source.PrivateTable.is_spread': ( '2_publish/source.html#privatetable.is_spread',
+                                                                                           'privglasso/desk/source.py'),
                                         'privglasso.desk.source.PrivateTable.is_stored': ( '2_publish/source.html#privatetable.is_stored',
                                                                                            'privglasso/desk/source.py'),
                                         'privglasso.desk.source.PrivateTable.numbers': ( '2_publish/source.html#privatetable.numbers',

@@ -278,10 +278,15 @@ class PrivateTable:
         return self.is_file and str(self.source).startswith("duckdb:")
 
     @property
+    def is_spread(self) -> bool:
+        "Whether it is a DataFrame of Dask."
+        return type(self.source).__module__.partition(".")[0] == "dask"
+
+    @property
     def is_parted(self) -> bool:
-        "Whether it is a folder of tables, a pattern of their names, or in a database."
+        "Whether it is a folder of tables, a pattern, in a database or on a cluster."
         if not self.is_file or self.is_stored or self.source.is_file():
-            return self.is_stored
+            return self.is_stored or self.is_spread
         pattern = set("*?[") & set(self.source.name)
         return self.source.is_dir() or bool(pattern) and not self.source.exists()
 
@@ -289,7 +294,7 @@ class PrivateTable:
         "The files that it stands in."
         if self.is_stored:
             return [Path(str(self.source).removeprefix("duckdb:").partition("?")[0])]
-        if not self.is_parted:
+        if not self.is_parted or self.is_spread:
             return [self.source] if self.is_file else []
         from privglasso.publish.batches import files_of
 
@@ -297,7 +302,7 @@ class PrivateTable:
 
     def holds(self, path) -> bool:
         "Whether a file of this name would be one of the tables in the folder."
-        if not self.is_parted or self.is_stored:
+        if not self.is_parted or self.is_stored or self.is_spread:
             return False
         path, folder = Path(path).resolve(), self.source.resolve()
         if self.source.is_dir():
@@ -391,6 +396,11 @@ class PrivateTable:
 
     def _in_batches(self, data):
         "The same of a table in batches."
+        if self.schema is not None and self.is_spread:
+            raise WordsError(
+                "{schema}: is not read for a DataFrame of Dask: apply it before, by"
+                " map_partitions(schema.apply)"
+            )
         if self.schema is not None:
             from privglasso.publish.batches import applied
 

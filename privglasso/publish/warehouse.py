@@ -390,7 +390,10 @@ def ask(mechanism, relation) -> Answer:
         raise TableError(failed)
     return statement.read(row)
 
-# %% ../../nbs/2_publish/36_warehouse.ipynb #7f33dbac
+# %% ../../nbs/2_publish/36_warehouse.ipynb #c7363baf
+_NO_DOWNLOADS = {"autoinstall_known_extensions": "false"}
+
+
 def _connected(file, name):
     "A connection to a file of DuckDB, for reading only, or `TableError`."
     try:
@@ -403,8 +406,7 @@ def _connected(file, name):
     if not Path(file).is_file():
         raise TableError(f"{name}: there is no such file")
     try:
-        nothing_loaded = {"autoinstall_known_extensions": "false"}
-        return duckdb.connect(file, read_only=True, config=nothing_loaded)
+        return duckdb.connect(file, read_only=True, config=_NO_DOWNLOADS)
     except duckdb.Error:
         pass
     told = "is no database of DuckDB, or is open for writing elsewhere: close it there"

@@ -10,12 +10,15 @@ import pandas as pd
 import pytest
 
 from privglasso.base.validation import InputError
+from privglasso.base.words import WordsError
+from privglasso.desk.publication import Publication
 from privglasso.privacy.budget import Budget
 from privglasso.privacy.guarantee import Guarantee
 from privglasso.privacy.sampler import bit_source, random_order
 from privglasso.publish.batches import as_batches, gap_counts, rows_at
 from privglasso.publish.cluster import Word, guarded, merged
 from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.files import read_release
 from privglasso.publish.graph_weights import GraphWeightsMechanism, graph_on
 from privglasso.publish.sphere import Ball
 from privglasso.publish.tables import TableError
@@ -132,6 +135,19 @@ def test_a_budget_pays_for_a_table_in_partitions(tmp_path):
     path, mechanism = tmp_path / "r.parquet", MECHANISMS["ball"]
     assert budget.publish(mechanism, cut(table(), 99), path, label="r").secure
     assert budget.spent().mu == pytest.approx(0.5)
+
+
+def test_the_desk_takes_a_table_in_partitions(tmp_path):
+    held = table()
+    for source, to in ((held, "memory"), (cut(held, 9000), "cluster")):
+        desk = Publication(source, "covariance", mu=1, drop="whole")
+        record = desk.publish(tmp_path / f"{to}.parquet", random_state=3)
+        assert record.draft.n == N and record.draft.left_out == ["whole"]
+    made = (read_release(tmp_path / f"{to}.parquet") for to in ("memory", "cluster"))
+    assert_same(*made)
+    desk = Publication(cut(held, 9000), "covariance", mu=1, schema={"whole": {}})
+    with pytest.raises(WordsError, match="map_partitions"):
+        desk.publish(tmp_path / "other.parquet")
 
 
 # ------------------------------------------------------------------ what is refused

@@ -282,16 +282,14 @@ def test_a_stored_table_is_published_as_in_memory(name, stored):
 
 
 def test_a_relation_streams_by_the_interface_of_arrow(stored):
-    path, frame = stored
-    with duckdb.connect(str(path), read_only=True, config=NO_LOADING) as warehouse:
+    frame = stored[1]
+    with duckdb.connect() as warehouse:
+        warehouse.from_df(frame).create("visits")
         made = warehouse.table("visits")
         assert hasattr(made, "__arrow_c_stream__")
         source = as_batches(made)
         assert (np.concatenate(list(source.blocks(700))) == frame.to_numpy()).all()
         assert (np.concatenate(list(source.blocks(10**6))) == frame.to_numpy()).all()
-
-
-NO_LOADING = {"autoinstall_known_extensions": "false"}
 
 
 def test_names_of_views_and_schemas(stored):
