@@ -95,6 +95,25 @@ def test_one_answer_serves_every_noise_on_the_same_lattice():
     assert_same(other.publish(answer, 1), other.publish(frame, 1))
 
 
+@pytest.mark.parametrize("gaps", ["refuse", "center"])
+@pytest.mark.parametrize("n", [2000, 50_000])
+def test_private_units_take_a_sample_and_then_sums(n, gaps):
+    "All rows are the sample of a short table; columns without a unit are set aside."
+    rng = np.random.default_rng(n)
+    frame = pd.DataFrame(rng.normal(1e6, 3, (n, 3)), columns=["a", "b; ", "place"])
+    frame.insert(1, "constant", 3.25)
+    frame = frame.mask(rng.random(frame.shape) < 0.02) if gaps == "center" else frame
+    mechanism = CovarianceMechanism(mu=2.0, clipping="sphere", missing=gaps)
+    asked = ask(mechanism, relation(frame))
+    expected = mechanism.publish(frame, 1)
+    assert expected.set_aside
+    assert_same(mechanism.publish(asked, 1), expected)
+    with pytest.raises(InputError, match="in batches"):
+        CovarianceMechanism(mu=2.0, missing=gaps).publish(asked)
+    with pytest.raises(InputError, match="in batches"):
+        list(asked.blocks(10))
+
+
 # ------------------------------------------------------------------ what is refused
 
 
@@ -129,6 +148,7 @@ def test_a_budget_pays_for_an_answer(tmp_path):
 @pytest.mark.parametrize(
     "mechanism",
     [CovarianceMechanism(mu=0.5), CovarianceMechanism(mu=0.5, clipping="sphere"), 1],
+    ids=["scores", "private units", "no mechanism"],
 )
 def test_no_statement_without_public_units(mechanism):
     with pytest.raises(InputError, match="public units"):
