@@ -270,8 +270,8 @@ class Publication:
     Parameters
     ----------
     source : path, DataFrame, Arrow table or array of shape (n, p)
-        The private table; a folder, or a pattern such as `day-*.parquet`, is read in
-        batches.
+        The private table; a folder, a pattern such as `day-*.parquet`, or a table in a
+        database, `duckdb:file.db?table`, is read in batches.
     mechanism : str, optional
         One of `KINDS`; the recommended one if absent.
     schema : path, Schema or dict, optional

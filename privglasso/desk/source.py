@@ -238,8 +238,8 @@ class PrivateTable:
     Parameters
     ----------
     source : path, DataFrame, Arrow table or array of shape (n, p)
-        As for `read_table`; a folder, or a pattern such as `day-*.parquet`, is read in
-        batches.
+        As for `read_table`; a folder, a pattern such as `day-*.parquet`, or a table in
+        a database, `duckdb:file.db?table`, is read in batches.
     schema : path, Schema or dict, optional
         What the columns mean.
     drop : str or list of str, optional
@@ -273,16 +273,28 @@ class PrivateTable:
         return isinstance(self.source, Path)
 
     @property
+    def is_stored(self) -> bool:
+        "Whether it is a table in a database: `duckdb:file.db?table`."
+        return self.is_file and str(self.source).startswith("duckdb:")
+
+    @property
+    def is_spread(self) -> bool:
+        "Whether it is a DataFrame of Dask."
+        return type(self.source).__module__.partition(".")[0] == "dask"
+
+    @property
     def is_parted(self) -> bool:
-        "Whether it is a folder of tables, or a pattern of their names."
-        if not self.is_file or self.source.is_file():
-            return False
+        "Whether it is a folder of tables, a pattern, in a database or on a cluster."
+        if not self.is_file or self.is_stored or self.source.is_file():
+            return self.is_stored or self.is_spread
         pattern = set("*?[") & set(self.source.name)
         return self.source.is_dir() or bool(pattern) and not self.source.exists()
 
     def files(self) -> list:
         "The files that it stands in."
-        if not self.is_parted:
+        if self.is_stored:
+            return [Path(str(self.source).removeprefix("duckdb:").partition("?")[0])]
+        if not self.is_parted or self.is_spread:
             return [self.source] if self.is_file else []
         from privglasso.publish.batches import files_of
 
@@ -290,7 +302,7 @@ class PrivateTable:
 
     def holds(self, path) -> bool:
         "Whether a file of this name would be one of the tables in the folder."
-        if not self.is_parted:
+        if not self.is_parted or self.is_stored or self.is_spread:
             return False
         path, folder = Path(path).resolve(), self.source.resolve()
         if self.source.is_dir():
@@ -319,7 +331,7 @@ class PrivateTable:
 
     def check(self):
         "Refuse a file that is not there, or not of a kind that is read."
-        if self.is_file:
+        if self.is_file and not self.is_stored:  # a database is opened to be read
             from privglasso.publish.tables import check_table_file
 
             for path in self.files():
@@ -384,6 +396,11 @@ class PrivateTable:
 
     def _in_batches(self, data):
         "The same of a table in batches."
+        if self.schema is not None and self.is_spread:
+            raise WordsError(
+                "{schema}: is not read for a DataFrame of Dask: apply it before, by"
+                " map_partitions(schema.apply)"
+            )
         if self.schema is not None:
             from privglasso.publish.batches import applied
 

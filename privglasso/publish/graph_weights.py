@@ -27,7 +27,7 @@ from ..privacy.discrete_gaussian import variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
-from .batches import check_rows
+from .batches import check_rows, summed
 from .margins import MOST_LEVELS, ScoreMargins, bin_edges
 from .margins import hermite_coefficients, histogram_mu
 from .margins import histogram_sigma, noisy_margins, placed_cells
@@ -1076,6 +1076,8 @@ class GraphWeightsMechanism(AnyMechanism):
             values = values[:, [columns.index(name) for name in self.names]]
             columns = list(self.names)
         lattice = self._lattice(*values.shape)
+        if hasattr(values, "suits"):  # sums that were made elsewhere
+            values.suits(lattice)
         if idle := sorted({*self.levels} - {columns[j] for j in lattice.nodes}):
             raise InputError("levels", idle, "no edge leads there: leave these out")
         return values, columns
@@ -1186,6 +1188,7 @@ def noisy_sums(places, margins, lattice, bits) -> np.ndarray:
     return sums + sampler(lattice.sigma).draw(len(sums), bits)
 
 
+@summed
 def score_sums(places, margins, lattice, key) -> np.ndarray:
     """Exact sums along the edges of the scores of a table's cells: not for publication.
 
