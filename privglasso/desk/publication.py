@@ -519,21 +519,6 @@ def _check_outside(to, table):
             folder=table.name,
         )
 
-
-def _check_batches(desk, name):
-    "`WordsError` unless the mechanism reads a folder in batches."
-    if not desk.table.is_parted:
-        return
-    told, file = "; or put the tables in it into one file", desk.table.name
-    if not KINDS[name].batches:
-        text = f"{{file}}: {{mechanism:{name}}} reads no folder: name "
-        known = [f"{{mechanism:{key}}}" for key, kind in KINDS.items() if kind.batches]
-        raise WordsError(text + " or ".join(known) + told, file=file)
-    if desk.how.check_bounds is not None:
-        text = "{file}: {check_bounds} reads no folder: leave it out"
-        raise WordsError(text + told, file=file)
-
-
 # %% ../../nbs/2_publish/32_publication.ipynb #c533b36d
 def _chosen(desk, usual, n, names):
     "The name of the mechanism, whether it is a box, and the recommendation if asked."
@@ -633,7 +618,6 @@ def _with_check(desk, made, mu, names, data):
 def _drafted(desk, usual, n, names, left, data):
     "The mechanism, and what is to be said before it runs."
     name, box, best = _chosen(desk, usual, n, names)
-    _check_batches(desk, name)
     delta, named = delta_of(desk.target, n, desk.ledger)
     bounds, target, said = _bounds_of(desk, name, box, names), desk.target.stated(), []
     if desk.target.epsilon is not None:

@@ -382,12 +382,13 @@ class PrivateTable:
         check_cells(self.name, made, integers, gaps)
         return made
 
-    def _in_batches(self, data):
+    def _in_batches(self, data, **clip):
         "The same of a table in batches."
         if self.schema is not None:
             from privglasso.publish.batches import applied
 
-            return applied(self.source, self.schema, len(data), **self.form)
+            more = clip | self.form
+            return applied(self.source, self.schema, len(data), **more)
         import pandas as pd
 
         kept = self._kept(pd.DataFrame(columns=data.columns)).columns
@@ -399,6 +400,9 @@ class PrivateTable:
 
         if data is None:
             return pd.DataFrame(columns=names, dtype=float)
+        if self.is_parted:
+            made = self._in_batches(data, clip=False)
+            return made[:, [made.columns.index(name) for name in names]]
         if self.schema is None:
             return self._kept(data)
         return self.schema.apply(data, clip=False)[names]

@@ -619,7 +619,7 @@ def score_blocks(places, margins, key, beside=()):
 
     Parameters
     ----------
-    places : ndarray of uint8, shape (n, p)
+    places : ndarray or Batches of uint8, shape (n, p)
         Of the cells, see `placed_cells`.
     margins : ScoreMargins
     key : int
@@ -639,6 +639,7 @@ def score_blocks(places, margins, key, beside=()):
         stream = np.random.Philox(key=key, counter=[0, 0, 0, block])
         words = stream.random_raw(-(-rows.size // 8)).astype("<u8", copy=False)
         jitter = words.view(np.uint8)[: rows.size].reshape(rows.shape)
+        rows = np.ascontiguousarray(rows)
         _score(rows, margins.tables, jitter, scores[: len(rows)])
         yield scores[: len(rows)]
 

@@ -14,10 +14,11 @@ from inspect import signature
 import numpy as np
 
 from ..base.validation import InputError, check_positive, check_probability
-from ..base.validation import check_table, html_card, per_column
+from ..base.validation import html_card, per_column
 from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source
+from .batches import check_rows
 from .noise_correction import CovarianceError, SamplingError
 from .parquet import write_release
 
@@ -613,7 +614,7 @@ class AnyMechanism(ABC):
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published, or
         `InputError`: what is refused is refused before anything is paid for."""
-        return in_order(*check_table(X), getattr(self, "bounds", None))
+        return in_order(*check_rows(X), getattr(self, "bounds", None))
 
     def publish(self, X, random_state=None, schema=None) -> Release:
         """Release `X`, or what this mechanism makes of it.

@@ -18,6 +18,7 @@ from ..privacy.accounting import PrivacyLoss
 from ..privacy.audit import CellStatistic, check_different
 from ..privacy.guarantee import Guarantee, NoGuarantee
 from ..privacy.sampler import random_order, sampler
+from .batches import blocks_of
 from .lattice import LATTICE_FIELDS, Lattice, integer_lattice
 from .lattice import lattice_for_mu, lattice_for_sigma, sigma_steps
 from .noise_correction import SamplingError
@@ -305,13 +306,14 @@ def _add_noise(values, lattice, bits):
     rows = max(_BLOCK_CELLS // p, 1024)
     sigmas = _with_bar(lattice.sigma, "samplers", few=9)
     samplers = [sampler(float(sigma)) for sigma in sigmas]
-    out = np.empty((n, p))
+    out, blocks = np.empty((n, p)), blocks_of(values, rows)
     for start in _with_bar(range(0, n, rows), "publishing", few=2):
-        block = slice(start, min(start + rows, n))
+        cells = next(blocks)
+        block = slice(start, start + len(cells))
         for j in range(p):
-            noise = samplers[j].draw(block.stop - start, bits)
+            noise = samplers[j].draw(len(cells), bits)
             _noisy_column(
-                values[block, j],
+                np.ascontiguousarray(cells[:, j]),
                 1 / lattice.step[j],
                 float(lattice.low[j]),
                 float(lattice.high[j]),

@@ -10,6 +10,7 @@ import pytest
 import privglasso as pg
 from privglasso.base.words import WordsError
 from privglasso.data_sets.synthetic import example_table
+from privglasso.desk.choices import KINDS
 from privglasso.desk.ledger import begin_ledger
 from privglasso.desk.plan import plan_publication
 from privglasso.privacy.budget import Budget
@@ -64,7 +65,18 @@ WAYS = {
     "gaps": {"mu": 1, "missing": "center", "mechanism": "covariance"},
     "weights": {"mu": 1, "mechanism": "weights", "graph": edges},
     "fewer": {"mu": 1, "drop": 1, "mechanism": "covariance"},
+    "table": {"mu": 9, "bounds": (-3, 3), "mechanism": "table", "meant": True},
+    "sigma": {"sigma": 1, "bounds": (-3, 3), "meant": True},
+    "rows": {"mu": 1, "want": "rows"},
+    "margins": {"mu": 1, "want": "margins"},
+    "checked": {"mu": 1, "bounds": (-3, 3), "check_bounds": 0.1},
 }
+WAYS |= {
+    name: {"mu": 1, "mechanism": name}
+    for name in KINDS
+    if name not in (*WAYS, "tree", "votes")
+}
+WAYS["tree"] = {"epsilon": 1, "mechanism": "tree"}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -74,11 +86,20 @@ def test_a_folder_gives_the_release_of_the_table(way, table, folder, tmp_path):
         words["graph"] = words["graph"](table)
     if way == "fewer":
         words["drop"] = list(table.columns[1:2])
-    expected, _ = published(table, tmp_path / "memory.parquet", **words)
+    expected, held = published(table, tmp_path / "memory.parquet", **words)
+    told = str(held.report)
     for k, source in enumerate((str(folder), folder / "part-*.parquet")):
         found, record = published(source, tmp_path / f"{k}.parquet", **words)
         assert_same(found, expected)
         assert record.draft.n == N
+        assert str(record.report) == told
+
+
+def test_blocks_of_a_folder_vote(table, tmp_path):
+    few, words = table.iloc[:1000, :3], {"epsilon": 20, "mechanism": "votes"}
+    expected, _ = published(few, tmp_path / "memory.parquet", **words)
+    parts = cut(few, tmp_path / "parts", rows=301)
+    assert_same(published(parts, tmp_path / "open.parquet", **words)[0], expected)
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
@@ -112,30 +133,6 @@ def test_a_schema_reads_a_folder_as_it_reads_a_table(ending, missing, tmp_path):
 
 
 # ------------------------------------------------------------------ what is refused
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ({"mu": 1, "mechanism": "tree"}, "name mechanism="),
-        ({"mu": 1, "want": "rows"}, "into one file"),
-        ({"sigma": 1, "bounds": (-3, 3)}, "into one file"),
-        ({"mu": 1, "bounds": (-3, 3), "check_bounds": 0.1}, "leave it out"),
-    ],
-)
-def test_what_reads_no_folder_says_so_and_spends_nothing(
-    words, said, folder, tmp_path
-):
-    path = tmp_path / "ledger.json"
-    begin_ledger(path, epsilon=4.0, delta=1e-9)
-    ledger = {} if "sigma" in words else {"ledger": path}
-    desk = pg.Publication(folder, **words, **ledger)
-    for run in (desk.rehearse, desk.publish):
-        with pytest.raises(WordsError, match="parts: ") as refused:
-            run(tmp_path / "open.parquet")
-        assert said in str(refused.value)
-        assert "--" in refused.value.at_the_shell()
-    assert not Budget(path).spent().mu and not (tmp_path / "open.parquet").exists()
 
 
 def test_a_ledger_pays_for_a_folder_once(folder, tmp_path):
