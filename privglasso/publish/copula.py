@@ -294,8 +294,9 @@ class CopulaRelease(Release):
 
     Parameters
     ----------
-    table : DataFrame of shape (rows, p)
-        The synthetic rows, in data units.
+    table : DataFrame or Batches of shape (rows, p)
+        The synthetic rows, in data units; `Batches` if they are in the parts of a
+        folder.
     margins : Margins
         The columns' distributions.
     correlations : KendallRelease
@@ -323,6 +324,10 @@ class CopulaRelease(Release):
     guarantee: Guarantee
     secure: bool
     mechanism: str
+
+    def drawn(self, rows, bits):
+        "(rows, p) DataFrame of rows drawn from the same margins and correlations."
+        return _drawn_rows(self.margins, self.correlations, rows, bits)
 
     @property
     def n(self) -> int:

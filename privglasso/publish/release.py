@@ -18,8 +18,9 @@ from ..base.validation import html_card, per_column
 from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source
-from .batches import check_rows
+from .batches import check_rows, columns_at
 from .noise_correction import CovarianceError, SamplingError
+from .noise_correction import column_means
 from .parquet import write_release
 
 # %% ../../nbs/2_publish/15_release.ipynb #1d2f8686
@@ -299,14 +300,14 @@ class Selection(Release):
         "(p,) where the rows are thought to lie, in data units."
         location = getattr(self.release, "location", None)
         if location is None:
-            return self.table.mean().to_numpy()
+            return column_means(self.table)
         return location[self._places]
 
     @property
     def table(self):
         "The rows of these columns, or None if no rows were released."
         table = getattr(self.release, "table", None)
-        return None if table is None else table.iloc[:, self._places]
+        return None if table is None else columns_at(table, self._places)
 
     def select(self, columns) -> "Selection":
         "Fewer of the `columns`."

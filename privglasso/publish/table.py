@@ -18,7 +18,7 @@ from ..privacy.accounting import PrivacyLoss
 from ..privacy.audit import CellStatistic, check_different
 from ..privacy.guarantee import Guarantee, NoGuarantee
 from ..privacy.sampler import random_order, sampler
-from .batches import blocks_of
+from .batches import blocks_of, columns_at
 from .lattice import LATTICE_FIELDS, Lattice, integer_lattice
 from .lattice import lattice_for_mu, lattice_for_sigma, sigma_steps
 from .noise_correction import SamplingError
@@ -37,8 +37,9 @@ class TableRelease(Release):
 
     Parameters
     ----------
-    table : DataFrame of shape (n, p)
-        The noisy cells, multiples of the lattice's steps. If records are hidden, the
+    table : DataFrame or Batches of shape (n, p)
+        The noisy cells, multiples of the lattice's steps; `Batches` if they are in the
+        parts of a folder. If records are hidden, the
         rows are in a secret order; if cells are, each is in its place.
     lattice : Lattice
         Steps, noise and bounds of the columns: all public.
@@ -92,7 +93,7 @@ class TableRelease(Release):
         return SamplingError(((sample_covariance(self.table), self.n),))
 
     def _of_columns(self, places):
-        table = self.table.iloc[:, places]
+        table = columns_at(self.table, places)
         corrected = noise_corrected_covariance(table, self.noise_variance[places])
         return corrected, SamplingError(((sample_covariance(table), self.n),))
 
