@@ -68,6 +68,12 @@ class Batches:
         names = [self.columns[j] for j in every]
         return Batches(names, read, self._n, self.name)
 
+    def to_frame(self):
+        "All records in memory, as a DataFrame of floats."
+        import pandas as pd  # slow to load
+
+        return pd.DataFrame(rows_at(self), columns=self.columns)
+
     def mapped(self, function):
         "The same table with a function of every batch of all columns (rows, p)."
         every = list(range(len(self.columns)))
