@@ -226,7 +226,7 @@ def open_release(path):
         pass
     raise WordsError("{file}: this file cannot be read as a release", file=path.name)
 
-
+# %% ../../nbs/2_publish/29_source.ipynb #0a5eed4b
 def public_graph(given, columns):
     """A public graph, on these columns, or on those that it joins.
 

@@ -408,11 +408,9 @@ def _table_release(metadata, table):
         }
     )
     _require((lattice.low < lattice.high).all(), "the lattice has empty bounds")
-    _require(_on_lattice(table, lattice), "cells lie off the lattice")
-    _require(
-        _within_reach(table, lattice),
-        "cells lie farther outside the bounds than noise reaches",
-    )
+    on_lattice, within_reach = _placed(table, lattice)
+    _require(on_lattice, "cells lie off the lattice")
+    _require(within_reach, "cells lie farther outside the bounds than noise reaches")
     _require(
         _made_by(metadata["mechanism"], table, lattice),
         "cells or steps are not those of its mechanism",
@@ -423,20 +421,19 @@ def _table_release(metadata, table):
     )
 
 # %% ../../nbs/2_publish/20_files.ipynb #fa2c3f08
-def _on_lattice(table, lattice):
-    "Whether every cell is a finite whole number of steps."
+def _placed(table, lattice):
+    """Whether every cell is a finite whole number of steps, and whether noise can have
+    carried it to where it lies."""
     if any(dtype.kind not in "if" for dtype in table.dtypes):
-        return False
-    counts = (cells / lattice.step for cells in _blocks(table))
-    return all((np.isfinite(each) & (each == np.rint(each))).all() for each in counts)
-
-
-def _within_reach(table, lattice):
-    "Whether noise can have carried every cell to where it lies."
+        return False, False
     reach = _NOISE_REACH * lattice.sigma
     low, high = lattice.low - reach, lattice.high + reach
-    counts = (cells / lattice.step for cells in _blocks(table))
-    return all(((low <= each) & (each <= high)).all() for each in counts)
+    on = within = True
+    for cells in _blocks(table):
+        counts = cells / lattice.step
+        on &= bool((np.isfinite(counts) & (counts == np.rint(counts))).all())
+        within &= bool(((low <= counts) & (counts <= high)).all())
+    return on, within
 
 
 def _blocks(table):

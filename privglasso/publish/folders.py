@@ -296,7 +296,7 @@ def _check_free(folder, secret):
         remedy = "something else is there: give a new folder, or an empty one"
         raise InputError("folder", folder.name, remedy)
 
-
+# %% ../../nbs/2_publish/35_folders.ipynb #0a5eed5b
 def publish_folder(
     mechanism, X, folder, *, ledger=None, label=None, random_state=None
 ):

@@ -60,7 +60,7 @@ class Lattice:
         return np.array([variance(sigma) for sigma in self.sigma]) * self.step**2
 
     def counts(self, cells, j: int) -> np.ndarray:
-        "Cells of column `j` in whole steps, clipped to its bounds: not for publication."
+        "Cells of column `j` in whole steps, clipped: not for publication."
         steps = np.rint(cells * (1 / self.step[j]))
         return np.clip(steps, float(self.low[j]), float(self.high[j])).astype(np.int64)
 

@@ -60,7 +60,7 @@ def column_means(values) -> np.ndarray:
         return sum(block.sum(axis=0) for block in values.blocks()) / len(values)
     return np.asarray(values.mean(axis=0))
 
-
+# %% ../../nbs/2_publish/02_noise_correction.ipynb #0a5eed2b
 def _centred(table, location):
     """Blocks of values about the column means, or about `location` when given, and the
     column names."""

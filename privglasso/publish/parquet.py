@@ -578,7 +578,7 @@ class Parts(Batches):
                 except (OSError, ValueError) as error:
                     raise ReleaseError(f"{path.name} {_DAMAGED}") from error
 
-
+# %% ../../nbs/2_publish/16_parquet.ipynb #0a5eed3b
 def _kinds_of(path, part, metadata):
     "NumPy's types of a part's columns, if it is the part that is meant."
     if not path.is_file():

@@ -101,7 +101,8 @@ class SyntheticRelease(_DrawnRows, Release):
     Parameters
     ----------
     table : DataFrame or Batches of shape (rows, p)
-        The synthetic rows; `Batches` if they are in the parts of a folder. They are not clipped to the bounds, and not rounded.
+        The synthetic rows; `Batches` if they are in the parts of a folder. They are not
+        clipped to the bounds, and not rounded.
     covariance_release : CovarianceRelease, ShapeRelease or ScoresRelease
         The private moments that they were drawn from: as public as the rows are.
     mechanism : str
