@@ -390,8 +390,8 @@ def test_secrets_are_the_owners(tmp_path):
 
 @posix
 def test_two_publishers_cannot_spend_what_is_there_once(tmp_path):
-    "One wins, and the other leaves nothing; `PRIVGLASSO_KILLS` / 4 races."
-    for run in range(max(KILLS // 4, 2)):
+    "One wins, and the other leaves nothing; `PRIVGLASSO_KILLS` / 2 races."
+    for run in range(max(KILLS // 2, 2)):
         place = with_ledger(tmp_path / f"{run}")  # enough for 20, and no second
 
         def race(name, place=place):
