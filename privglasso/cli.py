@@ -22,7 +22,7 @@ from .base.shell import check_output, completion_script, for_machines
 from .base.shell import friendly, say, say_json, sentence
 from .base.shell import writing_to
 from .desk.choices import KINDS, Target, check_target, mechanism_of
-from .desk.source import check_release, open_release
+from .desk.source import check_release, is_folder, open_release
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f9f2874c
 app = typer.Typer(
@@ -200,7 +200,11 @@ _Table = Annotated[
     typer.Argument(help="the private table: CSV of any kind, Parquet, Feather, Excel"),
 ]
 _Release = Annotated[
-    Path, typer.Argument(help="the .parquet file to write; - is the standard output")
+    Path,
+    typer.Argument(
+        help="the .parquet file to write, or a folder for rows in parts: a name without"
+        " an ending; - is the standard output"
+    ),
 ]
 _Low = Annotated[
     float | None, typer.Option(help="lowest value a cell can have, for all columns")
@@ -334,7 +338,8 @@ def _published(
 
 def _carried_out(desk, path, dry_run, as_json, force, seed):
     "Publish, or rehearse; what is said is said as soon as it is true."
-    check_output(path, desk.inputs(), force if desk.ledger is None else None)
+    if not is_folder(path):
+        check_output(path, desk.inputs(), force if desk.ledger is None else None)
     heard, replace = lambda told: _say_what(as_json, told), force or is_stream(path)
     if dry_run:
         record = desk.rehearse(path, replace=replace, heard=heard)

@@ -71,8 +71,6 @@ class Kind:
         What public bounds are to it.
     checked : bool
         Whether a part of the target can pay for a check of the bounds.
-    batches : bool
-        Whether a folder is read in batches.
     estimator : str
         Module and class of what votes, if the mechanism asks for one. It promises ε
         and δ then, and no μ.
@@ -82,7 +80,6 @@ class Kind:
     takes: tuple = ()
     bounds: str = "allowed"
     checked: bool = True
-    batches: bool = False
     estimator: str = ""
 
     def make(self, bounds, words):
@@ -109,9 +106,7 @@ class Kind:
 # %% ../../nbs/2_publish/28_choices.ipynb #7e0c0aa8
 KINDS = {
     "table": Kind("publish.table:GaussianMechanism", ("sigma", "integers"), "needed"),
-    "covariance": Kind(
-        "publish.covariance:CovarianceMechanism", ("box", "missing"), batches=True
-    ),
+    "covariance": Kind("publish.covariance:CovarianceMechanism", ("box", "missing")),
     "whitened": Kind(
         "publish.whitening:WhitenedCovarianceMechanism", bounds="never"
     ),
@@ -120,10 +115,7 @@ KINDS = {
     "kendall": Kind("publish.ranks:KendallMechanism", bounds="never"),
     "tree": Kind("publish.tree:TreeMechanism", ("failure",), "center", False),
     "weights": Kind(
-        "publish.graph_weights:GraphWeightsMechanism",
-        ("graph",),
-        "never",
-        batches=True,
+        "publish.graph_weights:GraphWeightsMechanism", ("graph",), "never"
     ),
     "screened": Kind(
         "publish.screened_weights:ScreenedGraphMechanism", bounds="never"

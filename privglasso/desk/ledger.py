@@ -16,6 +16,7 @@ from ..base.io import is_stream
 from ..base.validation import InputError
 from ..base.words import WordsError
 from .choices import Record
+from .source import is_folder
 
 # %% ../../nbs/2_publish/30_ledger.ipynb #1db46fb7
 @dataclass(frozen=True, eq=False)
@@ -217,18 +218,23 @@ def delta_of(target, n, ledger=None) -> tuple:
 def _standing(release, ledger):
     "How many releases of a name a ledger counts, and which file is there."
     from privglasso.privacy.budget import Budget
+    from privglasso.publish.parquet import MANIFEST
 
     entries = () if ledger is None else Budget(ledger).table().label
-    plain = os.path.lexists(release) and not is_stream(release)
-    there = os.lstat(release) if plain else None
+    of_parts = f"{release.name} (folder "
+    path = release / MANIFEST if is_folder(release) else release
+    plain = os.path.lexists(path) and not is_stream(path)
+    there = os.lstat(path) if plain else None
     return (
-        sum(entry == release.name for entry in entries),
+        sum(x == release.name or x.startswith(of_parts) for x in entries),
         there and (there.st_ino, there.st_mtime_ns),
     )
 
 
 def _what_happened(error, release, ledger, before):
     "Whether a publication that an error stopped was charged, and what was written."
+    from privglasso.publish.folders import is_begun
+
     try:
         now = _standing(release, ledger)
     except Exception:
@@ -237,6 +243,8 @@ def _what_happened(error, release, ledger, before):
     verb = "was charged" if charged else "was not charged"
     cost = f"μ {verb} to {ledger.name}" if ledger else ""
     file = "no release was written"
+    if is_folder(release) and is_begun(release):
+        file += f"; publish to {release.name} again to go on: nothing is charged twice"
     others = any(isinstance(e, InputError) for e in (error, error.__cause__))
     if is_stream(release) and (charged or ledger is None):
         file = "what was received may be no whole release"

@@ -13,12 +13,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..base.validation import InputError, check_incomplete_table
-from ..base.validation import check_probability, html_card, per_column
+from ..base.validation import InputError, check_probability
+from ..base.validation import html_card, per_column
 from ..privacy.audit import check_different
 from ..privacy.discrete_gaussian import mu_for, sigma_for, variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
+from .batches import blocks_of, check_rows
 from .release import AnyMechanism, check_bounds, in_order
 
 # %% ../../nbs/2_publish/19_bounds.ipynb #701da889
@@ -27,7 +28,7 @@ def cells_outside(values, bounds):
 
     Parameters
     ----------
-    values : array of shape (n, p)
+    values : ndarray or Batches of shape (n, p)
         NaN where a cell is missing.
     bounds : (low, high)
         Each a number or one for each column.
@@ -42,7 +43,9 @@ def cells_outside(values, bounds):
     [1]
     """
     low, high = (per_column(half, "bounds", values.shape[1]) for half in bounds)
-    return ((values < low) | (values > high)).sum(axis=0, dtype=np.int64)
+    blocks = blocks_of(values)
+    out = (((cells < low) | (cells > high)).sum(axis=0) for cells in blocks)
+    return sum(out, np.zeros(values.shape[1], dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ class BoundsCheck(AnyMechanism):
 
     def check(self, X) -> tuple:
         "The values (n, p) and names of a table, in which cells may be missing."
-        values, columns = in_order(*check_incomplete_table(X), self.bounds)
+        values, columns = in_order(*check_rows(X, gaps=True), self.bounds)
         for half in self.bounds:
             per_column(half, "bounds", values.shape[1])
         return values, columns

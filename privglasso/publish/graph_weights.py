@@ -1194,7 +1194,7 @@ def score_sums(places, margins, lattice, key) -> np.ndarray:
 
     Parameters
     ----------
-    places : ndarray of uint8, shape (n, k)
+    places : ndarray or Batches of uint8, shape (n, k)
         Of the cells, see `placed_cells`.
     margins : ScoreMargins
     lattice : WeightLattice

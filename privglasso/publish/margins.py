@@ -621,7 +621,7 @@ def score_blocks(places, margins, key, beside=()):
 
     Parameters
     ----------
-    places : ndarray of uint8, shape (n, p)
+    places : ndarray or Batches of uint8, shape (n, p)
         Of the cells, see `placed_cells`.
     margins : ScoreMargins
     key : int
@@ -645,6 +645,7 @@ def score_blocks(places, margins, key, beside=()):
         size = before + rows.size
         words = stream.random_raw(-(-size // 8)).astype("<u8", copy=False)
         jitter = words.view(np.uint8)[before:size].reshape(rows.shape)
+        rows = np.ascontiguousarray(rows)
         _score(rows, margins.tables, jitter, scores[: len(rows)])
         yield scores[: len(rows)]
 

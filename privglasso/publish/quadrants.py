@@ -51,7 +51,7 @@ def quadrant_sums(values, lattice) -> np.ndarray:
 
     Parameters
     ----------
-    values : array of shape (n, p)
+    values : ndarray or Batches of shape (n, p)
     lattice : QuadrantLattice
 
     Returns

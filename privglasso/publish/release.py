@@ -14,11 +14,13 @@ from inspect import signature
 import numpy as np
 
 from ..base.validation import InputError, check_positive, check_probability
-from ..base.validation import check_table, html_card, per_column
+from ..base.validation import html_card, per_column
 from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source
+from .batches import check_rows, columns_at
 from .noise_correction import CovarianceError, SamplingError
+from .noise_correction import column_means
 from .parquet import write_release
 
 # %% ../../nbs/2_publish/15_release.ipynb #1d2f8686
@@ -298,14 +300,14 @@ class Selection(Release):
         "(p,) where the rows are thought to lie, in data units."
         location = getattr(self.release, "location", None)
         if location is None:
-            return self.table.mean().to_numpy()
+            return column_means(self.table)
         return location[self._places]
 
     @property
     def table(self):
         "The rows of these columns, or None if no rows were released."
         table = getattr(self.release, "table", None)
-        return None if table is None else table.iloc[:, self._places]
+        return None if table is None else columns_at(table, self._places)
 
     def select(self, columns) -> "Selection":
         "Fewer of the `columns`."
@@ -613,7 +615,7 @@ class AnyMechanism(ABC):
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published, or
         `InputError`: what is refused is refused before anything is paid for."""
-        return in_order(*check_table(X), getattr(self, "bounds", None))
+        return in_order(*check_rows(X), getattr(self, "bounds", None))
 
     def publish(self, X, random_state=None, schema=None) -> Release:
         """Release `X`, or what this mechanism makes of it.

@@ -23,6 +23,7 @@ from ..privacy.discrete_gaussian import count_sigma, mu_for
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, exp_bounds, random_order, sampler
+from .batches import blocks_of
 from .graph_weights import MOST_ENTRIES, GraphWeightsLattice
 from .graph_weights import GraphWeightsRelease, WeightsStatistic
 from .graph_weights import check_levels, check_units, column_bins
@@ -222,7 +223,7 @@ def products_of_signs(places, margins) -> np.ndarray:
 
     Parameters
     ----------
-    places : ndarray of uint8, shape (n, p)
+    places : ndarray or Batches of uint8, shape (n, p)
         Of the cells, see `placed_cells`.
     margins : ScoreMargins
 
@@ -235,8 +236,8 @@ def products_of_signs(places, margins) -> np.ndarray:
     table = np.zeros((len(steps), max(map(len, steps))), np.float32)
     for row, own in zip(table, steps, strict=True):
         row[: len(own)] = own
-    columns, starts = np.arange(len(steps)), range(0, len(places), _ROWS)
-    return sum_products(table[columns, places[k : k + _ROWS]] for k in starts)
+    columns = np.arange(len(steps))
+    return sum_products(table[columns, block] for block in blocks_of(places, _ROWS))
 
 
 def screen_scores(sums, expected=0) -> np.ndarray:
@@ -352,7 +353,7 @@ def screened_pairs(places, margins, screen, bits) -> np.ndarray:
 
     Parameters
     ----------
-    places : ndarray of uint8, shape (n, p)
+    places : ndarray or Batches of uint8, shape (n, p)
     margins : ScoreMargins
     screen : Screen
     bits
@@ -664,8 +665,8 @@ class ScreenedGraphMechanism(AnyMechanism):
         margins = noisy_margins(counts, len(places), *stated, lattice.sigma, bits)
         pairs = screened_pairs(places, margins, lattice.screen, bits)
         nodes, stages = np.unique(pairs), lattice.on(kept[pairs])
-        places, margins = np.ascontiguousarray(places[:, nodes]), _of(margins, nodes)
-        sums = noisy_sums(places, margins, stages.rows, bits)
+        margins = _of(margins, nodes)
+        sums = noisy_sums(places[:, nodes], margins, stages.rows, bits)
         promise = stages.guarantee(self.neighbors), bits.secure, type(self).__name__
         return ScreenedGraphRelease(sums, columns, stages, margins, aside, *promise)
 

@@ -18,6 +18,7 @@ from ..privacy.accounting import PrivacyLoss
 from ..privacy.audit import CellStatistic, check_different
 from ..privacy.guarantee import Guarantee, NoGuarantee
 from ..privacy.sampler import random_order, sampler
+from .batches import blocks_of, columns_at
 from .lattice import LATTICE_FIELDS, Lattice, integer_lattice
 from .lattice import lattice_for_mu, lattice_for_sigma, sigma_steps
 from .noise_correction import SamplingError
@@ -36,8 +37,9 @@ class TableRelease(Release):
 
     Parameters
     ----------
-    table : DataFrame of shape (n, p)
-        The noisy cells, multiples of the lattice's steps. If records are hidden, the
+    table : DataFrame or Batches of shape (n, p)
+        The noisy cells, multiples of the lattice's steps; `Batches` if they are in the
+        parts of a folder. If records are hidden, the
         rows are in a secret order; if cells are, each is in its place.
     lattice : Lattice
         Steps, noise and bounds of the columns: all public.
@@ -91,7 +93,7 @@ class TableRelease(Release):
         return SamplingError(((sample_covariance(self.table), self.n),))
 
     def _of_columns(self, places):
-        table = self.table.iloc[:, places]
+        table = columns_at(self.table, places)
         corrected = noise_corrected_covariance(table, self.noise_variance[places])
         return corrected, SamplingError(((sample_covariance(table), self.n),))
 
@@ -305,13 +307,14 @@ def _add_noise(values, lattice, bits):
     rows = max(_BLOCK_CELLS // p, 1024)
     sigmas = _with_bar(lattice.sigma, "samplers", few=9)
     samplers = [sampler(float(sigma)) for sigma in sigmas]
-    out = np.empty((n, p))
+    out, blocks = np.empty((n, p)), blocks_of(values, rows)
     for start in _with_bar(range(0, n, rows), "publishing", few=2):
-        block = slice(start, min(start + rows, n))
+        cells = next(blocks)
+        block = slice(start, start + len(cells))
         for j in range(p):
-            noise = samplers[j].draw(block.stop - start, bits)
+            noise = samplers[j].draw(len(cells), bits)
             _noisy_column(
-                values[block, j],
+                np.ascontiguousarray(cells[:, j]),
                 1 / lattice.step[j],
                 float(lattice.low[j]),
                 float(lattice.high[j]),

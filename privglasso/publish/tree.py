@@ -22,6 +22,7 @@ from ..privacy.discrete_gaussian import LARGEST_SIGMA, cdf, mu_bound
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, exp_bounds, random_order
 from ..privacy.sampler import sampler
+from .ranks import compared_signs, signs_about, sum_products
 from .release import AnyMechanism, ExactGraph
 
 # %% ../../nbs/2_publish/10_tree.ipynb #c18df8e3
@@ -75,7 +76,7 @@ def sign_counts(values, center=None, shifts=1, order=None):
 
     Parameters
     ----------
-    values : ndarray of float, shape (n, p)
+    values : ndarray or Batches of shape (n, p)
     center : ndarray of shape (p,), optional
         Public centres: signs are those of the distances to them. When None, those of
         the differences between rows.
@@ -93,18 +94,9 @@ def sign_counts(values, center=None, shifts=1, order=None):
     >>> sign_counts(np.array([[1.0, 5], [-1, 2], [0, -3]]), np.zeros(2)).tolist()
     [[2, 0], [0, 3]]
     """
-    n, p = values.shape
-    total, rows = np.zeros((p, p)), max((1 << 20) // p, 1)
-    order = np.arange(n) if order is None else order
-    for shift in [0] if center is not None else range(1, shifts + 1):
-        for start in range(0, n, rows):
-            at = np.arange(start, min(start + rows, n))
-            one = values[order[at]]
-            two = center if shift == 0 else values[order[(at + shift) % n]]
-            # compared, not subtracted; whole numbers below 2^24, added up below 2^53
-            signs = np.subtract(one > two, one < two, dtype=np.int8).astype(np.float32)
-            total += signs.T @ signs
-    return total.astype(np.int64)
+    if center is not None:
+        return sum_products(signs_about(values, center))
+    return sum_products(compared_signs(values, shifts, order))
 
 # %% ../../nbs/2_publish/10_tree.ipynb #812ba211
 _ROOT_TWO_PI = Fraction(2506628274631000, 10**15)  # below the square root of 2π

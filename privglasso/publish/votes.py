@@ -32,6 +32,7 @@ from ..base.roots import root_between
 from ..base.validation import InputError, check_integer, check_number
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, random_order
+from .batches import gathered
 from .best_test import BestTest
 from .release import AnyMechanism, ExactGraph, check_neighbors
 
@@ -363,7 +364,7 @@ def block_votes(estimator, values, blocks: int, random_state=None) -> np.ndarray
     ----------
     estimator : object with `fit`, or function
         As from `check_estimator`.
-    values : array of shape (n, p)
+    values : ndarray or Batches of shape (n, p)
     blocks : int
         How many are cut from a secret random order; at most n.
     random_state : optional
@@ -384,10 +385,10 @@ def block_votes(estimator, values, blocks: int, random_state=None) -> np.ndarray
 
     bits, p = bit_source(random_state), values.shape[1]
     order, counts = random_order(len(values), bits), np.zeros((p, p), dtype=np.int64)
-    cuts = np.array_split(order, blocks)
+    cuts = gathered(values, np.array_split(order, blocks))
     with _own_generators():
-        for places in tqdm(cuts, "blocks vote", leave=False, delay=2):
-            seed, block = bits.bits(32), np.array(values[places])
+        for rows in tqdm(cuts, "blocks vote", blocks, leave=False, delay=2):
+            seed, block = bits.bits(32), np.array(rows, order="C")
             with _unheard(seed):
                 try:
                     counts += _votes(_asked(estimator, block, seed), p)

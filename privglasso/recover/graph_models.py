@@ -24,9 +24,11 @@ from tqdm import tqdm
 from ..base.graphs import partial_correlations
 from ..base.validation import InputError, check_positive, check_probability
 from ..base.validation import check_table
+from ..publish.batches import Batches
 from ..publish.files import read_release
 from ..publish.noise_correction import CovarianceError, SamplingError
-from ..publish.noise_correction import check_noise_variance, correlation_scale
+from ..publish.noise_correction import check_noise_variance, column_means
+from ..publish.noise_correction import correlation_scale
 from ..publish.noise_correction import noise_corrected_covariance
 from ..publish.noise_correction import sample_covariance
 from .feasibility import ConvergenceError, InfeasibleError
@@ -84,8 +86,8 @@ class Evidence(NamedTuple):
             raise InputError(
                 "X",
                 type(self.source).__name__,
-                "no independent rows, so there is nothing to hold out or to leave "
-                "out: use PrivateGraphicalLasso(), a penalty of your own, or the rule"
+                "no independent rows at hand, so there is nothing to hold out or leave"
+                " out: use PrivateGraphicalLasso(), a penalty of your own, or the rule"
                 " EBIC() or Simultaneous()",
             )
         return self.rows
@@ -98,11 +100,14 @@ def _is_release(X):
 
 def _table_of(X):
     """The table, a release's or plain, and how many rows it must have: 1 if it is only
-    the location of a release."""
+    the location of a release, whose rows may be in the parts of a folder."""
     if not _is_release(X) and np.ndim(X) > 0:
         return X, 2
-    if getattr(X, "table", None) is not None:
-        return X.table, 2
+    table = getattr(X, "table", None)
+    if isinstance(table, Batches):
+        return pd.DataFrame([column_means(table)], columns=table.columns), 1
+    if table is not None:
+        return table, 2
     if hasattr(X, "decided"):
         remedy = "it is a graph already: look at its `edges` and its `graph_`"
         raise InputError("X", type(X).__name__, remedy)
@@ -519,8 +524,10 @@ def _rows_to_score(X, noise_variance):
     "The rows and the variance of the noise in them: a release's own."
     if not _is_release(X):
         return X, noise_variance
-    if getattr(X, "table", None) is not None:
-        return X.table, X.noise_variance
+    table = getattr(X, "table", None)
+    if table is not None:
+        in_parts = isinstance(table, Batches)
+        return table.to_frame() if in_parts else table, X.noise_variance
     remedy = "has no rows to score: give a table, or a release of one"
     raise InputError("X", type(X).__name__, remedy)
 
