@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['app', 'Mechanism', 'budget', 'Neighbors', 'Want', 'Profile', 'DemoData', 'plan', 'Missing', 'publish', 'schema',
-           'budget_new', 'budget_show', 'inspect', 'Rule', 'Form', 'recover', 'compare', 'audit', 'claims', 'Shell',
-           'completion', 'data', 'demo', 'reproduce', 'bench']
+           'budget_new', 'budget_show', 'inspect', 'Rule', 'Form', 'recover', 'report', 'compare', 'audit', 'claims',
+           'Shell', 'completion', 'data', 'demo', 'reproduce', 'bench']
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dddb60fe
 from contextlib import suppress
@@ -491,18 +491,6 @@ def budget_show(
     return say_json(told.as_dict()) if as_json else say(f"{told}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #6cdb4811
-def _where_stated(published, delta):
-    "δ at which the ε of a release is stated, and why there."
-    from privglasso.recover.recommendation import default_delta
-
-    # of the records, not of synthetic rows
-    chosen = default_delta(getattr(published, "covariance_release", published).n)
-    failure, named = getattr(published.guarantee, "failure", 0.0), "1/n² rounded down"
-    delta, named = (chosen, named) if delta is None else (delta, "as stated")
-    # below its failure ε would be infinite
-    return (failure, "the failure") if failure > delta else (delta, named)
-
-
 def _of_release(published, delta):
     "What a release says of itself, for machines."
     from privglasso.publish.noise_correction import CovarianceError
@@ -548,13 +536,13 @@ def inspect(
 ):
     "Say what a release holds, what noise it carries and what it promises."
     check_release(release)
-    from privglasso.base.validation import check_probability
+    from privglasso.desk.ledger import delta_of_release
     from privglasso.publish.release import column_table
 
     published = open_release(release)
-    delta, named = _where_stated(published, delta)
+    delta, named = delta_of_release(published, delta)
     if as_json:
-        return say_json(_of_release(published, check_probability(delta, "delta")))
+        return say_json(_of_release(published, delta))
     say(
         f"{published}\n\nε = {published.guarantee.epsilon_text(delta)} at δ ="
         f" {named} = {delta:.2g}\n"
@@ -772,6 +760,41 @@ def recover(
         if figure is not None:
             _draw_graph(figure, names, found)
         _say_found(found, names, *how, as_json)
+
+# %% ../nbs/9_workshop/07_cli.ipynb #713f36d8
+@app.command()
+@friendly
+def report(
+    release: Annotated[Path, typer.Argument(help="a release file of any kind")],
+    page: Annotated[
+        Path, typer.Argument(help="the .html file to write; - is the standard output")
+    ],
+    rule: _Rule = Rule.search,
+    alpha: _Alpha = None,
+    delta: Annotated[
+        float | None, typer.Option(help="where ε is stated; 1/n² rounded down")
+    ] = None,
+    as_json: _Json = False,
+    force: _Force = False,
+):
+    """Write one page for people from a release alone: its promise in a sentence, the
+    graph to drag and filter, the edges to sort, and what the release cannot say."""
+    with writing_to(page) as page:
+        check_release(release)
+        if not is_stream(page):
+            _check_ending(page, (".html", ".htm"), "a report")
+        check_output(page, (release,), force)
+        from privglasso.base.kernels import before_compiling
+        from privglasso.desk.report import Report
+
+        published = open_release(release)
+        named = alpha is not None or rule is not Rule.search
+        with before_compiling(cache(_say_it_compiles)):
+            model = _fitted(release, published, rule, alpha) if named else None
+            told = Report(published, model, delta=delta)
+        with suppress(BrokenPipeError):
+            told.write(page, replace=force)
+        return say_json(told.as_dict()) if as_json else say(f"{told}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #d6f8c4c0
 @app.command()
