@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['app', 'Mechanism', 'budget', 'Neighbors', 'Want', 'Profile', 'DemoData', 'plan', 'Missing', 'publish', 'schema',
-           'budget_new', 'budget_show', 'inspect', 'Rule', 'Form', 'recover', 'report', 'compare', 'audit', 'claims',
-           'Shell', 'completion', 'data', 'demo', 'reproduce', 'bench']
+           'budget_new', 'budget_show', 'inspect', 'Rule', 'Form', 'recover', 'report', 'export', 'compare', 'audit',
+           'claims', 'Shell', 'completion', 'data', 'demo', 'reproduce', 'bench']
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dddb60fe
 from contextlib import suppress
@@ -762,6 +762,13 @@ def recover(
         _say_found(found, names, *how, as_json)
 
 # %% ../nbs/9_workshop/07_cli.ipynb #713f36d8
+def _asked_model(release, published, rule, alpha):
+    "The fitted model that was asked for; None for the recommended one."
+    if alpha is None and rule is Rule.search:
+        return None
+    return _fitted(release, published, rule, alpha)
+
+
 @app.command()
 @friendly
 def report(
@@ -788,13 +795,33 @@ def report(
         from privglasso.desk.report import Report
 
         published = open_release(release)
-        named = alpha is not None or rule is not Rule.search
+        model = _asked_model(release, published, rule, alpha)
         with before_compiling(cache(_say_it_compiles)):
-            model = _fitted(release, published, rule, alpha) if named else None
             told = Report(published, model, delta=delta)
         with suppress(BrokenPipeError):
             told.write(page, replace=force)
         return say_json(told.as_dict()) if as_json else say(f"{told}")
+
+# %% ../nbs/9_workshop/07_cli.ipynb #24415290
+@app.command()
+@friendly
+def export(
+    release: Annotated[Path, typer.Argument(help="a release file of any kind")],
+    folder: Annotated[Path, typer.Argument(help="a new folder for the files")],
+    rule: _Rule = Rule.search,
+    alpha: _Alpha = None,
+    as_json: _Json = False,
+):
+    """Write correlations, partial correlations, standard errors and the promise as CSV
+    and JSON into a folder, with ten lines of R that read them."""
+    check_release(release)
+    from privglasso.desk.export import export as write_files
+
+    published = open_release(release)
+    files = write_files(published, folder, _asked_model(release, published, rule, alpha))
+    if as_json:
+        return say_json({"folder": folder.name, "files": [path.name for path in files]})
+    say(f"{folder.name}: {', '.join(path.name for path in files)}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #d6f8c4c0
 @app.command()

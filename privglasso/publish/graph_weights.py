@@ -33,7 +33,7 @@ from .margins import histogram_sigma, noisy_margins, placed_cells
 from .margins import score_blocks
 from .noise_correction import CovarianceError
 from .parquet import EDGE_COLUMNS
-from .release import AnyMechanism, AnyRelease
+from .release import AnyMechanism, AnyRelease, framed
 from .shape import UnitsError, set_aside
 from .sphere import has_fourth_powers
 from .units import UnitsPlan, find_units, plan_units
@@ -751,6 +751,10 @@ class GraphWeightsRelease(AnyRelease):
         """(p, p) the inverse of `precision`: those along edges are what was released,
         all others follow from the graph."""
         return self._spread(self._fit.reading.K)
+
+    def correlation_frame(self):
+        "`correlations` as a DataFrame: rows and columns have their names."
+        return framed(self.correlations(), self.columns)
 
     @cached_property
     def edges(self):
