@@ -856,40 +856,13 @@ def _is_bounded(kind):
     return KINDS[kind.value].bounds != "never"
 
 
-def _worst_pair(kind, neighbors, p):
-    """Two tables with `p` columns within (-1, 1), for kinds that take bounds, that a
-    mechanism can hardly keep apart."""
-    import numpy as np
-
+def _check_quick(kind):
+    "Refuse to audit what takes too long."
     if KINDS[kind.value].estimator:
         raise CommandError(
             f"--mechanism {kind.value}: its estimator is too slow for so many runs; in"
             " Python, privglasso.audit takes the mechanism with a quick one"
         )
-    if kind is Mechanism.tree:  # three columns; one cell more, and two pairs tie
-        X = np.repeat([[1.0, 1, 1], [1, 1, -1], [1, -1, 1]], [6, 4, 3], axis=0)
-        Y = X.copy()
-        Y[0, 2] = -1
-        return X, Y
-    if not _is_bounded(kind):  # far out in two directions, with opposite signs
-        X = np.random.default_rng(0).normal(size=(1000, max(p, 2)))
-        Y = X.copy()
-        X[0], Y[0] = 50.0, np.resize([20.0, -20.0], X.shape[1])
-        return X, Y
-    changed = slice(0, 1) if neighbors is Neighbors.cell else slice(None)
-    if kind is Mechanism.table:
-        X = np.ones((2, p))
-        Y = X.copy()
-        Y[0, changed] = -1
-        return X, Y
-    # a score tells a record's place among the others: they are spread evenly, every
-    # column changes its bin, and the product of two columns its sign
-    levels = np.outer(np.arange(16), np.resize([1, 7], p)) % 16
-    X = (2 * levels + 1) / 16 - 1
-    Y = X.copy()
-    before, after = (np.resize(pair, p) / 8 - 15 / 16 for pair in ([15, 11], [4, 15]))
-    X[0], Y[0], Y[0, changed] = before, before, after[changed]
-    return X, Y
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f6c93d88
 @app.command()
@@ -912,8 +885,6 @@ def audit(
     as_json: _Json = False,
 ):
     "Run a mechanism on two neighbouring tables and bound its μ from below."
-    if epsilon is not None and delta is None:
-        raise CommandError("--epsilon: needs --delta beside it")
     target = Target(mu, epsilon, delta, None, failure, neighbors.value)
     bounds = (-1, 1) if _is_bounded(mechanism) else None
     pairs = [[(i - j) % 2 for i in range(p)] for j in range(p)]  # two groups, joined
@@ -922,7 +893,8 @@ def audit(
     made = mechanism_of(mechanism.value, target, bounds, **joined)
     from privglasso.privacy.audit import audit as run_audit
 
-    pair = _worst_pair(mechanism, neighbors, p)
+    _check_quick(mechanism)
+    pair = made.worst_pair(p)
     result = run_audit(
         made, *pair, trials=trials, confidence=confidence, random_state=seed
     )

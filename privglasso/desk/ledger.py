@@ -205,7 +205,7 @@ def delta_of(target, n, ledger=None) -> tuple:
         Where it comes from.
     """
     from privglasso.privacy.budget import Budget
-    from privglasso.recover.recommendation import default_delta
+    from privglasso.privacy.guarantee import default_delta
 
     if target.delta is not None:
         return target.delta, "as stated"
@@ -232,7 +232,7 @@ def delta_of_release(release, delta=None) -> tuple:
         Where it comes from.
     """
     from privglasso.base.validation import check_probability
-    from privglasso.recover.recommendation import default_delta
+    from privglasso.privacy.guarantee import default_delta
 
     if delta is None:  # of the records, not of synthetic rows
         records = getattr(release, "covariance_release", release).n

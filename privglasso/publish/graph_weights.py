@@ -1095,8 +1095,18 @@ class GraphWeightsMechanism(AnyMechanism):
         nodes = np.flatnonzero(self.joined.any(axis=0))
         pairs = np.argwhere(np.triu(self.joined[np.ix_(nodes, nodes)]))
         unknown = max(len(nodes) - len(self.levels), 0) * (self.units is None)
-        target = self.budget["mu"], unknown, self.unit_failure
+        target = self.target(n), unknown, self.unit_failure
         return _stages(n, pairs, nodes, *target)
+
+    def worst_pair(self, p: int = 2) -> tuple:
+        """Two neighbouring tables that are hard to keep apart, of a column for each node.
+
+        Parameters
+        ----------
+        p : int
+            Without effect: the graph says how many columns there are.
+        """
+        return super().worst_pair(len(self.joined))
 
     def noise_std(self, n: int, p: int) -> np.ndarray:
         """(m,) standard deviation of the noise on the correlation of each edge, were

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['NotAnArrayError', 'framed', 'AnyRelease', 'ExactGraph', 'Release', 'Selection', 'column_table', 'Bounds',
-           'check_bounds', 'in_order', 'check_budget', 'check_neighbors', 'AnyMechanism', 'Mechanism']
+           'check_bounds', 'in_order', 'check_budget', 'target_mu', 'check_neighbors', 'AnyMechanism', 'Mechanism']
 
 # %% ../../nbs/2_publish/15_release.ipynb #ecc22bc3
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ import numpy as np
 from ..base.validation import InputError, check_positive, check_probability
 from ..base.validation import check_table, html_card, per_column
 from ..privacy.gdp import mu_gdp
-from ..privacy.guarantee import Guarantee
+from ..privacy.guarantee import Guarantee, default_delta
 from ..privacy.sampler import bit_source
 from .noise_correction import CovarianceError, SamplingError
 from .parquet import write_release
@@ -522,7 +522,7 @@ def check_budget(mu=None, epsilon=None, delta=None, sigma=None):
 
     Returns
     -------
-    {"mu": float} or {"sigma": list of float}
+    {"mu": float}, {"epsilon": float} of an ε without a δ, or {"sigma": list of float}
 
     Notes
     -----
@@ -533,21 +533,50 @@ def check_budget(mu=None, epsilon=None, delta=None, sigma=None):
         for name, value in dict(mu=mu, epsilon=epsilon, sigma=sigma).items()
         if value is not None
     ]
-    if len(given) != 1 or (delta is not None) != (epsilon is not None):
+    if len(given) != 1 or (delta is not None and epsilon is None):
         raise InputError(
             "budget",
             " and ".join(given + ["delta"] * (delta is not None)) or "none",
-            "give exactly one of mu, epsilon with delta and, for a noisy table, sigma;"
-            " a usual delta is 1/n² for n records",
+            "give exactly one of mu, epsilon (with delta, if you like) and, for a"
+            " noisy table, sigma",
         )
     if epsilon is not None:
         epsilon = check_positive(epsilon, "epsilon")
+        if delta is None:
+            return {"epsilon": float(epsilon)}
         return {"mu": float(mu_gdp(epsilon, check_probability(delta, "delta")))}
     if mu is not None:
         if not 1e-100 <= check_positive(mu, "mu") <= 1e100:
             raise InputError("mu", mu, "give a number from 1e-100 to 1e100")
         return {"mu": float(mu)}
     return {"sigma": [check_positive(value, "sigma") for value in np.atleast_1d(sigma)]}
+
+# %% ../../nbs/2_publish/15_release.ipynb #7a26e7a1
+def target_mu(budget, n=None) -> float:
+    """The μ of a budget for a table of so many records.
+
+    Parameters
+    ----------
+    budget : dict
+        Of `check_budget`.
+    n : int, optional
+        Records; where nobody knows their number, an ε needs its δ.
+
+    Notes
+    -----
+    Of an ε without a δ, that at `default_delta` of n.
+
+    Examples
+    --------
+    >>> target_mu({"epsilon": 1.0}, 1000) == check_budget(epsilon=1, delta=1e-6)["mu"]
+    True
+    """
+    if "mu" in budget:
+        return budget["mu"]
+    if n is None:
+        remedy = "state it beside epsilon: how many records there are is not known here"
+        raise InputError("delta", None, remedy)
+    return check_budget(epsilon=budget["epsilon"], delta=default_delta(n))["mu"]
 
 # %% ../../nbs/2_publish/15_release.ipynb #0e64ce92
 def check_neighbors(neighbors):
@@ -622,6 +651,11 @@ class AnyMechanism(ABC):
         self.neighbors = check_neighbors(neighbors)
         self.budget = check_budget(mu, epsilon, delta, sigma)
 
+    def target(self, n: int) -> float:
+        """The μ that publishing `n` rows may cost: where ε was stated without δ, that at
+        1/n² rounded down to a power of ten."""
+        return target_mu(self.budget, n)
+
     def guarantee(self, n: int, p: int) -> Guarantee:
         """What publishing a table of `n` rows and `p` columns promises; the same for
         every such table."""
@@ -672,6 +706,43 @@ class AnyMechanism(ABC):
         with np.errstate(all="ignore"):  # a word of an overflow would tell of a cell
             return self._release(values, columns, lattice, bits)
 
+    def worst_pair(self, p: int = 2) -> tuple:
+        """Two neighbouring tables that are hard to keep apart: what `audit` takes where
+        none are given. None are proved to be the hardest.
+
+        Parameters
+        ----------
+        p : int
+            Columns, where the mechanism does not say itself how many there are.
+
+        Returns
+        -------
+        X, X_neighbor : arrays of shape (n, p)
+        """
+        p = max(p, 2)  # a record far out, in two directions and with opposite signs
+        X = np.random.default_rng(0).normal(size=(self._rows_it_takes(p), p))
+        Y, changed = X.copy(), self._changed()
+        X[0], Y[0] = 50.0, 50.0
+        away = [-20.0] if self.neighbors == "cell" else [20.0, -20.0]
+        Y[0, changed] = np.resize(away, p)[changed]
+        return X, Y
+
+    def _changed(self):
+        "Which cells of a record differ between neighbours."
+        return slice(0, 1) if self.neighbors == "cell" else slice(None)
+
+    def _rows_it_takes(self, p):
+        "A thousand records, or more where so few cannot be published."
+        for n in (1000, 4000, 16_000):
+            try:
+                self.guarantee(n, p)
+            except InputError as error:
+                if error.argument not in ("n", "mu"):
+                    raise
+            else:
+                return n
+        return 64_000
+
     def likelihood_statistic(self, X, X_neighbor):
         """The best statistic to tell releases of two tables apart: a function of a
         release, for `audit`."""
@@ -709,7 +780,8 @@ class AnyMechanism(ABC):
         if type(self) is not type(other):
             return NotImplemented
         own, others = self.get_params(), other.get_params()
-        return all(_same_setting(own[name], others[name]) for name in own)
+        # what only one of them states is by default in the other
+        return all(_same_setting(own.get(k), others.get(k)) for k in own | others)
 
     def __hash__(self):
         return hash(type(self))

@@ -18,7 +18,7 @@ from ..base.validation import check_symmetric
 from ..privacy.guarantee import Guarantee
 from ..publish.covariance import CovarianceMechanism, check_norm_bound
 from ..publish.local import LocalMechanism
-from ..publish.release import check_budget
+from ..publish.release import check_budget, target_mu
 from .feasibility import nearest_psd
 from .private_precision import OwnsItsBudget
 
@@ -303,7 +303,7 @@ class DPThresholding(_Thresholding):
 
     def _target(self):
         "The budget as μ, for the neighbours that were asked for."
-        return check_budget(self.mu, self.epsilon, self.delta)["mu"]
+        return target_mu(check_budget(self.mu, self.epsilon, self.delta))
 
     def _replaced_over_zeroed(self):
         """How many times farther a replaced row moves the moments than a zeroed one:
