@@ -105,11 +105,20 @@ def test_plans_take_the_same_delta():
     )
 
 
+@pytest.mark.parametrize("estimator", [pg.DPThresholding, pg.LDPThresholding])
+def test_estimators_with_a_budget_of_their_own_take_the_same_delta(estimator):
+    alone, stated = (
+        estimator(4.0, epsilon=2, random_state=0, **more).fit(ROWS)
+        for more in ({}, {"delta": default_delta(N)})
+    )
+    assert alone.guarantee_ == stated.guarantee_
+    assert (alone.thresholded_ == stated.thresholded_).all()
+
+
 def test_where_the_number_of_records_is_not_known_a_delta_is_asked_for(tmp_path):
     for ask in (
         lambda: pg.GaussianMechanism((0, 1), epsilon=1).lattice(2),
         lambda: plan_stream(12, ["a", "b"], 500, epsilon=1),
-        lambda: pg.DPThresholding(1.0, epsilon=1).fit(ROWS),
     ):
         with pytest.raises(InputError, match="delta=None: state it beside epsilon"):
             ask()
