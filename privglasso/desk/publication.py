@@ -245,23 +245,44 @@ class Published(Record):
     release: object
 
     @property
-    def report(self):
-        "Of the check of the bounds, if one was paid for."
+    def outside(self):
+        "What the check of the bounds says, if one was paid for."
         return getattr(self.draft.mechanism, "report", None)
+
+    def report(self, path=None, *, replace=False):
+        """What the release says, for people.
+
+        Parameters
+        ----------
+        path : path, optional
+            A file for the page that shows it.
+        replace : bool
+            Whether a file that is there is replaced.
+
+        Returns
+        -------
+        Report
+        """
+        from privglasso.desk.report import Report  # slow to load
+
+        told = Report(self.release, delta=self.draft.delta)
+        if path is not None:
+            told.write(path, replace=replace)
+        return told
 
     def as_dict(self) -> dict:
         "The same in numbers."
         told = {"release": self.name} | self.draft.as_dict() | {"written": True}
-        if self.report is None:
+        if self.outside is None:
             return told
-        shares = self.report.shares().T.to_dict()
-        return told | {"outside": shares, "mu_of_check": self.report.guarantee.mu}
+        shares = self.outside.shares().T.to_dict()
+        return told | {"outside": shares, "mu_of_check": self.outside.guarantee.mu}
 
     def __str__(self):
         told = f"{self.name}: {self.release}"
-        if self.report is None:
+        if self.outside is None:
             return told
-        return f"{told}\n\n{self.report}\n\nBoth together: {self.draft.promise}"
+        return f"{told}\n\n{self.outside}\n\nBoth together: {self.draft.promise}"
 
 # %% ../../nbs/2_publish/32_publication.ipynb #ef670437
 class Publication:

@@ -154,13 +154,28 @@ class BoundsCheck(AnyMechanism):
             per_column(half, "bounds", values.shape[1])
         return values, columns
 
+    def worst_pair(self, p: int = 2) -> tuple:
+        """Two neighbouring tables: a record within the bounds, or outside of them.
+
+        Parameters
+        ----------
+        p : int
+            Columns, where the bounds do not say how many there are.
+        """
+        p = max(p, *map(np.size, self.bounds))
+        low, high = (per_column(half, "bounds", p) for half in self.bounds)
+        X = np.tile((low + high) / 2, (2, 1))
+        Y, changed = X.copy(), self._changed()
+        Y[0, changed] = (2 * high - low)[changed]
+        return X, Y
+
     def noise_std(self, n: int, p: int) -> float:
         "Standard deviation of the noise on each count of a table of `p` columns."
         return math.sqrt(float(variance(self._lattice(n, p).sigma)))
 
     def _lattice(self, n, p):
         changed = 1 if self.neighbors == "cell" else p
-        return CountLattice(p, float(sigma_for(self.budget["mu"], changed)))
+        return CountLattice(p, float(sigma_for(self.target(n), changed)))
 
     def _release(self, values, columns, lattice, bits):
         counts = cells_outside(values, self.bounds)

@@ -28,7 +28,7 @@ from ..privacy.budget import Budget
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import KeyedBits, bit_source
 from .lattice import symmetric_noise
-from .release import check_budget
+from .release import check_budget, target_mu
 from .shape import ShapeRelease
 from .sphere import RowLattice, Sphere, integer_sums, row_lattice
 
@@ -494,7 +494,8 @@ def plan_stream(
     >>> round(plan.guarantee().mu, 9), plan.guarantee(most=12).mu > 5
     (1.0, True)
     """
-    A, target = workload(periods, window), check_budget(mu, epsilon, delta)["mu"]
+    A = workload(periods, window)
+    target = target_mu(check_budget(mu, epsilon, delta))
     C = integer_factor(factor(A, kind) if isinstance(kind, str) else kind)
     if C.shape != A.shape or np.triu(C, 1).any():
         raise InputError("kind", C.shape, f"give a lower triangle of {len(A)} rows")

@@ -257,7 +257,7 @@ class _SplitBudget:
 
     def lattice(self, n: int, p: int) -> CopulaLattice:
         "The noise of units, margins and correlations of `n` rows of `p` columns."
-        mu = self.budget["mu"]
+        mu = self.target(n)
         units = plan_units(n, check_integer(p, "p", 2), mu, self.unit_failure)
         # rounding must not push mu above its target
         left = (mu**2 - units.squared_mu) * (1 - 1e-13)

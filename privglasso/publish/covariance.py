@@ -456,7 +456,7 @@ class _PlannedMoments:
         """How `n` rows of `p` columns become integers, and with what noise: a
         `ScoresLattice`, a `ShapeLattice` of rows on a sphere, or a `MomentLattice`."""
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
-        mu, share = self.budget["mu"], self.mean_share
+        mu, share = self.target(n), self.mean_share
         if self._scores:
             bounds = self.bounds if self._gives_bins(p) else None
             read = self.unit_failure, self.latent, self.missing
@@ -471,6 +471,29 @@ class _PlannedMoments:
 
     def _lattice(self, n, p):
         return self.lattice(n, p)
+
+    def worst_pair(self, p: int = 2) -> tuple:
+        """Two neighbouring tables that are hard to keep apart, within the bounds if
+        there are any.
+
+        Parameters
+        ----------
+        p : int
+            Columns, where the bounds do not say how many there are.
+        """
+        if self.bounds is None:
+            return super().worst_pair(p)
+        # a score tells a record's place among the others: they are spread evenly, every
+        # column changes its bin, and the product of two columns its sign
+        p = max(p, *map(np.size, self.bounds))
+        low, high = (per_column(half, "bounds", p) for half in self.bounds)
+        levels = np.outer(np.arange(16), np.resize([1, 7], p)) % 16
+        before, after = (np.resize(pair, p) for pair in ([15, 11], [4, 15]))
+        X = (2 * levels + 1) / 32
+        Y, changed = X.copy(), self._changed()
+        X[0], Y[0] = before / 16 + 1 / 32, before / 16 + 1 / 32
+        Y[0, changed] = (after / 16 + 1 / 32)[changed]
+        return low + (high - low) * X, low + (high - low) * Y
 
     def noise_std(self, n: int, p: int) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry, in squared units, were

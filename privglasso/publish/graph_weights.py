@@ -34,7 +34,7 @@ from .margins import histogram_sigma, noisy_margins, placed_cells
 from .margins import score_blocks
 from .noise_correction import CovarianceError
 from .parquet import EDGE_COLUMNS
-from .release import AnyMechanism, AnyRelease
+from .release import AnyMechanism, AnyRelease, framed
 from .shape import UnitsError, set_aside
 from .sphere import has_fourth_powers
 from .units import UnitsPlan, find_units, plan_units
@@ -749,6 +749,10 @@ class GraphWeightsRelease(AnyRelease):
         all others follow from the graph."""
         return self._spread(self._fit.reading.K)
 
+    def correlation_frame(self):
+        "`correlations` as a DataFrame: rows and columns have their names."
+        return framed(self.correlations(), self.columns)
+
     @cached_property
     def edges(self):
         """DataFrame of the edges of which something is known: source, target,
@@ -1090,8 +1094,18 @@ class GraphWeightsMechanism(AnyMechanism):
         nodes = np.flatnonzero(self.joined.any(axis=0))
         pairs = np.argwhere(np.triu(self.joined[np.ix_(nodes, nodes)]))
         unknown = max(len(nodes) - len(self.levels), 0) * (self.units is None)
-        target = self.budget["mu"], unknown, self.unit_failure
+        target = self.target(n), unknown, self.unit_failure
         return _stages(n, pairs, nodes, *target)
+
+    def worst_pair(self, p: int = 2) -> tuple:
+        """Two neighbouring tables that are hard to keep apart, of a column for each node.
+
+        Parameters
+        ----------
+        p : int
+            Without effect: the graph says how many columns there are.
+        """
+        return super().worst_pair(len(self.joined))
 
     def noise_std(self, n: int, p: int) -> np.ndarray:
         """(m,) standard deviation of the noise on the correlation of each edge, were

@@ -819,7 +819,8 @@ class KendallMechanism(SignMechanism):
 
     def lattice(self, n: int, p: int) -> RankLattice:
         "Which of `n` rows of `p` columns are compared, and with what noise."
-        n, p, mu = check_integer(n, "n", 2), check_integer(p, "p", 2), self.budget["mu"]
+        n, p = check_integer(n, "n", 2), check_integer(p, "p", 2)
+        mu = self.target(n)
         shifts = self.shifts or _default_shifts(n, p, self.neighbors, mu)
         most = max((n - 1) // 2, 1)
         if shifts > most:

@@ -641,14 +641,14 @@ class ScreenedGraphMechanism(AnyMechanism):
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 2)
         self._units_of(p)
         edges, pairs = self.edges, p * (p - 1) // 2
-        edges = usual_edges(n, p, self.budget["mu"]) if edges is None else edges
+        edges = usual_edges(n, p, self.target(n)) if edges is None else edges
         if self.edges is not None and edges > pairs:
             raise InputError("edges", edges, f"there are {pairs} pairs of {p} columns")
         if min(edges, pairs) + min(2 * edges, p) > MOST_ENTRIES:
             remedy = f"select fewer pairs: with columns {MOST_ENTRIES} at most"
             raise InputError("edges", edges, remedy)
         unknown = max(p - len(self.levels), 0) * (self.units is None)
-        target = self.budget["mu"], unknown, self.unit_failure
+        target = self.target(n), unknown, self.unit_failure
         return _planned(n, p, *target, min(edges, pairs))
 
     def _release(self, values, columns, lattice, bits):

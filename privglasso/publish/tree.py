@@ -19,7 +19,7 @@ import pandas as pd
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, check_table, per_column
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, cdf, mu_bound
-from ..privacy.guarantee import Guarantee
+from ..privacy.guarantee import Guarantee, default_delta
 from ..privacy.sampler import bit_source, exp_bounds, random_order
 from ..privacy.sampler import sampler
 from .ranks import compared_signs, signs_about, sum_products
@@ -295,7 +295,7 @@ class TreeRelease(GraphRelease):
     For Gaussian columns it estimates the tree of Chow & Liu (1968)."""
 
 # %% ../../nbs/2_publish/10_tree.ipynb #0810abdf
-def _check_failure(failure, budget, delta):
+def _check_failure(failure, delta):
     "A probability at which a threshold can be proved, by default the δ of the budget."
     if failure is None and delta is None:
         raise InputError(
@@ -359,7 +359,9 @@ class GraphMechanism(AnyMechanism):
         delta=None,
     ):
         super().__init__(neighbors, mu, epsilon, delta)
-        self.budget["failure"] = _check_failure(failure, self.budget, delta)
+        self.failure = failure
+        if delta is not None or mu is not None:
+            self.budget["failure"] = _check_failure(failure, delta)
         if center is not None:
             center = per_column(center, "center", np.size(center))
             if shifts is not None:
@@ -371,8 +373,26 @@ class GraphMechanism(AnyMechanism):
         "How it is decided about a table of `n` rows and `p` columns."
         n, p = check_integer(n, "n", 2), check_integer(p, "p", self._fewest)
         center, shifts = _compared_with(self.center, self.shifts, n, p)
-        blank = Certificate(n, p, center, shifts, 1, 1.0, 0, self.budget["failure"])
-        return _calibrated(replace(blank, cut=self._cut(blank)), self.budget["mu"])
+        failure = self.budget.get("failure")
+        if failure is None:  # of an ε without a δ
+            failure = _check_failure(self.failure, default_delta(n))
+        blank = Certificate(n, p, center, shifts, 1, 1.0, 0, failure)
+        return _calibrated(replace(blank, cut=self._cut(blank)), self.target(n))
+
+    def worst_pair(self, p: int = 3) -> tuple:
+        """Two neighbouring tables about the centres: one cell more, and two pairs tie.
+
+        Parameters
+        ----------
+        p : int
+            Without effect: there are three columns, or one for each centre.
+        """
+        center = np.zeros(3) if np.size(self.center or 0) < 3 else self.center
+        X = np.repeat([[1.0, 1, 1], [1, 1, -1], [1, -1, 1]], [6, 4, 3], axis=0)
+        X = X[:, np.arange(len(center)) % 3]
+        Y = X.copy()
+        Y[0, 2] = -1
+        return X + center, Y + center
 
     @abstractmethod
     def decide(self, counts, certificate) -> tuple:

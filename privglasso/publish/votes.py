@@ -30,7 +30,7 @@ from scipy.special import ndtr, ndtri
 
 from ..base.roots import root_between
 from ..base.validation import InputError, check_integer, check_number
-from ..privacy.guarantee import Guarantee
+from ..privacy.guarantee import Guarantee, default_delta
 from ..privacy.sampler import bit_source, random_order
 from .batches import gathered
 from .best_test import BestTest
@@ -583,31 +583,38 @@ class VotedGraphMechanism(AnyMechanism):
         delta=None,
     ):
         self.neighbors = check_neighbors(neighbors)
-        if epsilon is None or delta is None:
-            given = {"epsilon": epsilon, "delta": delta}
-            raise InputError("budget", given, "give both epsilon and delta")
-        self._test = BestTest(epsilon, delta)
-        self.budget = {"epsilon": self._test.epsilon, "delta": self._test.delta}
+        if epsilon is None:
+            remedy = "give epsilon, with delta, if you like"
+            raise InputError("budget", {"delta": delta}, remedy)
+        self.budget = {"epsilon": epsilon, "delta": delta}
+        self._test(2)  # refuses what is no budget
         self.estimator = check_estimator(estimator)
         self.blocks = None if blocks is None else check_integer(blocks, "blocks", 1)
         if not 0 < check_number(threshold, "threshold") < 1:
             raise InputError("threshold", threshold, "give a share between 0 and 1")
         self.threshold, self._tried = float(threshold), set()
 
+    def _test(self, n):
+        "The test of n records: without a stated δ at 1/n², rounded down."
+        delta = self.budget["delta"]
+        delta = default_delta(n) if delta is None else delta
+        return BestTest(self.budget["epsilon"], delta)
+
     def certificate(self, n: int, p: int) -> VoteCertificate:
         "How it is decided about a table of `n` records and `p` columns."
         n, p = check_integer(n, "n", 4), check_integer(p, "p", 2)
         stated = self.blocks is not None
-        blocks = self.blocks if stated else usual_blocks(n, p, self._test)
+        test = self._test(n)
+        blocks = self.blocks if stated else usual_blocks(n, p, test)
         if 2 * blocks > n:
             remedy = f"of {n} records, give at most {n // 2}: two records a block"
             raise InputError("blocks", blocks, remedy)
         cut = math.floor(Fraction(self.threshold) * blocks) + 1
         names = _name_of(self.estimator)
-        made = VoteCertificate(n, p, blocks, cut, **self.budget, estimator=names)
+        made = VoteCertificate(n, p, blocks, cut, test.epsilon, test.delta, names)
         if made.chance(made.farthest) < 0.01:
             fewer = min(self.threshold, 1 - self.threshold)
-            least = math.ceil(self._test.steps(0.01) / fewer) + 1
+            least = math.ceil(test.steps(0.01) / fewer) + 1
             remedy = (
                 f"even unanimous votes of {blocks} blocks would hardly ever pass: at"
                 f" least {least} blocks are needed"

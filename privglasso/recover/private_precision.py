@@ -187,7 +187,7 @@ class OwnsItsBudget(Estimator):
         """Release the second moments of `X` and keep the release; nothing else of `X`
         is looked at afterwards."""
         values = self._values(X, 2)
-        self.release_ = self._mechanism().publish(
+        self.release_ = self._mechanism(len(values)).publish(
             pd.DataFrame(values, columns=self._names()), self.random_state
         )
         self.guarantee_ = self.release_.guarantee
@@ -255,7 +255,7 @@ class _PrecisionEstimator(OwnsItsBudget):
             )
         return {"mu": classical_mu(self.epsilon, self.delta)}
 
-    def _mechanism(self):
+    def _mechanism(self, n):
         "The covariance mechanism that the arguments describe."
         check_positive(self.alpha, "alpha")
         return CovarianceMechanism(

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from ..base.validation import InputError, check_integer
 from ..privacy.gdp import mu_gdp
-from ..privacy.guarantee import Guarantee
+from ..privacy.guarantee import Guarantee, default_delta
 from ..publish.covariance import CovarianceMechanism
 from ..publish.whitening import WhitenedCovarianceMechanism, WhitenedLattice
 from ..recover.planning import plan_rows
-from ..recover.recommendation import default_delta, recommend
+from ..recover.recommendation import recommend
 from ..recover.recommendation import smallest_tested
 
 # %% ../../nbs/0_start/06_advice.ipynb #79537f29

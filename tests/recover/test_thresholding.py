@@ -210,7 +210,6 @@ def test_bad_arguments(estimator, table):
         ({"norm_bound": 0.0, "mu": 1.0}, "norm_bound"),
         ({"norm_bound": 1.0}, "budget"),
         ({"norm_bound": 1.0, "mu": 1.0, "epsilon": 1.0, "delta": 0.1}, "budget"),
-        ({"norm_bound": 1.0, "epsilon": 1.0}, "budget"),
         ({"norm_bound": 1.0, "epsilon": 0.0, "delta": 0.1}, "epsilon"),
         ({"norm_bound": 1.0, "epsilon": 1.0, "delta": 0.0}, "delta"),
         ({"norm_bound": 1.0, "epsilon": 1.0, "delta": 1.5}, "delta"),
