@@ -21,8 +21,8 @@ from ..publish.files import read_release
 from ..publish.noise_correction import CovarianceError
 from ..publish.screened_weights import ScreenedGraphRelease
 from ..recover.efficient_search import HiddenGraphError
+from ..recover.estimators import PrivateGraphicalLasso
 from ..recover.false_discoveries import certain_edges
-from ..recover.selection import GivenPenalty
 
 # %% ../../nbs/2_publish/38_report.ipynb #ac026a57
 def _graph_of(release, model):
@@ -41,7 +41,7 @@ def _graph_of(release, model):
         part = release.without_lost()
         if len(part.columns) < 2 < len(release.columns):
             return None, "in the noise fewer than two columns stand out"
-        return GivenPenalty().fit(part), ""
+        return PrivateGraphicalLasso().fit(part), ""
     except HiddenGraphError as error:
         return None, str(error)
     except CovarianceError as error:
@@ -76,9 +76,9 @@ def _found_by(release, graph):
     if getattr(graph, "threshold_", None) is not None:
         reach = graph.threshold_
         return f"the efficient search: each is at least {reach:.2f} standard errors from 0"
-    used = getattr(graph, "alpha_", getattr(graph, "alpha", None))
+    used = getattr(graph, "alpha_", None)
     penalty = "" if used is None else f", with a penalty of {used:.3g} on correlations"
-    return f"{type(graph).__name__}{penalty}"
+    return f"{graph!r}{penalty}"
 
 # %% ../../nbs/2_publish/38_report.ipynb #82bd78c9
 _HIDDEN = {

@@ -19,7 +19,7 @@ from privglasso.desk import export as module
 from privglasso.desk.export import export, exported
 from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.recover.efficient_search import HiddenGraphError
-from privglasso.recover.selection import GivenPenalty
+from privglasso.recover.estimators import PrivateGraphicalLasso
 
 NAMES = ['a "quoted", name', "größe", "NA", "long " * 40, "=1+1", "</script>"]
 TARGET = {"epsilon": 1.0, "delta": 1e-9}
@@ -56,7 +56,7 @@ def path_graph():
 def test_what_is_read_is_what_the_release_says(tmp_path):
     files = {path.stem: path for path in export(RELEASE, tmp_path / "folder")}
     assert set(files) == NUMBERS | {"promise", "edges", "release", "read"}
-    model = GivenPenalty().fit(RELEASE)
+    model = PrivateGraphicalLasso().fit(RELEASE)
     for name in NUMBERS:
         frame = matrix(files[name])
         assert list(frame.index) == list(frame.columns) == NAMES
@@ -124,7 +124,7 @@ def test_a_graph_that_noise_hides_leaves_the_correlations(monkeypatch):
     def hidden(self, X):
         raise HiddenGraphError(2.0)
 
-    monkeypatch.setattr(GivenPenalty, "fit", hidden)
+    monkeypatch.setattr(PrivateGraphicalLasso, "fit", hidden)
     told = json.loads(exported(RELEASE)["release.json"])
     assert set(told["matrices"]) == {"correlations", "correlation_errors"}
     assert told["edges"] is None and "200% of itself" in told["cannot_say"][0]

@@ -22,7 +22,6 @@ from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.tree import ThresholdedGraphMechanism
 from privglasso.publish.votes import VotedGraphMechanism
-from privglasso.recover.selection import EBICRule
 
 NAMES = list("abcdef")
 TARGET = {"epsilon": 1.0, "delta": 1e-9}
@@ -112,9 +111,10 @@ def test_columns_that_were_left_out_are_named():
 
 
 def test_a_model_of_ones_own_and_what_is_no_model_of_the_release():
-    report = Report(RELEASE, EBICRule().fit(RELEASE))
-    assert "EBICRule, with a penalty of" in report.facts["edges"]
-    other = EBICRule().fit(ROWS.rename(columns={"a": "z"}))
+    report = Report(RELEASE, pg.PrivateGraphicalLasso(pg.EBIC()).fit(RELEASE))
+    said = report.facts["edges"]
+    assert "EBIC" in said and ", with a penalty of" in said
+    other = pg.PrivateGraphicalLasso(pg.EBIC()).fit(ROWS.rename(columns={"a": "z"}))
     for release, model in ((RELEASE, other), (released(KINDS["tree"]), report.graph)):
         with pytest.raises(InputError, match="fitted to this release"):
             Report(release, model)
