@@ -57,9 +57,12 @@ def test_a_folder_is_published_as_its_table(secret, tmp_path):
         assert code == 0, output
     first, *others = (read_release(tmp_path / f"open{k}.parquet") for k in range(3))
     assert all((each.second_moment == first.second_moment).all() for each in others)
-    rows = ["--want", "rows", "--mu", 1]
-    code, output = call("publish", folder, tmp_path / "no.parquet", *rows)
-    assert code and "--mechanism covariance" in output
+    rows = ["--want", "rows", "--mu", 1, "--seed", 5]
+    for k, source in enumerate((secret, folder)):  # into folders, too
+        code, output = call("publish", source, tmp_path / f"rows{k}", *rows)
+        assert code == 0, output
+    one, two = (read_release(tmp_path / f"rows{k}").table.to_frame() for k in range(2))
+    assert one.equals(two) and len(one) == 5000
     code, output = call("publish", folder, folder / "no.parquet", *words)
     assert code and "another folder" in output
 

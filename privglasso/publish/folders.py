@@ -291,7 +291,7 @@ def _check_free(folder, secret):
         secret.clear()
         remedy = "a release is there already: give another name"
         raise InputError("folder", folder.name, remedy)
-    taken = folder.exists() and not folder.is_dir()
+    taken = os.path.lexists(folder) and not folder.is_dir()
     if taken or folder.exists() and not secret.path.exists() and any(folder.iterdir()):
         remedy = "something else is there: give a new folder, or an empty one"
         raise InputError("folder", folder.name, remedy)

@@ -445,7 +445,8 @@ def test_places_that_are_taken(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full/part-00000.parquet").write_text("mine")
     (tmp_path / "file").write_text("mine")
-    for name in ("full", "file", "none/open"):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("full", "file", "link", "none/open"):
         with pytest.raises(InputError):
             publish_folder(MECHANISMS["table"], table(), tmp_path / name)
     assert (tmp_path / "full/part-00000.parquet").read_text() == "mine"
@@ -453,7 +454,7 @@ def test_places_that_are_taken(tmp_path):
     held.iloc[0, 0] = np.nan
     with pytest.raises(InputError, match="NaN"):
         publish_folder(MECHANISMS["table"], held, tmp_path / "open")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "full"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "full", "link"]
 
 
 @pytest.fixture
