@@ -89,12 +89,12 @@ def test_a_folder_gives_the_release_of_the_table(way, table, folder, tmp_path):
     if way == "fewer":
         words["drop"] = list(table.columns[1:2])
     expected, held = published(table, tmp_path / "memory.parquet", **words)
-    told = str(held.report)
+    told = str(held.outside)
     for k, source in enumerate((str(folder), folder / "part-*.parquet")):
         found, record = published(source, tmp_path / f"{k}.parquet", **words)
         assert_same(found, expected)
         assert record.draft.n == N
-        assert str(record.report) == told
+        assert str(record.outside) == told
 
 
 def test_blocks_of_a_folder_vote(table, tmp_path):
