@@ -23,17 +23,16 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from copy import deepcopy
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..base.roots import root_between
 from ..base.validation import InputError, check_integer, check_number
-from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, random_order
-from .best_test import BestTest
-from .release import AnyMechanism, ExactGraph, check_neighbors
+from .best_test import BestTest, StableCertificate
+from .best_test import StableGraphMechanism, stability_test
+from .release import ExactGraph
 
 # %% ../../nbs/2_publish/34_votes.ipynb #2896b422
 def block_error(records: int, strength: float = 0.25) -> float:
@@ -426,51 +425,31 @@ def majority(counts, cut: int) -> tuple:
 
 # %% ../../nbs/2_publish/34_votes.ipynb #e7e711d5
 @dataclass(frozen=True)
-class VoteCertificate:
+class VoteCertificate(StableCertificate):
     """How it is decided whether a majority's graph is published: all of it public.
 
     Parameters
     ----------
-    n, p : int
-        Numbers of records and columns.
+    n, p, test
+        As for `StableCertificate`.
     blocks : int
         How many blocks vote.
     cut : int
         Fewest votes of an edge, from 1 to `blocks`.
-    epsilon, delta : float
-        What is promised.
     estimator : str
         Name of the estimator.
     """
 
-    n: int
-    p: int
     blocks: int
     cut: int
-    epsilon: float
-    delta: float
     estimator: str
-
-    @cached_property
-    def test(self) -> BestTest:
-        "The test that a graph has to pass."
-        return BestTest(self.epsilon, self.delta)
 
     @property
     def farthest(self) -> int:
         "The distance of a graph on which all blocks agree."
         return min(self.cut, self.blocks - self.cut + 1)
 
-    def guarantee(self, neighbors: str) -> Guarantee:
-        "What a graph, or its absence, promises about one record or one cell."
-        return self.test.guarantee(neighbors)
-
-    def chance(self, distance: int) -> float:
-        "Probability that a graph at this distance from another one is published."
-        return float(self.test.pass_probability(distance))
-
 # %% ../../nbs/2_publish/34_votes.ipynb #d4992a2b
-@dataclass(frozen=True, eq=False)
 class VotedGraphRelease(ExactGraph):
     """A graph for which most blocks of the records voted, or the word that it is
     undecided.
@@ -479,27 +458,15 @@ class VotedGraphRelease(ExactGraph):
     ----------
     adjacency : ndarray of int64, shape (p, p), or None
         1 for edges, 0 elsewhere; None if it is undecided.
-    columns : list of str
-        Column names.
-    certificate : VoteCertificate
-        How it was decided: all public.
-    guarantee, secure, mechanism
-        As for `TableRelease`.
+    columns, certificate, guarantee, secure, mechanism
+        As for `ExactGraph`; the certificate is a `VoteCertificate`.
 
     Notes
     -----
     An answer of blocks: Nissim, Raskhodnikova & Smith (2007)."""
 
-    adjacency: np.ndarray | None
-    columns: list
-    certificate: VoteCertificate
-    guarantee: Guarantee
-    secure: bool
-    mechanism: str
-
     def _contents(self):
-        names = ("blocks", "cut", "epsilon", "delta", "estimator")
-        settings = {name: getattr(self.certificate, name) for name in names}
+        settings = self.certificate.stated("blocks", "cut", "estimator")
         return "votes", self._entries(), {"certificate": settings}
 
     def _summary(self):
@@ -539,7 +506,7 @@ def _rehearse(estimator, records, p):
         raise InputError("estimator", what, _REMEDY)
 
 # %% ../../nbs/2_publish/34_votes.ipynb #6c74f7b1
-class VotedGraphMechanism(AnyMechanism):
+class VotedGraphMechanism(StableGraphMechanism):
     """Publish the graph for which most blocks of the records vote by any estimator, or
     the word that it is undecided.
 
@@ -555,8 +522,9 @@ class VotedGraphMechanism(AnyMechanism):
         The share of the votes that an edge must exceed, between 0 and 1.
     neighbors : {"record", "cell"}
         Hide one replaced record, or one changed entry: at the same price.
-    epsilon, delta : float
-        What is promised, exactly.
+    mu, failure, epsilon, delta : float, optional
+        What is promised, as for `stability_test`: (ε, δ) exactly, or μ with a failure
+        of at most 0.1.
 
     Notes
     -----
@@ -571,6 +539,8 @@ class VotedGraphMechanism(AnyMechanism):
     [['x0', 'x1'], ['x1', 'x2']]
     """
 
+    _kind = VotedGraphRelease
+
     def __init__(
         self,
         estimator,
@@ -578,15 +548,12 @@ class VotedGraphMechanism(AnyMechanism):
         blocks=None,
         threshold=0.5,
         neighbors="record",
+        mu=None,
+        failure=None,
         epsilon=None,
         delta=None,
     ):
-        self.neighbors = check_neighbors(neighbors)
-        if epsilon is None or delta is None:
-            given = {"epsilon": epsilon, "delta": delta}
-            raise InputError("budget", given, "give both epsilon and delta")
-        self._test = BestTest(epsilon, delta)
-        self.budget = {"epsilon": self._test.epsilon, "delta": self._test.delta}
+        super().__init__(neighbors, stability_test(mu, failure, epsilon, delta))
         self.estimator = check_estimator(estimator)
         self.blocks = None if blocks is None else check_integer(blocks, "blocks", 1)
         if not 0 < check_number(threshold, "threshold") < 1:
@@ -602,8 +569,8 @@ class VotedGraphMechanism(AnyMechanism):
             remedy = f"of {n} records, give at most {n // 2}: two records a block"
             raise InputError("blocks", blocks, remedy)
         cut = math.floor(Fraction(self.threshold) * blocks) + 1
-        names = _name_of(self.estimator)
-        made = VoteCertificate(n, p, blocks, cut, **self.budget, estimator=names)
+        name = _name_of(self.estimator)
+        made = VoteCertificate(n, p, self._test, blocks, cut, name)
         if made.chance(made.farthest) < 0.01:
             fewer = min(self.threshold, 1 - self.threshold)
             least = math.ceil(self._test.steps(0.01) / fewer) + 1
@@ -618,7 +585,7 @@ class VotedGraphMechanism(AnyMechanism):
     def check(self, X) -> tuple:
         "The values (n, p) and column names of a table that can be published."
         values, columns = super().check(X)
-        made = self.certificate(*values.shape)
+        made = self._lattice(*values.shape)
         shape = made.n // made.blocks, made.p
         if shape not in self._tried:
             _rehearse(self.estimator, *shape)
@@ -626,39 +593,12 @@ class VotedGraphMechanism(AnyMechanism):
             self._tried.add(shape)
         return values, columns
 
-    def _lattice(self, n, p):
-        return self.certificate(n, p)
-
     def _counts(self, values, lattice, bits):
         "The votes for each pair: they end where they were asked for."
         return block_votes(self.estimator, values, lattice.blocks, bits)
 
-    def _release(self, values, columns, lattice, bits):
-        counts = self._counts(values, lattice, bits)
-        adjacency, distance = majority(counts, lattice.cut)
-        found = adjacency if lattice.test.passes(distance, bits) else None
-        guarantee, name = lattice.guarantee(self.neighbors), type(self).__name__
-        return VotedGraphRelease(found, columns, lattice, guarantee, bits.secure, name)
-
-    def _likelihood(self, lattice, X, X_neighbor):
-        tables = (np.asarray(table, dtype=float) for table in (X, X_neighbor))
-        counts = (block_votes(self.estimator, x, lattice.blocks, 0) for x in tables)
-        return _VoteStatistic(*(majority(each, lattice.cut)[0] for each in counts))
+    def _decided(self, values, certificate, bits):
+        return majority(self._counts(values, certificate, bits), certificate.cut)
 
     def _stated(self):
         return "estimator", "blocks", "threshold", "neighbors"
-
-# %% ../../nbs/2_publish/34_votes.ipynb #f8dd8c1e
-class _VoteStatistic:
-    """1 for the second table's graph, -1 for the first's, 0 for silence; if they agree,
-    1 for either."""
-
-    def __init__(self, before, after):
-        self.before, self.after = before, after
-
-    def __call__(self, release):
-        if not release.decided:
-            return 0.0
-        if np.array_equal(release.adjacency, self.after):
-            return 1.0
-        return -float(np.array_equal(release.adjacency, self.before))

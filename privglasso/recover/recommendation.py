@@ -311,7 +311,8 @@ def _tree_decided(mechanism, n, p, seen):
     lead = np.abs(np.diag(signs, 1)).min() - np.abs(np.diag(signs, 2)).max()
     deviation = math.sqrt(2 * (1 if mechanism.center is not None else 4 / 9) / n)
     lead -= deviation * math.sqrt(2 * math.log(2 * p))
-    return certificate.chance(math.floor(certificate.counted * lead))
+    gap = max(math.floor(certificate.counted * lead), 0)
+    return certificate.chance(certificate.distance(gap))
 
 # %% ../../nbs/3_recover/24_recommendation.ipynb #5eed0007
 def default_delta(n) -> float:
