@@ -474,10 +474,10 @@ def budget_new(
     epsilon: _Epsilon = None,
     delta: _Delta = None,
     failure: Annotated[
-        float, typer.Option(help="chance that promises of trees may have together")
+        float, typer.Option(help="chance that trees and votes may have together")
     ] = 0.0,
     pure: Annotated[
-        float, typer.Option(help="ε beside μ, which promises of votes may add up to")
+        float, typer.Option(help="ε beside μ, to which trees and votes may add up")
     ] = 0.0,
     as_json: _Json = False,
 ):

@@ -1304,7 +1304,7 @@ def test_a_graph_by_votes_from_the_command_line(tmp_path):
         assert code == 2 and told in output
     options = ("--blocks", 60, "--threshold", 0.6, "--estimator", "ebic")
     code, output = call("publish", table, other, *votes, *options, "--dry-run")
-    assert code == 0 and "VotedGraphMechanism" in output
+    assert code == 0 and "rehearsal" in output
     code, output = call("publish", table, other, "--mu", 1, "--blocks", 9)
     assert code == 2 and "--blocks: is for --mechanism votes" in output
     code, output = call("audit", "--mechanism", "votes", "--epsilon", 1, "--delta", 0.1)

@@ -694,7 +694,7 @@ def test_only_graphs_are_read(change, tmp_path):
 
 @pytest.mark.parametrize(
     ("n", "p", "epsilon", "seeds"),
-    [(3000, 10, 3.0, 20), (3600, 30, 3.0, 20), (5500, 12, 1.0, 20), (9000, 30, 0.5, 10)],
+    [(3000, 10, 3.0, 20), (3600, 30, 3.0, 20), (5500, 12, 1.0, 20), (9000, 30, 0.5, 9)],
 )
 def test_what_is_expected_of_votes_is_what_tables_have(n, p, epsilon, seeds):
     """The mean chance of drawn tables, whose graphs must be right. A table's chance has
