@@ -12,6 +12,7 @@ from .certified_tree import CERTIFIED_TREE
 from .choosing_lambda import CHOOSING_LAMBDA
 from .correction import CORRECTION
 from .coverage import COLLINEAR, COVERAGE
+from .every_release import EVERY_RELEASE
 from .frontier import FRONTIER, FRONTIER_MARGINS, PEER_LIBRARIES
 from .frontier_audits import FRONTIER_AUDITS
 from .frontier_real import FRONTIER_REAL
@@ -42,6 +43,7 @@ STUDIES = (
     COLLINEAR,
     CORRECTION,
     COVERAGE,
+    EVERY_RELEASE,
     FRONTIER,
     FRONTIER_AUDITS,
     FRONTIER_MARGINS,

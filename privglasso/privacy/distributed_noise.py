@@ -16,7 +16,7 @@ from scipy.special import erfcx
 from ..base.roots import root_between
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive
-from .discrete_gaussian import check_sigma
+from .discrete_gaussian import check_sigma, mu_for, sigma_for
 from .guarantee import Guarantee
 
 # %% ../../nbs/1_privacy/10_distributed_noise.ipynb #54af823b
@@ -318,7 +318,7 @@ def sum_guarantee(
     if left * sigma**2 <= 2 / 3:
         remedy = "too little noise for a proof: take a finer lattice or larger shares"
         raise InputError("sigma", sigma, remedy)
-    mu = sensitivity / math.sqrt(left * sigma**2 - 1 / 6) * (1 + 1e-15)
+    mu = float(mu_for(math.sqrt(left) * sigma, sensitivity**2)) * (1 + 1e-15)
     extra = check_integer(coordinates, "coordinates", 1) * extra_loss(left, sigma)
     return Guarantee(widened_mu(mu, extra), neighbors)
 
@@ -345,4 +345,4 @@ def share_sigma(sensitivity, mu, parties, *, missing=0) -> float:
     left = _check_parties(parties) - check_integer(missing, "missing", 0)
     if left < 1:
         raise InputError("missing", missing, f"of {parties} shares: give fewer")
-    return math.sqrt(((sensitivity / mu) ** 2 + 1 / 6) / left) * (1 + 4e-15)
+    return float(sigma_for(mu, sensitivity**2)) / math.sqrt(left) * (1 + 2e-15)

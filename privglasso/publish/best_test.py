@@ -17,6 +17,7 @@ import numpy as np
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, check_probability
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, cdf, mu_bound
+from ..privacy.discrete_gaussian import sigma_for
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, exp_bounds, sampler
 from .release import AnyMechanism, ExactGraph
@@ -258,8 +259,7 @@ class NormalTest:
     def _noise(self):
         "The steps of a record, the noise in steps, and what both must reach."
         width = math.ceil(_FINE * self.mu)
-        # rounding must not push mu above its target
-        sigma = math.sqrt((width / self.mu) ** 2 + 1 / 6) * (1 + 2e-15)
+        sigma = float(sigma_for(self.mu, width**2))
         return width, sigma, width + reached_with(self.failure, sigma)
 
     def pass_probability(self, d: int) -> float:

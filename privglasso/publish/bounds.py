@@ -16,7 +16,7 @@ from scipy.special import ndtri
 from ..base.validation import InputError, check_incomplete_table
 from ..base.validation import check_probability, html_card, per_column
 from ..privacy.audit import check_different
-from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
+from ..privacy.discrete_gaussian import mu_for, sigma_for, variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .release import AnyMechanism, check_bounds, in_order
@@ -55,7 +55,7 @@ class CountLattice:
     def guarantee(self, neighbors: str) -> Guarantee:
         "What the noisy counts promise about one record or one cell."
         changed = 1 if neighbors == "cell" else self.p
-        return Guarantee(math.sqrt(changed / (self.sigma**2 - 1 / 6)), neighbors)
+        return Guarantee(float(mu_for(self.sigma, changed)), neighbors)
 
 # %% ../../nbs/2_publish/19_bounds.ipynb #e9c0c22f
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,17 +157,7 @@ class BoundsCheck(AnyMechanism):
 
     def _lattice(self, n, p):
         changed = 1 if self.neighbors == "cell" else p
-        t, mu = changed / self.budget["mu"] ** 2, self.budget["mu"]
-        if t < 0.5:  # below, the bound on mu is not proved
-            most = math.sqrt(changed / 0.5)
-            remedy = f"hardly any noise: use mu <= {most * 0.999:.3g}"
-            raise InputError("mu", mu, remedy)
-        sigma = math.sqrt(t + 1 / 6) * (1 + 2e-15)
-        if sigma > LARGEST_SIGMA:
-            least = math.sqrt(changed) / LARGEST_SIGMA
-            remedy = f"too much noise for a count: use mu >= {least * 1.001:.3g}"
-            raise InputError("mu", mu, remedy)
-        return CountLattice(p, sigma)
+        return CountLattice(p, float(sigma_for(self.budget["mu"], changed)))
 
     def _release(self, values, columns, lattice, bits):
         counts = cells_outside(values, self.bounds)

@@ -17,6 +17,7 @@ from scipy.special import ndtr, ndtri
 from ..base.kernels import kernel
 from ..base.validation import InputError, check_integer, check_table
 from ..base.validation import check_number
+from ..privacy.discrete_gaussian import count_sigma
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
@@ -247,9 +248,7 @@ def margin_level(p, mu):
     -------
     Level
     """
-    sigma = math.sqrt(2 * p / mu**2 + 1 / 6) * (1 + 2e-15)
-    sigma = max(sigma, 1.0)  # where the bound on mu is proved
-    return Level("margins", _BINS, 1, sigma)
+    return Level("margins", _BINS, 1, count_sigma(mu, 2 * p))
 
 # %% ../../nbs/2_publish/12_copula.ipynb #4cdead9a
 class _SplitBudget:

@@ -16,7 +16,8 @@ from ..base.validation import InputError, check_integer
 from ..base.validation import check_number, check_positive, check_probability
 from ..base.validation import check_symmetric, per_column
 from ..privacy.audit import EntryStatistic, check_different
-from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
+from ..privacy.discrete_gaussian import LARGEST_SIGMA, counted_variance
+from ..privacy.discrete_gaussian import sigma_for, variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
@@ -50,7 +51,6 @@ def _squared_sensitivities(p, ball, noise, neighbors):
 # %% ../../nbs/2_publish/03_covariance.ipynb #2d9593c8
 _FEWEST_STEPS, _MOST_STEPS = 2**6, 2**20
 _LARGEST_SUM = 2.0**52
-_SMALLEST_T = 0.5  # sigma² - 1/6: the bound on mu is proved above
 
 
 def _room(p, ball):
@@ -136,7 +136,7 @@ class MomentLattice(_MomentNoise):
         kind."""
         p = len(self.center)
         matrix, mean = _squared_sensitivities(p, self.ball, self.noise, neighbors)
-        off_diagonal, diagonal, total = self.sigma**2 - 1 / 6
+        off_diagonal, diagonal, total = counted_variance(self.sigma)
         t = diagonal / self.diagonal_ratio
         t = min(t, off_diagonal) if p > 1 else t
         return matrix * self.radius**4 / t, (
@@ -197,22 +197,11 @@ def _moment_lattice(n, center, half_range, ball, noise, neighbors, mu, mean_shar
     p = len(center)
     matrix, mean = _squared_sensitivities(p, ball, noise, neighbors)
     c = _diagonal_ratio(p, ball, noise)
-    matrix, mean = matrix / (1 - mean_share) / mu**2, (
-        mean / mean_share / mu**2 if mean_share else 0.0
-    )
-    radius = _radius(n, p, ball, (math.sqrt(max(1, c) * matrix), math.sqrt(mean)), mu)
-    t = np.array([matrix * radius**4, c * matrix * radius**4, mean * radius**2])
-    least = t[t > 0].min()
-    if least < _SMALLEST_T:
-        works = mu * math.sqrt(least / _SMALLEST_T)
-        raise InputError(
-            "mu",
-            mu,
-            "hardly any noise, less than the lattice's steps: use mu <="
-            f" {works * 0.994:.3g}",
-        )
-    # rounding must not push mu above its target
-    sigma = np.where(t > 0, np.sqrt(t + 1 / 6), 0.0) * (1 + 2e-15)
+    matrix, mean = matrix / (1 - mean_share), mean / mean_share if mean_share else 0.0
+    smallest = math.sqrt(max(1, c) * matrix) / mu, math.sqrt(mean) / mu
+    radius = _radius(n, p, ball, smallest, mu)
+    change = np.array([matrix * radius**4, c * matrix * radius**4, mean * radius**2])
+    sigma = sigma_for(mu, change)
     return MomentLattice(n, center, half_range, ball, noise, radius, sigma)
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #aa8c62eb

@@ -18,6 +18,7 @@ import pandas as pd
 
 from ..base.validation import is_plain
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, SMALLEST_SIGMA
+from ..privacy.discrete_gaussian import counted_variance
 from .best_test import stability_test
 from .copula import CopulaLattice, CopulaRelease, Margins, bin_counts
 from .copula import drawn_correlation
@@ -521,7 +522,9 @@ def _check_moment_noise(off_diagonal, diagonal, mean, ratio, total):
     )
     _require(
         math.isclose(
-            diagonal**2 - 1 / 6, ratio * (off_diagonal**2 - 1 / 6), rel_tol=1e-12
+            counted_variance(diagonal),
+            ratio * counted_variance(off_diagonal),
+            rel_tol=1e-12,
         ),
         "the lattice's noise on the diagonal does not fit that beside it",
     )
@@ -964,7 +967,7 @@ def _check_sign_lattice(lattice):
         (lattice.sigma > math.sqrt(2 / 3)).all(),
         "the lattice has no noise, or less than none",
     )
-    off_diagonal, diagonal = lattice.sigma**2 - 1 / 6
+    off_diagonal, diagonal = counted_variance(lattice.sigma)
     _require(
         math.isclose(diagonal, lattice.diagonal_ratio * off_diagonal, rel_tol=1e-12),
         "the lattice's noise on the diagonal does not fit that beside it",

@@ -22,7 +22,8 @@ from ..base.graphs import as_matrix, partial_correlations
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_probability, per_column
 from ..privacy.audit import check_different
-from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
+from ..privacy.discrete_gaussian import LARGEST_SIGMA, mu_for, sigma_for
+from ..privacy.discrete_gaussian import variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
@@ -43,7 +44,6 @@ _REACH = 0.9, 3.0  # radius over the length of a row of independent normal score
 _LITTLE = 0.25  # noise over the rows' own error: to have less would help nobody
 _MEAN = 0.5  # what the scores themselves count for in a row
 _FEWEST_STEPS, _MOST_STEPS = 2**6, 2**20
-_SMALLEST_T = 0.5  # sigma² - 1/6, where the bound on mu is proved
 
 
 def _room(entries):
@@ -53,7 +53,7 @@ def _room(entries):
 
 def _mu(steps, sigma):
     "The μ that is proved for sums of vectors that are no longer than so many steps."
-    return 2 * steps / math.sqrt(sigma**2 - 1 / 6)
+    return float(mu_for(sigma, (2 * steps) ** 2))
 
 
 def _radius(n, k, m, mu):
@@ -147,10 +147,7 @@ def weight_lattice(n, pairs, k, mu) -> WeightLattice:
         works = 2.1 * fewest / LARGEST_SIGMA * 2 if fewest < _MOST_STEPS / 2 else None
         remedy = f"use mu >= {works:.3g}" if works else "the graph has too many edges"
         raise InputError("mu", mu, f"no lattice carries so much noise: {remedy}")
-    t = (2 * steps / mu) ** 2
-    if t < _SMALLEST_T:
-        raise InputError("mu", mu, f"hardly any noise: use mu <= {2.8 * steps:.3g}")
-    sigma = math.sqrt(t + 1 / 6) * (1 + 2e-15)  # mu must not exceed its target
+    sigma = float(sigma_for(mu, (2 * steps) ** 2))
     return weight_rows(n, pairs, k, steps, sigma)
 
 

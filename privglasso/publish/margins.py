@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from ..base.kernels import kernel
 from ..base.validation import InputError
-from ..privacy.discrete_gaussian import LARGEST_SIGMA
+from ..privacy.discrete_gaussian import count_sigma, mu_for
 from ..privacy.sampler import sampler
 from .batches import Batches, blocks_of, mapped
 
@@ -158,16 +158,12 @@ def histogram_sigma(p: int, mu: float) -> float:
     >>> round(histogram_sigma(8, 0.1), 3)
     40.002
     """
-    sigma = max(math.sqrt(2 * p / mu**2 + 1 / 6) * (1 + 2e-15), 1.0)
-    if sigma > LARGEST_SIGMA:
-        works = math.sqrt(2 * p) / LARGEST_SIGMA
-        raise InputError("mu", mu, f"no sampler has so much noise: use mu >= {works}")
-    return sigma
+    return count_sigma(mu, 2 * p)
 
 
 def histogram_mu(p: int, sigma: float) -> float:
     "The μ that is proved for histograms of `p` columns with this noise."
-    return math.sqrt(2 * p / (sigma**2 - 1 / 6))
+    return float(mu_for(sigma, 2 * p))
 
 # %% ../../nbs/2_publish/21_margins.ipynb #1e5304de
 def _to_simplex(shares):

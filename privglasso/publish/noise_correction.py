@@ -330,19 +330,22 @@ def _between(Theta, A):
 
 
 def _positive_part(A):
-    "The matrix with negative eigenvalues replaced by 0; itself when it has none."
+    """The matrix with negative eigenvalues, in units of its columns, replaced by 0;
+    itself when it has none."""
     A = check_symmetric(A, "parts")
     if is_wide_diagonal(A) and (np.diag(A) >= 0).all():
         return A
     try:
         np.linalg.cholesky(A)  # much faster, and nearly always enough
         return A
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(A)
+    except np.linalg.LinAlgError:  # a long column must not drown a short one
+        variances = np.abs(np.diag(A))
+        units = np.sqrt(np.where(variances > 0, variances, 1.0))
+        values, vectors = np.linalg.eigh(A / np.outer(units, units))
     if values[0] >= 0:
         return A
-    positive = (vectors * np.maximum(values, 0)) @ vectors.T
-    return (positive + positive.T) / 2
+    root = units[:, None] * vectors * np.sqrt(np.maximum(values, 0))
+    return root @ root.T
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #b16a69e1
 def _check_parts(parts):

@@ -16,7 +16,7 @@ import numpy as np
 from ..base.graphs import eigen, is_wide_diagonal
 from ..base.validation import InputError, check_integer, check_symmetric
 from ..privacy.audit import EntryStatistic, check_different, only_in
-from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
+from ..privacy.discrete_gaussian import mu_for, sigma_for, variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import random_order
 from .lattice import symmetric_noise
@@ -82,10 +82,9 @@ class SignLattice:
 
     def guarantee(self, neighbors: str) -> Guarantee:
         "What the release promises about one record or one cell, as `neighbors` says."
-        off_diagonal, diagonal = self.sigma**2 - 1 / 6
-        t = min(off_diagonal, diagonal / self.diagonal_ratio)
-        squared = self.squared_shift(neighbors) * self.scale**2 / t
-        return Guarantee(math.sqrt(squared), neighbors)
+        weights = np.array([1.0, self.diagonal_ratio])
+        change = self.squared_shift(neighbors) * self.scale**2 * weights
+        return Guarantee(float(mu_for(self.sigma, change)), neighbors)
 
     def noise(self) -> np.ndarray:
         "(p, p) variances of the noise on the averages of the sign products."
@@ -142,21 +141,11 @@ def with_noise(blank, neighbors, mu):
     InputError
         If integers cannot be so exact, or noise so large is not drawn.
     """
-    c = np.array([1.0, blank.diagonal_ratio])
-    t = c * blank.squared_shift(neighbors) / mu**2
+    change = np.array([1.0, blank.diagonal_ratio]) * blank.squared_shift(neighbors)
     finest = min(_MOST_STEPS, _LARGEST_SUM / blank.counted)
-    wanted = max(_SMALLEST_SIGMA / math.sqrt(t.min()), 1.0)
+    wanted = max(_SMALLEST_SIGMA * mu / math.sqrt(change.min()), 1.0)
     scale = 2 ** min(math.ceil(math.log2(wanted)), math.floor(math.log2(finest)))
-    t = t * scale**2
-    if t.min() < 0.5:  # the bound on mu is proved above
-        works = mu * math.sqrt(t.min() / 0.5) * 0.994
-        raise InputError("mu", mu, f"hardly any noise: use mu <= {works:.3g}")
-    # rounding must not push mu above its target
-    sigma = np.sqrt(t + 1 / 6) * (1 + 2e-15)
-    if sigma.max() > LARGEST_SIGMA:
-        works = mu * sigma.max() / LARGEST_SIGMA * 1.006
-        raise InputError("mu", mu, f"more noise than is drawn: use mu >= {works:.3g}")
-    return replace(blank, scale=scale, sigma=sigma)
+    return replace(blank, scale=scale, sigma=sigma_for(mu, change * scale**2))
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #1c831413
 _BLOCK_CELLS = 1 << 17  # signs that stay in the processor's cache

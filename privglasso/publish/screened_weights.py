@@ -19,6 +19,7 @@ from scipy.special import expit, ndtri
 from ..base.roots import root_between
 from ..base.validation import InputError, check_integer, check_probability
 from ..base.validation import per_column
+from ..privacy.discrete_gaussian import count_sigma, mu_for
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, exp_bounds, random_order, sampler
@@ -324,7 +325,7 @@ class Screen:
     @property
     def forest_mu(self) -> float:
         "The μ of the forest's sums, each of which a record moves by at most 512."
-        return 2 * _FINE**2 * math.sqrt(self.many[0] / (self.sigma**2 - 1 / 6))
+        return float(mu_for(self.sigma, (2 * _FINE**2) ** 2 * self.many[0]))
 
     def squared_mu(self, after) -> float:
         "What the screen adds to μ², where Gaussian noise of the μ `after` follows."
@@ -438,14 +439,14 @@ def plan_screen(edges, p, mu, after) -> Screen:
     mu, after : float
     """
     many, forest = _parts(edges, p), _FOREST / (1 - _MARGINS - _WEIGHTS) * mu**2
-    sigma = math.sqrt((2 * _FINE**2) ** 2 * many[0] / forest + 1 / 6) * (1 + 1e-12)
+    sigma = count_sigma(math.sqrt(forest), (2 * _FINE**2) ** 2 * many[0])
     target = (mu**2 - forest) * (1 - 1e-10)
     cost = lambda log: screen_squared_mu(many, math.exp(log) / _ROUGHNESS, after)
     log, excess = _WIDEST, lambda x: cost(x) / target - 1
     if excess(log) > 0:
         log = root_between(excess, -50.0, log) - 1e-11
     scales = (2 * _ROUGHNESS / math.exp(log)).tolist()
-    return Screen(many, tuple(scales), max(sigma, 1.0))
+    return Screen(many, tuple(scales), sigma)
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #04c7211b
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,8 @@ import numpy as np
 from ..base.kernels import kernel
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, per_column
-from ..privacy.discrete_gaussian import LARGEST_SIGMA, variance
+from ..privacy.discrete_gaussian import LARGEST_SIGMA, mu_for, sigma_for
+from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
 from .batches import blocks_of
 from .lattice import symmetric_noise
@@ -140,7 +141,7 @@ class Sphere:
 # %% ../../nbs/2_publish/04_sphere.ipynb #a5a46233
 _FEWEST_STEPS, _MOST_STEPS = 2**6, 2**20
 _LARGEST_SUM = 2.0**53  # doubles hold all integers up to here
-_SMALLEST_T = 0.5  # sigma² - 1/6, where the bound on mu is proved
+_TWICE_ON_DIAGONAL = np.array([1.0, 2.0])  # what counts of the noise's variance
 
 
 def _room(p):
@@ -198,8 +199,8 @@ class RowLattice:
     def guarantee(self, neighbors: str) -> Guarantee:
         """What the release promises about one record; about one cell nothing better,
         for a cell can turn its row around."""
-        t = min(self.sigma[0] ** 2 - 1 / 6, (self.sigma[1] ** 2 - 1 / 6) / 2)
-        return Guarantee(self.sensitivity / math.sqrt(t), neighbors)
+        mu = mu_for(self.sigma, self.sensitivity**2 * _TWICE_ON_DIAGONAL)
+        return Guarantee(float(mu), neighbors)
 
     def product_noise(self) -> float:
         "Variance of the noise on an average product of two columns, in units."
@@ -257,12 +258,7 @@ def row_lattice(n, p, mu, clipping, mean=1.0):
         raise InputError("mean", mean, f"give a number from 0 to {radius:.4g}")
     steps = _most_steps(n, p, 1 + mean**2 / radius**2, mu)
     constant = round(mean / radius * (steps - _room(p)))
-    t = ((steps**2 + constant**2) / mu) ** 2
-    if t < _SMALLEST_T:
-        works = (steps**2 + constant**2) / math.sqrt(_SMALLEST_T) * 0.994
-        raise InputError("mu", mu, f"hardly any noise: use mu <= {works:.3g}")
-    # rounding must not push mu above its target
-    sigma = np.sqrt([t + 1 / 6, 2 * t + 1 / 6]) * (1 + 2e-15)
+    sigma = sigma_for(mu, (steps**2 + constant**2) ** 2 * _TWICE_ON_DIAGONAL)
     center = per_column(clipping.center, "center", p)
     scale = per_column(clipping.scale, "scale", p)
     return RowLattice(

@@ -18,7 +18,8 @@ from ..base.kernels import kernel
 from ..base.roots import root_between
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_probability
-from ..privacy.discrete_gaussian import LARGEST_SIGMA
+from ..privacy.discrete_gaussian import LARGEST_SIGMA, count_sigma
+from ..privacy.discrete_gaussian import counted_variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import random_order, sampler
 from .batches import Batches, rows_at
@@ -71,7 +72,7 @@ class Level:
 
     def squared_mu(self, p: int) -> float:
         "Square of the proved μ of the histograms of `p` columns together."
-        return self.change * p / (self.sigma**2 - 1 / 6)
+        return self.change * p / float(counted_variance(self.sigma))
 
 # %% ../../nbs/2_publish/06_units.ipynb #89f0775e
 def _binned(place, counted, bins):
@@ -572,8 +573,7 @@ def _sigmas(n, p, strengths):
     "Noise parameters at which n μ / √(2p) of each level is so large."
     change = [2 * window for _, _, window in _LAYOUT[:-1]] + [1]
     mu = np.array(strengths) * math.sqrt(2 * p) / n
-    sigma = np.sqrt(np.array(change) * p / mu**2 + 1 / 6) * (1 + 2e-15)
-    return np.maximum(sigma, 1.0)  # where the bound on mu is proved
+    return np.array([count_sigma(m, c * p) for m, c in zip(mu, change, strict=True)])
 
 
 def _others(spread, p, failure):

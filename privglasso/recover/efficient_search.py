@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from ..base.kernels import in_threads
 from ..base.validation import InputError, check_number
 from .efficient_score import EfficientScore, GraphFit, Observation
 from .efficient_score import fit_at, fit_graph, is_definite
@@ -284,8 +285,44 @@ def _lead(fit, k, threshold):
         u, J = u - column * u[best], J - np.outer(column, J[best])
     return z2, lead
 
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #16d52706
+_NUMBERS = 1 << 22  # squared correlations at a time
+
+
+def _rivalry(fit):
+    """(edges, 3) largest squared correlations of each edge's score with those of its
+    rivals in the graph without it, descending; and the largest |z| of absent pairs."""
+    p, edges, best = len(fit.graph), fit.edges, np.zeros((len(fit.edges[0]), 3))
+    C, largest = fit.covariance, 0.0
+    own, pairs = np.diag(C)[p:], np.array(fit.absent())
+    size = max(_NUMBERS // len(own), 1)
+    for start in range(0, pairs.shape[1], size):
+        i, j = pairs[:, start : start + size]
+        u, variance = fit.scores(i, j)
+        largest = max(largest, np.max(np.abs(u) / np.sqrt(variance), initial=0.0))
+        squared = (fit.score.information((i, j), fit.places) @ C[:, p:]) ** 2
+        squared /= squared + np.outer(variance, own)
+        ends = np.array([i, j])[:, :, None]
+        near = ((ends == edges[0]) | (ends == edges[1])).any(axis=0)
+        both = np.concatenate([best, np.where(near, squared, 0.0).T], axis=1)
+        best = -np.partition(-both, 2, axis=1)[:, :3]
+    return -np.sort(-best, axis=1), largest
+
+
+def _unrivalled(fit, threshold):
+    "(edges,) bool: no one, two or three rivals could cost less than the edge."
+    if not len(fit.edges[0]):
+        return np.zeros(0, dtype=bool)
+    squared, largest = _rivalry(fit)
+    m, z = np.arange(1, 4), np.abs(fit.wald())[:, None]
+    explained = np.minimum(2 * np.cumsum(squared, axis=1), 1.0)
+    noise = np.sqrt((1 - explained) * m) * max(threshold, largest)
+    gain = (np.sqrt(explained) * z + noise) ** 2
+    return (gain < z**2 + (m - 1) * threshold**2).all(axis=1)
+
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #5a1e000a
 _LEAST_LEAD = 2 * np.log(100)  # the best other explanation is 100 times less likely
+_WIDE = 40  # columns from which on threads are worth while
 
 
 def _dispersion(fit):
@@ -298,12 +335,15 @@ def _dispersion(fit):
 def _sure(fit, wider, threshold, error):
     "The graph of the edges that pass in a crowd or lead alone, and have no rivals."
     p, edges, trust = len(fit.graph), fit.edges, 1 - error / 2
-    leads = [_lead(fit, k, threshold) for k in range(len(edges[0]))]
-    z2, lead = np.reshape(leads, (-1, 2)).T / _dispersion(fit)
     in_wider = symmetric(np.abs(wider.wald()), wider.edges, p)[edges]
     crowd = np.minimum(np.abs(fit.wald()) * trust, in_wider) >= threshold
+    sure = crowd & _unrivalled(fit, threshold)
+    unsure = np.flatnonzero(~sure)
+    leads = in_threads(lambda k: _lead(fit, k, threshold), unsure, p > _WIDE)
+    z2, lead = np.reshape(leads, (-1, 2)).T / _dispersion(fit)
     alone = (np.sqrt(z2) * trust >= threshold) & (lead >= _LEAST_LEAD)
-    return symmetric((crowd & (lead >= 0)) | alone, edges, p).astype(bool)
+    sure[unsure] = (crowd[unsure] & (lead >= 0)) | alone
+    return symmetric(sure, edges, p).astype(bool)
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #17d3eab0
 def efficient_search(observation, gamma=0.5) -> FoundGraph:

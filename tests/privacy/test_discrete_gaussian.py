@@ -386,3 +386,27 @@ def test_long_sums_are_those_of_their_terms(m, shift, sigma, gap):
     weight = np.exp(-i * m / sigma**2 - (i / sigma) ** 2 / 2)
     terms = weight * -np.expm1(-shift * (gap + i) / sigma**2)
     assert dg._excess(m, gap, shift, sigma) == pytest.approx(terms.sum(), rel=1e-9)
+
+
+@given(st.floats(1e-3, 1.0), st.lists(st.floats(1.0, 1e12), min_size=1, max_size=4))
+@settings(max_examples=100, deadline=None)
+def test_noise_for_a_target_is_enough_and_hardly_more(mu, changes):
+    changes = np.array(changes)
+    sigma = dg.sigma_for(mu, changes)
+    assert mu * (1 - 1e-13) < dg.mu_for(sigma, changes) <= mu
+    assert dg.mu_for(0.95 * sigma, changes) > mu
+    assert dg.mu_for(sigma, 1.1 * changes) > mu
+
+
+def test_no_noise_where_nothing_is_released():
+    sigma = dg.sigma_for(0.5, np.array([4.0, 0.0]))
+    assert sigma[1] == 0 and sigma[0] == dg.sigma_for(0.5, 4.0)
+
+
+def test_noise_that_no_proof_or_sampler_knows_is_refused_with_a_target_that_works():
+    for mu, squared in ((3.0, 4.0), (1e-9, 1e12)):
+        with pytest.raises(InputError, match="^mu=") as told:
+            dg.sigma_for(mu, squared)
+        works = float(str(told.value).split()[-1])
+        assert dg.mu_for(dg.sigma_for(works, squared), squared) <= works
+    assert dg.count_sigma(3.0, 4.0) == 1.0 and dg.mu_for(1.0, 4.0) < 3.0

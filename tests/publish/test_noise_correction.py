@@ -211,6 +211,18 @@ def test_negative_eigenvalues_count_as_zero():
         assert (variance >= 0).all()
 
 
+@given(st.integers(0, 1000), st.lists(st.integers(-60, 60), min_size=5, max_size=5))
+@settings(max_examples=50, deadline=None)
+def test_negative_eigenvalues_go_alike_in_all_units(seed, powers):
+    units = 10.0 ** np.array(powers)
+    root = np.random.default_rng(seed).normal(size=(5, 3))
+    indefinite = root @ root.T - 0.3 * np.eye(5)
+    here = SamplingError(((indefinite, 30),)).parts[0][0]
+    scale = np.outer(units, units)
+    there = SamplingError(((indefinite * scale, 30),)).parts[0][0]
+    np.testing.assert_allclose(there / scale, here, rtol=1e-6, atol=1e-9)
+
+
 def test_inputs_are_left_alone_and_one_variable_will_do():
     parts, V = np.array(A), np.zeros((2, 2))
     parts.flags.writeable = V.flags.writeable = False

@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from privglasso.base.graphs import support
 from privglasso.base.validation import InputError
 from privglasso.data_sets.grids import load_grid11
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.experiments.search_rules import NETWORKS, network_model
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
 from privglasso.recover.efficient_score import Observation, fit_graph
 from privglasso.recover.efficient_search import MOST_COLUMNS, HiddenGraphError
-from privglasso.recover.efficient_search import _lead, edge_threshold
+from privglasso.recover.efficient_search import _best_end, _empty_fit, _lead
+from privglasso.recover.efficient_search import _unrivalled, edge_threshold
 from privglasso.recover.efficient_search import efficient_search
 from privglasso.recover.efficient_search import relative_error
 
@@ -208,3 +211,21 @@ def test_a_lead_over_rivals_that_explain_nothing():
     fit = fit_graph(Observation(S, 500, np.ones(3)), graph, np.eye(3))
     z2, lead = _lead(fit, 0, 3.0)
     assert lead == pytest.approx(z2) and z2 > 9
+
+
+def test_edges_that_are_not_looked_at_lead_all_rivals():
+    """On ten networks with and without noise no edge that is taken for unrivalled has a
+    rival that would cost less, though many of the others have."""
+    unrivalled, rivalled = [], []
+    sizes = ((12, 500, 3.0), (20, 5000, 0.0), (20, 1000, 8.0))
+    for name, (p, n, noise) in product(NETWORKS, sizes):
+        truth = network_model(name, p, 0)
+        half = np.sqrt(noise / n / 2) * np.random.default_rng(p).normal(size=(p, p))
+        S = np.cov(sample_gaussian(truth, n, p).T) + half + half.T
+        end, _ = _best_end(_empty_fit(Observation(S, n, np.ones(p), noise / n)), 3.3)
+        leads = np.array([_lead(end, k, 3.3)[1] for k in range(len(end.edges[0]))])
+        alone = _unrivalled(end, 3.3)
+        unrivalled.append(leads[alone])
+        rivalled.append(leads[~alone])
+    unrivalled, rivalled = map(np.concatenate, (unrivalled, rivalled))
+    assert len(unrivalled) > 50 and unrivalled.min() > 0 > rivalled.min()
