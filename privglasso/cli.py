@@ -278,7 +278,7 @@ _Box = Annotated[
     typer.Option("--box", help="variances in data units, from bounds; much more noise"),
 ]
 
-
+# %% ../nbs/9_workshop/07_cli.ipynb #e578fefb
 _Blocks = Annotated[
     int | None, typer.Option(help="for --mechanism votes: how many blocks vote")
 ]

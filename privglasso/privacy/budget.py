@@ -67,8 +67,8 @@ class BudgetError(ValueError):
             f"μ = {mu:.6g} about one {left.neighbors} does not fit: {what} left. What"
             " fits is that much, or several releases whose squares of μ sum to its"
             " square; nothing was spent or published"
-            + "; an ε is charged as a μ where a budget has no `pure`: a promise of μ with"
-            " a failure costs less" * turned
+            + "; an ε is charged as a μ where a budget has no `pure`: to promise a μ"
+            " with a failure costs less" * turned
         )
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #06fd63ed
@@ -222,8 +222,8 @@ def _charges(state, promises, columns):
         left = _left(state, relation)
         over = failure > left.failure or pure > left.pure
         if over or _used(state, relation, mu) > _SLACK:
-            told = [one for p in promises for one in (p if isinstance(p, tuple) else [p])]
-            turned = not pure and any(one.pure for one in told)
+            told = (p if isinstance(p, tuple) else (p,) for p in promises)
+            turned = not pure and any(one.pure for known in told for one in known)
             raise BudgetError(mu, left, failure, pure, turned)
     return charges
 

@@ -153,6 +153,7 @@ class BestTest:
 # %% ../../nbs/2_publish/23_best_test.ipynb #812ba211
 _ROOT_TWO_PI = Fraction(2506628274631000, 10**15)  # below the square root of 2π
 _LEVELS = 40  # even: the continued fraction is too large
+_FINE, _MOST_FINE = 64, 2**20  # steps of noise in one record, and the most
 
 
 def tail_bound(m: int, sigma: float) -> Fraction:
@@ -206,13 +207,10 @@ def reached_with(probability: float, sigma: float) -> int:
     return high
 
 # %% ../../nbs/2_publish/23_best_test.ipynb #694a0f9a
-_FINE, _MOST_FINE = 64, 2**20
-
-
 @dataclass(frozen=True)
 class NormalTest:
-    """Whether an answer is stable enough to be published, where a budget counts μ: noise
-    is added to the distance.
+    """Whether an answer is stable enough to be published, where a budget counts μ: the
+    distance gets noise.
 
     Parameters
     ----------
