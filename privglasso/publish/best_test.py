@@ -229,7 +229,7 @@ class NormalTest:
     --------
     >>> test = NormalTest(1.0, 1e-9)
     >>> test.steps(0.5), test.steps(0.99), test.passes(0)
-    (7, 10, False)
+    (8, 10, False)
     """
 
     mu: float

@@ -104,7 +104,7 @@ def expected_errors(records: int, p: int, strength: float = 0.25) -> tuple:
     Examples
     --------
     >>> [round(error, 2) for error in expected_errors(100, 30)]
-    [0.12, 0.12]
+    [0.13, 0.12]
     """
     root = math.sqrt(check_integer(records, "records", 1))
     penalty = math.sqrt(math.log(check_integer(p, "p", 2))) / root
@@ -129,7 +129,7 @@ def expected_chance(n: int, p: int, test, strength: float = 0.25) -> float:
     --------
     >>> test = BestTest(1.0, 1e-9)
     >>> [round(expected_chance(n, 50, test), 2) for n in (5000, 7500, 9000)]
-    [0.0, 0.7, 1.0]
+    [0.0, 0.74, 1.0]
     """
     blocks = usual_blocks(n, p, test)
     missed, invented = expected_errors(n // blocks, p, strength)
