@@ -62,9 +62,10 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, folder, asked):
+    def __init__(self, folder, asked, driver):
         super().__init__(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-        self.asked, self.seen, self.missing = asked, None, []
+        self.asked, self.driver = asked, driver
+        self.seen, self.missing, self.served = None, [], []
         self.done = threading.Event()
 
     def handle_error(self, request, client_address):
@@ -79,7 +80,7 @@ class Handler(SimpleHTTPRequestHandler):
         "Serve the driver, its questions, a page, or a file."
         path = Path(self.translate_path(self.path))
         if self.path == "/driver.html":
-            script = DRIVER.read_text(encoding="utf-8")
+            script = self.server.driver.read_text(encoding="utf-8")
             self._send(
                 f"<!doctype html><body><script>{script}</script></body>", "text/html"
             )
@@ -114,8 +115,9 @@ class Handler(SimpleHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_request(self, code="-", size="-"):
-        """Note what was asked for and is not there; a browser asks for the icon on its
-        own."""
+        """Note what was asked for, and what of it is not there; a browser asks for the
+        icon on its own."""
+        self.server.served.append(self.path)
         if str(int(code)) == "404" and self.path != "/favicon.ico":
             self.server.missing.append(self.path)
 
@@ -149,12 +151,15 @@ def pages_of(site):
 
 def see(site, pages=None):
     "The browser's report on the pages of a site: {pages, search, colours, missing}."
-    asked = {
-        "pages": pages_of(site) if pages is None else pages,
-        "terms": list(TERMS),
-        "widths": WIDTHS,
-    }
-    with Server(site, asked) as server, tempfile.TemporaryDirectory() as profile:
+    pages = pages_of(site) if pages is None else pages
+    return ask(site, {"pages": pages, "terms": list(TERMS), "widths": WIDTHS})
+
+
+def ask(folder, asked, driver=DRIVER):
+    """What a script says of the pages of a folder in a browser, and what was asked for
+    meanwhile: {…, missing, served}."""
+    server = Server(folder, asked, driver)
+    with server, tempfile.TemporaryDirectory() as profile:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/driver.html"
         try:
@@ -162,7 +167,7 @@ def see(site, pages=None):
                 raise TimeoutError("the browser said nothing")
         finally:
             server.shutdown()
-        return server.seen | {"missing": server.missing}
+        return server.seen | {"missing": server.missing, "served": server.served}
 
 
 def page_faults(looked):

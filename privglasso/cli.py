@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['app', 'Mechanism', 'Voter', 'budget', 'Neighbors', 'Want', 'Profile', 'DemoData', 'plan', 'Missing', 'publish',
-           'schema', 'budget_new', 'budget_show', 'inspect', 'Rule', 'Form', 'recover', 'compare', 'audit', 'claims',
-           'Shell', 'completion', 'data', 'demo', 'reproduce', 'bench']
+           'schema', 'budget_new', 'budget_show', 'inspect', 'Rule', 'Form', 'recover', 'report', 'export', 'compare',
+           'audit', 'claims', 'Shell', 'completion', 'data', 'demo', 'reproduce', 'bench']
 
 # %% ../nbs/9_workshop/07_cli.ipynb #dddb60fe
 from contextlib import suppress
@@ -23,7 +23,7 @@ from .base.shell import friendly, say, say_json, sentence
 from .base.shell import writing_to
 from .desk.choices import ESTIMATORS, KINDS, Target, check_target
 from .desk.choices import mechanism_of
-from .desk.source import check_release, open_release
+from .desk.source import check_release, is_folder, open_release
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f9f2874c
 app = typer.Typer(
@@ -203,7 +203,11 @@ _Table = Annotated[
     typer.Argument(help="the private table: CSV of any kind, Parquet, Feather, Excel"),
 ]
 _Release = Annotated[
-    Path, typer.Argument(help="the .parquet file to write; - is the standard output")
+    Path,
+    typer.Argument(
+        help="the .parquet file to write, or a folder for rows in parts: a name without"
+        " an ending; - is the standard output"
+    ),
 ]
 _Low = Annotated[
     float | None, typer.Option(help="lowest value a cell can have, for all columns")
@@ -349,7 +353,8 @@ def _published(
 
 def _carried_out(desk, path, dry_run, as_json, force, seed):
     "Publish, or rehearse; what is said is said as soon as it is true."
-    check_output(path, desk.inputs(), force if desk.ledger is None else None)
+    if not is_folder(path):
+        check_output(path, desk.inputs(), force if desk.ledger is None else None)
     heard, replace = lambda told: _say_what(as_json, told), force or is_stream(path)
     if dry_run:
         record = desk.rehearse(path, replace=replace, heard=heard)
@@ -509,18 +514,6 @@ def budget_show(
     return say_json(told.as_dict()) if as_json else say(f"{told}")
 
 # %% ../nbs/9_workshop/07_cli.ipynb #6cdb4811
-def _where_stated(published, delta):
-    "δ at which the ε of a release is stated, and why there."
-    from privglasso.recover.recommendation import default_delta
-
-    # of the records, not of synthetic rows
-    chosen = default_delta(getattr(published, "covariance_release", published).n)
-    failure, named = getattr(published.guarantee, "failure", 0.0), "1/n² rounded down"
-    delta, named = (chosen, named) if delta is None else (delta, "as stated")
-    # below its failure ε would be infinite
-    return (failure, "the failure") if failure > delta else (delta, named)
-
-
 def _of_release(published, delta):
     "What a release says of itself, for machines."
     from privglasso.publish.noise_correction import CovarianceError
@@ -566,13 +559,13 @@ def inspect(
 ):
     "Say what a release holds, what noise it carries and what it promises."
     check_release(release)
-    from privglasso.base.validation import check_probability
+    from privglasso.desk.ledger import delta_of_release
     from privglasso.publish.release import column_table
 
     published = open_release(release)
-    delta, named = _where_stated(published, delta)
+    delta, named = delta_of_release(published, delta)
     if as_json:
-        return say_json(_of_release(published, check_probability(delta, "delta")))
+        return say_json(_of_release(published, delta))
     say(
         f"{published}\n\nε = {published.guarantee.epsilon_text(delta)} at δ ="
         f" {named} = {delta:.2g}\n"
@@ -597,17 +590,15 @@ class Rule(StrEnum):
 
 
 def _model(rule, alpha):
-    """The model that the words of the command line describe: without scikit-learn,
-    which is slow to load, unless it makes the folds."""
-    from privglasso.recover.selection import EBICRule, GivenPenalty, SimultaneousRule
+    "The model that the words of the command line describe."
+    from privglasso.base.validation import check_positive
+    from privglasso.recover.estimators import CV, PrivateGraphicalLasso
+    from privglasso.recover.selection import EBIC, Simultaneous
 
-    if alpha is not None or rule is Rule.search:
-        return GivenPenalty(alpha)
-    if rule is Rule.cv:
-        from privglasso.recover.estimators import PrivateGraphicalLassoCV
-
-        return PrivateGraphicalLassoCV()
-    return EBICRule() if rule is Rule.ebic else SimultaneousRule()
+    if alpha is not None:
+        return PrivateGraphicalLasso(check_positive(alpha, "alpha"))
+    rules = {"search": None, "ebic": EBIC(), "simultaneous": Simultaneous(), "cv": CV()}
+    return PrivateGraphicalLasso(rules[rule])
 
 
 def _draw_graph(path, names, edges):
@@ -791,6 +782,68 @@ def recover(
             _draw_graph(figure, names, found)
         _say_found(found, names, *how, as_json)
 
+# %% ../nbs/9_workshop/07_cli.ipynb #713f36d8
+def _asked_model(release, published, rule, alpha):
+    "The fitted model that was asked for; None for the recommended one."
+    if alpha is None and rule is Rule.search:
+        return None
+    return _fitted(release, published, rule, alpha)
+
+
+@app.command()
+@friendly
+def report(
+    release: Annotated[Path, typer.Argument(help="a release file of any kind")],
+    page: Annotated[
+        Path, typer.Argument(help="the .html file to write; - is the standard output")
+    ],
+    rule: _Rule = Rule.search,
+    alpha: _Alpha = None,
+    delta: Annotated[
+        float | None, typer.Option(help="where ε is stated; 1/n² rounded down")
+    ] = None,
+    as_json: _Json = False,
+    force: _Force = False,
+):
+    """Write one page for people from a release alone: its promise in a sentence, the
+    graph to drag and filter, the edges to sort, and what the release cannot say."""
+    with writing_to(page) as page:
+        check_release(release)
+        if not is_stream(page):
+            _check_ending(page, (".html", ".htm"), "a report")
+        check_output(page, (release,), force)
+        from privglasso.base.kernels import before_compiling
+        from privglasso.desk.report import Report
+
+        published = open_release(release)
+        model = _asked_model(release, published, rule, alpha)
+        with before_compiling(cache(_say_it_compiles)):
+            told = Report(published, model, delta=delta)
+        with suppress(BrokenPipeError):
+            told.write(page, replace=force)
+        return say_json(told.as_dict()) if as_json else say(f"{told}")
+
+# %% ../nbs/9_workshop/07_cli.ipynb #24415290
+@app.command()
+@friendly
+def export(
+    release: Annotated[Path, typer.Argument(help="a release file of any kind")],
+    folder: Annotated[Path, typer.Argument(help="a new folder for the files")],
+    rule: _Rule = Rule.search,
+    alpha: _Alpha = None,
+    as_json: _Json = False,
+):
+    """Write correlations, partial correlations, standard errors and the promise as CSV
+    and JSON into a folder, with ten lines of R that read them."""
+    check_release(release)
+    from privglasso.desk.export import export as write_files
+
+    published = open_release(release)
+    files = write_files(published, folder, _asked_model(release, published, rule, alpha))
+    if as_json:
+        return say_json({"folder": folder.name, "files": [path.name for path in files]})
+    say(f"{folder.name}: {', '.join(path.name for path in files)}")
+
 # %% ../nbs/9_workshop/07_cli.ipynb #d6f8c4c0
 @app.command()
 @friendly
@@ -824,40 +877,13 @@ def _is_bounded(kind):
     return KINDS[kind.value].bounds != "never"
 
 
-def _worst_pair(kind, neighbors, p):
-    """Two tables with `p` columns within (-1, 1), for kinds that take bounds, that a
-    mechanism can hardly keep apart."""
-    import numpy as np
-
+def _check_quick(kind):
+    "Refuse to audit what takes too long."
     if "estimator" in KINDS[kind.value].takes:
         raise CommandError(
             f"--mechanism {kind.value}: its estimator is too slow for so many runs; in"
             " Python, privglasso.audit takes the mechanism with a quick one"
         )
-    if kind is Mechanism.tree:  # three columns; one cell more, and two pairs tie
-        X = np.repeat([[1.0, 1, 1], [1, 1, -1], [1, -1, 1]], [6, 4, 3], axis=0)
-        Y = X.copy()
-        Y[0, 2] = -1
-        return X, Y
-    if not _is_bounded(kind):  # far out in two directions, with opposite signs
-        X = np.random.default_rng(0).normal(size=(1000, max(p, 2)))
-        Y = X.copy()
-        X[0], Y[0] = 50.0, np.resize([20.0, -20.0], X.shape[1])
-        return X, Y
-    changed = slice(0, 1) if neighbors is Neighbors.cell else slice(None)
-    if kind is Mechanism.table:
-        X = np.ones((2, p))
-        Y = X.copy()
-        Y[0, changed] = -1
-        return X, Y
-    # a score tells a record's place among the others: they are spread evenly, every
-    # column changes its bin, and the product of two columns its sign
-    levels = np.outer(np.arange(16), np.resize([1, 7], p)) % 16
-    X = (2 * levels + 1) / 16 - 1
-    Y = X.copy()
-    before, after = (np.resize(pair, p) / 8 - 15 / 16 for pair in ([15, 11], [4, 15]))
-    X[0], Y[0], Y[0, changed] = before, before, after[changed]
-    return X, Y
 
 # %% ../nbs/9_workshop/07_cli.ipynb #f6c93d88
 @app.command()
@@ -880,8 +906,6 @@ def audit(
     as_json: _Json = False,
 ):
     "Run a mechanism on two neighbouring tables and bound its μ from below."
-    if epsilon is not None and delta is None:
-        raise CommandError("--epsilon: needs --delta beside it")
     target = Target(mu, epsilon, delta, None, failure, neighbors.value)
     bounds = (-1, 1) if _is_bounded(mechanism) else None
     pairs = [[(i - j) % 2 for i in range(p)] for j in range(p)]  # two groups, joined
@@ -890,7 +914,8 @@ def audit(
     made = mechanism_of(mechanism.value, target, bounds, **joined)
     from privglasso.privacy.audit import audit as run_audit
 
-    pair = _worst_pair(mechanism, neighbors, p)
+    _check_quick(mechanism)
+    pair = made.worst_pair(p)
     result = run_audit(
         made, *pair, trials=trials, confidence=confidence, random_state=seed
     )

@@ -131,7 +131,8 @@ RESEARCH = ("privglasso.papers", "privglasso.experiments")
         ("CovarianceMechanism", ("sklearn", *HEAVY, *RESEARCH)),
         ("plan", ("sklearn", *HEAVY, *RESEARCH)),
         ("audit", ("sklearn", *HEAVY, *RESEARCH)),
-        ("PrivateGraphicalLassoEBIC", (*HEAVY, *RESEARCH)),
+        ("PrivateGraphicalLasso", ("sklearn", *HEAVY, *RESEARCH)),
+        ("FDR", ("sklearn", *HEAVY, *RESEARCH)),
         ("DPThresholding", (*HEAVY, *RESEARCH)),
     ],
 )

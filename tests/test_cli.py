@@ -1409,7 +1409,7 @@ def test_two_releases_are_compared_edge_by_edge(secret, tmp_path):
         (("plan", 1000, 3, "--spread", 0), "--spread 0: give"),
         (("audit", "--mu", 1, "--trials", 0), "--trials 0: give"),
         (("audit", "--mu", 1, "--mechanism", "tree"), "--failure: state"),
-        (("audit", "--epsilon", 1), "--epsilon: needs --delta"),
+        (("audit", "--epsilon", 0), "--epsilon 0: give"),
         (("reproduce", "--only", "x"), "--only x: give one of audit, "),
         (("plan", 1, 3), "privglasso: n 1: give"),
     ],

@@ -278,6 +278,8 @@ for line in (
     "budget show b.json",
     "inspect r.parquet",
     "recover r.parquet e.csv --figure e.svg",
+    "export r.parquet folder",
+    "report r.parquet r.html",
     "compare r.parquet r.parquet",
     "audit --mu 1 --trials 100",
     "claims",
@@ -309,4 +311,4 @@ def test_every_command_runs_on_what_the_wheel_declares(wheel, tmp_path):
     told = [line for line in run.stderr.splitlines() if line.startswith("#")]
     assert told[-1:] == ["# never run:"], run.stderr[-2000:]
     assert [line for line in told[:-1] if not line.endswith(" 0")] == [], run.stderr
-    assert len(told) == 16
+    assert len(told) == 18

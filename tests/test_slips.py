@@ -26,10 +26,9 @@ from privglasso.publish.noise_correction import sample_covariance
 from privglasso.publish.parquet import ReleaseError, sealed
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import GaussianMechanism
-from privglasso.recover.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
-from privglasso.recover.estimators import PrivateGraphicalLassoEBIC
-from privglasso.recover.estimators import PrivateGraphicalLassoSimultaneous
+from privglasso.recover.estimators import CV, PrivateGraphicalLasso
 from privglasso.recover.feasibility import nearest_psd
+from privglasso.recover.selection import EBIC, Simultaneous
 from privglasso.recover.thresholding import DPThresholding, threshold_constant
 
 TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
@@ -177,20 +176,14 @@ THETA = np.array(
 )
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        PrivateGraphicalLasso,
-        PrivateGraphicalLassoEBIC,
-        PrivateGraphicalLassoSimultaneous,
-    ],
-)
-def test_a_table_with_its_noise_stated_is_as_good_as_its_release(kind):
+@pytest.mark.parametrize("rule", [None, EBIC(), Simultaneous()])
+def test_a_table_with_its_noise_stated_is_as_good_as_its_release(rule):
     release = GaussianMechanism((-5, 5), sigma=1.5).publish(
         sample_gaussian(THETA, 3000, random_state=0), 1
     )
-    stated = kind(noise_variance=release.noise_variance).fit(release.table)
-    assert np.array_equal(stated.precision_, kind().fit(release).precision_)
+    stated = PrivateGraphicalLasso(rule, noise_variance=release.noise_variance)
+    known = PrivateGraphicalLasso(rule).fit(release)
+    assert np.array_equal(stated.fit(release.table).precision_, known.precision_)
 
 
 def test_edges_of_either_sign_are_listed_by_their_strength():
@@ -206,7 +199,7 @@ def test_edges_of_either_sign_are_listed_by_their_strength():
 
 def test_beyond_an_empty_graph_no_penalty_is_missed(recwarn):
     X = np.random.default_rng(0).normal(size=(200, 3))
-    model = PrivateGraphicalLassoCV().fit(X)
+    model = PrivateGraphicalLasso(CV()).fit(X)
     assert (
         model.edges_.empty
         and model.alpha_ == model.cv_results_.alpha.max()

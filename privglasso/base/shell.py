@@ -81,6 +81,8 @@ def for_machines(value):
     "Numbers as JSON has them: infinity, which it has not, in a word."
     if isinstance(value, dict):
         return {str(key): for_machines(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [for_machines(each) for each in value]
     if isinstance(value, float) and not abs(value) < float("inf"):
         return str(value)
     return value

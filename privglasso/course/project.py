@@ -105,7 +105,7 @@ def _z_values(release):
     where nothing can be learnt from it."""
     try:
         corrected = release.corrected_covariance()
-        model = PrivateGraphicalLasso(alpha=0.02).fit(release)
+        model = PrivateGraphicalLasso(0.02).fit(release)
     except (CovarianceError, InfeasibleError):
         return {}
     tests = edge_tests(model.precision_, corrected, release.sampling_error())

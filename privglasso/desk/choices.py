@@ -72,15 +72,12 @@ class Kind:
         What public bounds are to it.
     checked : bool
         Whether a part of the target can pay for a check of the bounds.
-    batches : bool
-        Whether a folder is read in batches.
     """
 
     home: str
     takes: tuple = ()
     bounds: str = "allowed"
     checked: bool = True
-    batches: bool = False
 
     def make(self, bounds, words):
         """The mechanism.
@@ -108,9 +105,7 @@ class Kind:
 # %% ../../nbs/2_publish/28_choices.ipynb #7e0c0aa8
 KINDS = {
     "table": Kind("publish.table:GaussianMechanism", ("sigma", "integers"), "needed"),
-    "covariance": Kind(
-        "publish.covariance:CovarianceMechanism", ("box", "missing"), batches=True
-    ),
+    "covariance": Kind("publish.covariance:CovarianceMechanism", ("box", "missing")),
     "whitened": Kind(
         "publish.whitening:WhitenedCovarianceMechanism", bounds="never"
     ),
@@ -119,10 +114,7 @@ KINDS = {
     "kendall": Kind("publish.ranks:KendallMechanism", bounds="never"),
     "tree": Kind("publish.tree:TreeMechanism", ("failure",), "center", False),
     "weights": Kind(
-        "publish.graph_weights:GraphWeightsMechanism",
-        ("graph",),
-        "never",
-        batches=True,
+        "publish.graph_weights:GraphWeightsMechanism", ("graph",), "never"
     ),
     "screened": Kind(
         "publish.screened_weights:ScreenedGraphMechanism", bounds="never"

@@ -100,7 +100,8 @@ def compare_epsilons(n, p, delta=None, neighbors="record") -> Epsilons:
         `default_delta` of n if absent.
     neighbors : {"record", "cell"}
     """
-    from privglasso.start.advice import default_delta, epsilon_rows
+    from privglasso.privacy.guarantee import default_delta
+    from privglasso.start.advice import epsilon_rows
 
     delta = default_delta(n) if delta is None else delta
     return Epsilons(epsilon_rows(n, p, delta=delta, neighbors=neighbors), delta)
@@ -236,7 +237,8 @@ def _too_rare(mechanism, n, p):
 
 def _advice(best, asked, target):
     "A sentence or two on what is recommended."
-    from privglasso.recover.recommendation import default_delta, recommend
+    from privglasso.privacy.guarantee import default_delta
+    from privglasso.recover.recommendation import recommend
     from privglasso.start.advice import precision_sentence
 
     n, p, said = best.n, best.p, [f"\nRecommended: {best}."]
@@ -311,7 +313,8 @@ def plan_publication(
     schema, graph = as_path(schema), as_path(graph)
     check_there(schema, graph)
     from privglasso.recover.planning import plan_rows
-    from privglasso.recover.recommendation import default_delta, recommend
+    from privglasso.privacy.guarantee import default_delta
+    from privglasso.recover.recommendation import recommend
     from privglasso.start.advice import shape_to_plan
 
     n, p = shape_to_plan(n, p, schema)

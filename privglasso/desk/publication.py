@@ -19,7 +19,7 @@ from .choices import ESTIMATORS, KINDS, MISSING, USUAL, Record
 from .choices import Target, check_target, mechanism_of
 from .ledger import accounted, delta_of
 from .plan import Plan, in_numbers, plan_publication
-from .source import PrivateTable, as_path, check_there
+from .source import PrivateTable, as_path, check_there, is_folder
 from .source import columns_named, public_graph, read_bounds, shown
 
 # %% ../../nbs/2_publish/32_publication.ipynb #119a3db8
@@ -266,23 +266,44 @@ class Published(Record):
     release: object
 
     @property
-    def report(self):
-        "Of the check of the bounds, if one was paid for."
+    def outside(self):
+        "What the check of the bounds says, if one was paid for."
         return getattr(self.draft.mechanism, "report", None)
+
+    def report(self, path=None, *, replace=False):
+        """What the release says, for people.
+
+        Parameters
+        ----------
+        path : path, optional
+            A file for the page that shows it.
+        replace : bool
+            Whether a file that is there is replaced.
+
+        Returns
+        -------
+        Report
+        """
+        from privglasso.desk.report import Report  # slow to load
+
+        told = Report(self.release, delta=self.draft.delta)
+        if path is not None:
+            told.write(path, replace=replace)
+        return told
 
     def as_dict(self) -> dict:
         "The same in numbers."
         told = {"release": self.name} | self.draft.as_dict() | {"written": True}
-        if self.report is None:
+        if self.outside is None:
             return told
-        shares = self.report.shares().T.to_dict()
-        return told | {"outside": shares, "mu_of_check": self.report.guarantee.mu}
+        shares = self.outside.shares().T.to_dict()
+        return told | {"outside": shares, "mu_of_check": self.outside.guarantee.mu}
 
     def __str__(self):
         told = f"{self.name}: {self.release}"
-        if self.report is None:
+        if self.outside is None:
             return told
-        return f"{told}\n\n{self.report}\n\nBoth together: {self.draft.promise}"
+        return f"{told}\n\n{self.outside}\n\nBoth together: {self.draft.promise}"
 
 # %% ../../nbs/2_publish/32_publication.ipynb #ef670437
 class Publication:
@@ -291,8 +312,8 @@ class Publication:
     Parameters
     ----------
     source : path, DataFrame, Arrow table or array of shape (n, p)
-        The private table; a folder, or a pattern such as `day-*.parquet`, is read in
-        batches.
+        The private table; a folder, a pattern such as `day-*.parquet`, or a table in a
+        database, `duckdb:file.db?table`, is read in batches.
     mechanism : str, optional
         One of `KINDS`; the recommended one if absent.
     schema : path, Schema or dict, optional
@@ -418,7 +439,10 @@ class Publication:
             few = "fewer than two records" if n < 2 else "no column that is used"
             text = "{file}: the table has {few}"
             raise WordsError(text, file=self.table.name, few=few)
-        return _drafted(self, usual, n, used, left, data), data
+        draft = _drafted(self, usual, n, used, left, data)
+        if to is not None and is_folder(to):
+            _check_in_parts(to, draft.mechanism)
+        return draft, data
 
     def rehearse(self, to=None, *, replace=False, heard=None) -> Rehearsed:
         """What `publish` would write and say; no value is used, nothing is spent.
@@ -460,7 +484,9 @@ class Publication:
         Parameters
         ----------
         to : path
-            A .parquet file.
+            A .parquet file; or, for noisy cells and drawn rows of any length, a folder:
+            a name without an ending. There a publication that was stopped is gone on
+            with, and paid for once.
         replace : bool
             Whether a file may be there; never if a ledger pays.
         random_state : int, optional
@@ -495,16 +521,21 @@ class Publication:
         return record
 
     def _run(self, mechanism, numbers, to, replace, random_state):
-        "Publish to a file, from the ledger if one is given."
-        if self.ledger is None:
-            release = mechanism.publish(numbers, random_state=random_state)
-            release.to_parquet(to, replace=replace)
-            return release
-        if random_state is not None:
+        "Publish to a file or folder, from the ledger if one is given."
+        if self.ledger is not None and random_state is not None:
             raise WordsError(
                 "{random_state}: a repeatable release protects nobody, so no budget is"
                 " spent on it: leave it out"
             )
+        if is_folder(to):
+            from privglasso.publish.folders import publish_folder
+
+            paid = {"ledger": self.ledger, "random_state": random_state}
+            return publish_folder(mechanism, numbers, to, **paid)
+        if self.ledger is None:
+            release = mechanism.publish(numbers, random_state=random_state)
+            release.to_parquet(to, replace=replace)
+            return release
         from privglasso.privacy.budget import Budget
 
         return Budget(self.ledger).publish(mechanism, numbers, to, label=to.name)
@@ -520,9 +551,12 @@ def _check_place(to, inputs, replace):
     "What is paid for replaces nothing, and has a name that other commands read."
     if is_stream(to):
         return
+    if is_folder(to):
+        _check_folder(to)
+        return
     if to.suffix.lower() != ".parquet":
-        text = "{file}: a release is a .parquet file: end its name so"
-        raise WordsError(text, file=to.name)
+        text = "{file}: a release is a .parquet file: end its name so; or, without any"
+        raise WordsError(text + " ending, a folder of parts", file=to.name)
     if any(each.exists() and to.exists() and to.samefile(each) for each in inputs):
         text = "{file}: this publication reads that file: give another to write"
         raise WordsError(text, file=to.name)
@@ -531,6 +565,29 @@ def _check_place(to, inputs, replace):
         raise WordsError(text, file=to.name)
 
 # %% ../../nbs/2_publish/32_publication.ipynb #61c9fe3f
+def _check_folder(to):
+    "`WordsError` unless a release in parts may be written, or gone on with."
+    from privglasso.publish.parquet import MANIFEST
+
+    if not to.parent.is_dir():
+        raise WordsError("{file}: there is no folder to write it in", file=to.name)
+    if to.is_file() or (to / MANIFEST).exists():
+        there = "a file" if to.is_file() else "a release"
+        text = "{file}: there is {there} already: give another name"
+        raise WordsError(text, file=to.name, there=there)
+
+
+def _check_in_parts(to, mechanism):
+    "`WordsError` unless what is published has rows to write in parts."
+    from privglasso.publish.bounds import CheckedMechanism
+    from privglasso.publish.folders import check_in_parts
+
+    if isinstance(mechanism, CheckedMechanism):
+        text = "{file}: {check_bounds} is for a file: end its name in .parquet"
+        raise WordsError(text, file=to.name)
+    check_in_parts(mechanism)
+
+
 def _check_outside(to, table):
     "`WordsError` if a release would lie among the tables of the folder that is read."
     if not is_stream(to) and table.holds(to):
@@ -540,21 +597,6 @@ def _check_outside(to, table):
             file=to.name,
             folder=table.name,
         )
-
-
-def _check_batches(desk, name):
-    "`WordsError` unless the mechanism reads a folder in batches."
-    if not desk.table.is_parted:
-        return
-    told, file = "; or put the tables in it into one file", desk.table.name
-    if not KINDS[name].batches:
-        text = f"{{file}}: {{mechanism:{name}}} reads no folder: name "
-        known = [f"{{mechanism:{key}}}" for key, kind in KINDS.items() if kind.batches]
-        raise WordsError(text + " or ".join(known) + told, file=file)
-    if desk.how.check_bounds is not None:
-        text = "{file}: {check_bounds} reads no folder: leave it out"
-        raise WordsError(text + told, file=file)
-
 
 # %% ../../nbs/2_publish/32_publication.ipynb #c533b36d
 def _chosen(desk, usual, n, names):
@@ -655,7 +697,6 @@ def _with_check(desk, made, mu, names, data):
 def _drafted(desk, usual, n, names, left, data):
     "The mechanism, and what is to be said before it runs."
     name, box, best = _chosen(desk, usual, n, names)
-    _check_batches(desk, name)
     delta, named = delta_of(desk.target, n, desk.ledger)
     bounds, target, said = _bounds_of(desk, name, box, names), desk.target.stated(), []
     if desk.target.epsilon is not None:

@@ -8,7 +8,6 @@ __all__ = ['CHOOSING_LAMBDA', 'squared_error_ceiling', 'held_out_criteria', 'pen
 
 # %% ../../nbs/6_experiments/17_choosing_lambda.ipynb #7ee6ee3b
 import warnings
-from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -23,11 +22,10 @@ from .table2 import PAPER_DATA, paper_data, published
 from ..publish.noise_correction import SamplingError
 from ..publish.noise_correction import noise_corrected_covariance
 from ..publish.noise_correction import sample_covariance
-from ..recover.estimators import PrivateGraphicalLassoEBIC
+from ..recover.estimators import PrivateGraphicalLasso
 from ..recover.graph_models import solvable_path
 from ..recover.metrics import auc_by_magnitude, confusion
-from ..recover.selection import GraphFitError
-from ..recover.selection import simultaneous_alpha
+from ..recover.selection import EBIC, simultaneous_alpha
 from ..recover.textbook import largest_alpha
 
 # %% ../../nbs/6_experiments/17_choosing_lambda.ipynb #206342ed
@@ -246,10 +244,10 @@ def _prepared(way, table, noise_variance):
 def _rules_without_folds(table, noise_variance, alphas):
     """The extended BIC at each penalty, the penalty above all likely errors, and the
     ceiling."""
-    model = PrivateGraphicalLassoEBIC(
-        alphas=alphas, scale=False, noise_variance=noise_variance, tol=_TOL
+    model = PrivateGraphicalLasso(
+        EBIC(alphas=alphas), scale=False, noise_variance=noise_variance, tol=_TOL
     )
-    with warnings.catch_warnings(), suppress(GraphFitError):
+    with warnings.catch_warnings():
         # the densest graph tried: no news in a study
         warnings.filterwarnings("ignore", "alpha_=", UserWarning)
         model.fit(table)

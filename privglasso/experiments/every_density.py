@@ -194,7 +194,7 @@ def _cross_validations():
 
     from sklearn.covariance import GraphicalLassoCV
 
-    from privglasso.recover.estimators import PrivateGraphicalLassoCV
+    from privglasso.recover.estimators import CV, PrivateGraphicalLasso
 
     precision = random_sparse_precision(200, 3 / 199, random_state=200)
     X = sample_gaussian(precision, 2000, random_state=201)
@@ -204,7 +204,7 @@ def _cross_validations():
             warnings.simplefilter("ignore")
             GraphicalLassoCV(cv=5).fit(X)
 
-    ours = PrivateGraphicalLassoCV(noise_variance=0.0)
+    ours = PrivateGraphicalLasso(CV())
     return {
         "privglasso": lambda: processor_seconds(lambda: ours.fit(X)),
         "scikit-learn": lambda: processor_seconds(scikit_learn),

@@ -22,11 +22,12 @@ from ..publish.noise_correction import correlation_scale, sample_covariance
 from ..publish.table import GaussianMechanism
 from ..recover.baselines import SCIO, NeighborhoodSelection, WishartPrior
 from ..recover.baselines import neighborhood_path, scio_path, wishart_path
-from ..recover.estimators import PrivateGraphicalLassoSimultaneous
+from ..recover.estimators import PrivateGraphicalLasso
 from ..recover.feasibility import InfeasibleError, min_feasible_alpha
 from ..recover.graphical_lasso import graphical_lasso_path
 from ..recover.metrics import auc_by_magnitude, auc_by_path_entry, confusion
 from ..recover.metrics import relative_error
+from ..recover.selection import Simultaneous
 
 # %% ../../nbs/6_experiments/18_grid_baselines.ipynb #cd01a067
 _GRIDS = {"grid11": load_grid11, "grid115": load_grid115}
@@ -89,7 +90,7 @@ _PATHS = {
     "Wishart prior": wishart_path,
 }
 _RULES = {
-    "graphical lasso": PrivateGraphicalLassoSimultaneous,
+    "graphical lasso": lambda: PrivateGraphicalLasso(Simultaneous()),
     "neighbourhoods": NeighborhoodSelection,
     "SCIO": SCIO,
     "Wishart prior": WishartPrior,

@@ -21,9 +21,8 @@ from ..publish.quadrants import QuadrantMechanism
 from ..publish.ranks import KendallMechanism
 from ..publish.synthetic import SyntheticDataMechanism
 from ..recover.estimators import PrivateGraphicalLasso
-from ..recover.estimators import PrivateGraphicalLassoEBIC
-from ..recover.estimators import PrivateGraphicalLassoSimultaneous
 from ..recover.feasibility import InfeasibleError
+from ..recover.selection import EBIC, Simultaneous
 
 # %% ../../nbs/6_experiments/34_headlines.ipynb #b85c5348
 def compared(edges, truth) -> dict:
@@ -110,9 +109,9 @@ HEADLINES = {
     ),
 }
 RULES = {
-    "search": PrivateGraphicalLasso,
-    "EBIC": PrivateGraphicalLassoEBIC,
-    "simultaneous": PrivateGraphicalLassoSimultaneous,
+    "search": None,
+    "EBIC": EBIC(),
+    "simultaneous": Simultaneous(),
 }
 
 # %% ../../nbs/6_experiments/34_headlines.ipynb #e7eac114
@@ -137,7 +136,7 @@ def headlines_run(headline, seed):
     rows = []
     for name, rule in RULES.items():
         try:
-            edges = rule().fit(release).edges_
+            edges = PrivateGraphicalLasso(rule).fit(release).edges_
         except (CovarianceError, InfeasibleError):
             edges = pd.DataFrame(columns=["source", "target", "partial_correlation"])
         rows.append(

@@ -24,10 +24,9 @@ from ..publish.shape import UnitsError
 from ..publish.synthetic import SyntheticDataMechanism
 from ..recover.efficient_search import HiddenGraphError
 from ..recover.estimators import PrivateGraphicalLasso
-from ..recover.estimators import PrivateGraphicalLassoSimultaneous
-from ..recover.graph_models import edge_tests
 from ..recover.feasibility import InfeasibleError
-
+from ..recover.graph_models import edge_tests
+from ..recover.selection import Simultaneous
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00006
 def _likert(rng, n, a):
@@ -159,8 +158,8 @@ def _released(mechanism, told, X, seed):
 
 
 _RULES = {
-    "recommended": PrivateGraphicalLasso,
-    "simultaneous": PrivateGraphicalLassoSimultaneous,
+    "recommended": None,
+    "simultaneous": Simultaneous(),
 }
 _NO_GRAPH = (CovarianceError, HiddenGraphError, InfeasibleError)
 
@@ -168,7 +167,7 @@ _NO_GRAPH = (CovarianceError, HiddenGraphError, InfeasibleError)
 def _edges(rule, release):
     "How many edges a rule finds; None if it finds no graph."
     try:
-        return len(_RULES[rule]().fit(release).edges_)
+        return len(PrivateGraphicalLasso(_RULES[rule]).fit(release).edges_)
     except _NO_GRAPH:
         return None
 

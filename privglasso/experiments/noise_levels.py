@@ -15,12 +15,12 @@ from ..base.settings import setting
 from ..base.validation import InputError, check_number, check_table
 from ..publish.noise_correction import correlation_scale
 from ..publish.table import GaussianMechanism, TableRelease
-from ..recover.estimators import PrivateGraphicalLassoCV
-from ..recover.estimators import PrivateGraphicalLassoSimultaneous
+from ..recover.estimators import CV, PrivateGraphicalLasso
 from ..recover.feasibility import min_feasible_alpha
 from ..recover.graphical_lasso import graphical_lasso_path
 from ..recover.metrics import auc_by_magnitude, auc_by_path_entry, confusion
 from ..recover.metrics import f1_score, relative_error
+from ..recover.selection import Simultaneous
 from ..recover.textbook import largest_alpha
 
 # %% ../../nbs/6_experiments/02_noise_levels.ipynb #3fb2ef3a
@@ -117,14 +117,14 @@ class Recovery:
 
     Parameters
     ----------
-    model : PrivateGraphicalLassoCV
+    model : PrivateGraphicalLasso
     alpha : float
         The simultaneous penalty, on the correlation scale.
     graph : bool array of shape (p, p)
         Adjacency at that penalty.
     """
 
-    model: PrivateGraphicalLassoCV
+    model: PrivateGraphicalLasso
     alpha: float
     graph: np.ndarray
 
@@ -150,9 +150,11 @@ def recover(table, noise_variance) -> Recovery:
     InfeasibleError
         If no graph exists at the alpha of the rule.
     """
-    model = PrivateGraphicalLassoCV(noise_variance=noise_variance).fit(table)
-    rule = PrivateGraphicalLassoSimultaneous(noise_variance=noise_variance).fit(table)
-    return Recovery(model, rule.alpha_, support(rule.precision_))
+    model, strict = (
+        PrivateGraphicalLasso(rule, noise_variance=noise_variance).fit(table)
+        for rule in (CV(), Simultaneous())
+    )
+    return Recovery(model, strict.alpha_, support(strict.precision_))
 
 # %% ../../nbs/6_experiments/02_noise_levels.ipynb #4f1488c6
 def standardised(precision, reference):

@@ -19,11 +19,9 @@ from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
 from ..recover.efficient_search import HiddenGraphError
 from ..recover.estimators import PrivateGraphicalLasso
-from ..recover.estimators import PrivateGraphicalLassoEBIC
-from ..recover.estimators import PrivateGraphicalLassoSimultaneous
 from ..recover.feasibility import ConvergenceError, InfeasibleError
 from ..recover.metrics import confusion
-from ..recover.selection import GraphFitError
+from ..recover.selection import EBIC, GraphFitError, Simultaneous
 
 # %% ../../nbs/6_experiments/35_search_rules.ipynb #4ab34a32
 _LEAKS = {"hubs": 0.5, "tree": 0.5, "grid": 0.5, "resistors": 0.3, "power": 0.05}
@@ -104,9 +102,9 @@ def network_model(name, p, seed):
 
 # %% ../../nbs/6_experiments/35_search_rules.ipynb #62fa7445
 _RULES = {
-    "search": PrivateGraphicalLasso,
-    "EBIC": PrivateGraphicalLassoEBIC,
-    "simultaneous": PrivateGraphicalLassoSimultaneous,
+    "search": PrivateGraphicalLasso(),
+    "EBIC": PrivateGraphicalLasso(EBIC()),
+    "simultaneous": PrivateGraphicalLasso(Simultaneous()),
 }
 _REFUSALS = (
     HiddenGraphError,
@@ -124,10 +122,10 @@ def _precisions(release):
     if isinstance(release, np.ndarray):
         from sklearn.covariance import GraphicalLassoCV
 
-        rules["scikit-learn"] = GraphicalLassoCV
+        rules["scikit-learn"] = GraphicalLassoCV()
     for name, rule in rules.items():
         try:
-            yield name, rule().fit(release).precision_
+            yield name, rule.fit(release).precision_
         except _REFUSALS:
             yield name, None
 

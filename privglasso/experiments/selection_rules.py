@@ -17,13 +17,10 @@ from .study import Study, choices
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
 from ..publish.table import GaussianMechanism
-from ..recover.estimators import PrivateGraphicalLassoCV
-from ..recover.estimators import PrivateGraphicalLassoEBIC
-from ..recover.estimators import PrivateGraphicalLassoSimultaneous
-from ..recover.estimators import PrivateGraphicalLassoStable
+from ..recover.estimators import CV, PrivateGraphicalLasso
 from ..recover.feasibility import ConvergenceError, InfeasibleError
 from ..recover.metrics import confusion, f1_score, relative_error
-from ..recover.selection import GraphFitError
+from ..recover.selection import EBIC, GraphFitError, Simultaneous, Stable
 from ..recover.selection import taken_for_clean
 
 # %% ../../nbs/6_experiments/26_selection_rules.ipynb #fdcc7f42
@@ -95,10 +92,10 @@ def selection_release(kind, rows, seed):
 
 # %% ../../nbs/6_experiments/26_selection_rules.ipynb #a2b77551
 _RULES = {
-    "cross-validation": PrivateGraphicalLassoCV,
-    "stability": lambda: PrivateGraphicalLassoStable(random_state=0),
-    "simultaneous": PrivateGraphicalLassoSimultaneous,
-    "EBIC": PrivateGraphicalLassoEBIC,
+    "cross-validation": CV(),
+    "stability": Stable(random_state=0),
+    "simultaneous": Simultaneous(),
+    "EBIC": EBIC(),
 }
 
 
@@ -112,13 +109,10 @@ def _answers(release):
         if has_rows or name in ("simultaneous", "EBIC")
     }
     if hasattr(release, "sampling_error"):
-        rules["EBIC, noise ignored"] = (
-            PrivateGraphicalLassoEBIC,
-            taken_for_clean(release),
-        )
+        rules["EBIC, noise ignored"] = EBIC(), taken_for_clean(release)
     for name, (rule, data) in rules.items():
         try:
-            yield name, rule().fit(data)
+            yield name, PrivateGraphicalLasso(rule).fit(data)
         except (CovarianceError, InfeasibleError, ConvergenceError, GraphFitError):
             yield name, None
 

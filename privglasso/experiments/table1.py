@@ -25,7 +25,7 @@ from ..publish.noise_correction import SamplingError, correlation_scale
 from ..publish.noise_correction import sample_covariance
 from ..publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from ..publish.table import TableRelease
-from ..recover.estimators import PrivateGraphicalLassoCV
+from ..recover.estimators import CV, PrivateGraphicalLasso
 from ..recover.feasibility import ConvergenceError, InfeasibleError
 from ..recover.graphical_lasso import graphical_lasso
 from ..recover.metrics import auc_by_magnitude
@@ -127,9 +127,8 @@ def ranked_auc(S, alpha: float, truth) -> float:
 def _chosen_alpha(table, S):
     "The penalty that cross-validation chooses, on the scale of the covariance."
     alphas = np.geomspace(largest_alpha(S), largest_alpha(S) / 1e4, 16)
-    return (
-        PrivateGraphicalLassoCV(list(alphas), scale=False, tol=1e-4).fit(table).alpha_
-    )
+    model = PrivateGraphicalLasso(CV(list(alphas)), scale=False, tol=1e-4)
+    return model.fit(table).alpha_
 
 # %% ../../nbs/6_experiments/11_table1.ipynb #83e94af2
 def _table1a_rows(S, alphas, graphs, facts):

@@ -459,12 +459,12 @@ def _changed(mechanism, values, other):
 # %% ../../nbs/1_privacy/09_audit.ipynb #e49ea4db
 def audit(
     mechanism,
-    X,
-    X_neighbor,
+    X=None,
+    X_neighbor=None,
     statistic: Callable | None = None,
     *,
     claimed=None,
-    trials: int = 100_000,
+    trials: int = 20_000,
     confidence: float = 0.999,
     workers: int = 1,
     random_state=None,
@@ -476,7 +476,7 @@ def audit(
     Parameters
     ----------
     mechanism : object with publish(X, random_state), or function (X, rng) -> release
-    X, X_neighbor : neighbouring tables of shape (n, p)
+    X, X_neighbor : neighbouring tables of shape (n, p); the mechanism's own if absent
     statistic : callable, release -> float; by default the likelihood ratio, the other
         triangle, a part of the release alone, or lowest bits: whichever tells most
     claimed : the promised μ, or a `Guarantee`; by default the mechanism's own
@@ -492,13 +492,25 @@ def audit(
     >>> X, X_neighbor = np.zeros((2, 1)), np.array([[1.0], [0.0]])
     >>> audit(mechanism, X, X_neighbor, trials=2000, random_state=0).refuted
     False
+    >>> audit(mechanism, trials=2000, random_state=0).refuted
+    False
     """
+    if X is None and X_neighbor is None:
+        X, X_neighbor = _own_pair(mechanism)
     run = {"trials": trials, "confidence": confidence, "workers": workers}
     told = statistic, claimed, tiled, random_state
     draws = _prepared(mechanism, X, X_neighbor, *told)
     return audit_draws(**draws, **run, random_state=random_state)
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #1b4e6d2c
+def _own_pair(mechanism):
+    "Two tables that a mechanism can hardly keep apart, by its own word."
+    if not hasattr(mechanism, "worst_pair"):
+        remedy = "give two neighbouring tables: this does not say which to take"
+        raise InputError("X", None, remedy)
+    return mechanism.worst_pair()
+
+
 def _check_neighbors(mechanism, X, X_neighbor):
     "That two tables differ in exactly one of what the mechanism hides."
     values, other = check_tables(X, X_neighbor, min_rows=2)

@@ -5,9 +5,10 @@
 # %% auto #0
 __all__ = ['NOISE_KEY', 'SystemBits', 'GeneratorBits', 'bit_source', 'exp_bounds', 'CumulativeSums', 'cumulative_sums',
            'threshold_words', 'locate', 'MagnitudeTable', 'TableSampler', 'exact_coin', 'BlockSampler', 'sampler',
-           'sample', 'random_order']
+           'sample', 'random_order', 'KeyedBits']
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #a31b4087
+import hashlib
 import math
 import numbers
 import os
@@ -686,3 +687,38 @@ def random_order(n: int, bits, first: int | None = None) -> np.ndarray:
     while done < first:
         done = _swap(places, done, bits.words(min(first - done, _CHUNK)))
     return places[:first]
+
+# %% ../../nbs/1_privacy/05_sampler.ipynb #913c23b0
+class KeyedBits:
+    """Bits that a secret determines: the same ones whenever they are asked for.
+
+    Parameters
+    ----------
+    seed : bytes
+        Known to nobody else, and used for one purpose only.
+    secure : bool
+        Whether the secret came from the operating system's randomness.
+
+    Examples
+    --------
+    >>> one, again = KeyedBits(b"secret"), KeyedBits(b"secret")
+    >>> one.bits(40) == again.bits(40) != one.bits(40)
+    True
+    """
+
+    def __init__(self, seed, secure=False):
+        self.secure, self._seed, self._asked = secure, bytes(seed), 0
+
+    def _bytes(self, count):
+        self._asked += 1
+        asked = self._asked.to_bytes(8, "little")
+        return hashlib.shake_256(self._seed + asked).digest(count)
+
+    def words(self, n):
+        "So many 32-bit words."
+        words = np.frombuffer(self._bytes(4 * n), dtype="<u4")
+        return words.astype(np.uint32, copy=False)
+
+    def bits(self, k):
+        "An integer of `k` bits."
+        return int.from_bytes(self._bytes((k + 7) // 8), "little") >> (-k % 8)

@@ -18,7 +18,7 @@ from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, check_probability
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, cdf, mu_bound
 from ..privacy.discrete_gaussian import sigma_for
-from ..privacy.guarantee import Guarantee
+from ..privacy.guarantee import Guarantee, default_delta
 from ..privacy.sampler import bit_source, exp_bounds, sampler
 from .release import AnyMechanism, ExactGraph
 from .release import check_budget, check_neighbors
@@ -358,7 +358,9 @@ class StableGraphMechanism(AnyMechanism):
     ----------
     neighbors : {"record", "cell"}
         Hide one replaced record, or one changed entry: at the same price.
-    test : BestTest or NormalTest
+    mu, failure, epsilon, delta : float, optional
+        What is promised, as for `stability_test`; of n records, δ is 1/n² rounded down
+        where it is not stated beside ε.
 
     Notes
     -----
@@ -366,9 +368,16 @@ class StableGraphMechanism(AnyMechanism):
 
     _kind = ExactGraph
 
-    def __init__(self, neighbors, test):
+    def __init__(self, neighbors, mu=None, failure=None, epsilon=None, delta=None):
         self.neighbors = check_neighbors(neighbors)
-        self._test, self.budget = test, test.target
+        given = {"mu": mu, "failure": failure, "epsilon": epsilon, "delta": delta}
+        self.budget = {name: x for name, x in given.items() if x is not None}
+        self._test(2)  # refuses what is no budget
+
+    def _test(self, n):
+        "The test that the graph of n records has to pass."
+        usual = {"delta": default_delta(n)} if "epsilon" in self.budget else {}
+        return stability_test(**usual | self.budget)
 
     @abstractmethod
     def certificate(self, n: int, p: int) -> StableCertificate:

@@ -13,12 +13,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..base.validation import InputError, check_incomplete_table
-from ..base.validation import check_probability, html_card, per_column
+from ..base.validation import InputError, check_probability
+from ..base.validation import html_card, per_column
 from ..privacy.audit import check_different
 from ..privacy.discrete_gaussian import mu_for, sigma_for, variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
+from .batches import blocks_of, check_rows
 from .release import AnyMechanism, check_bounds, in_order
 
 # %% ../../nbs/2_publish/19_bounds.ipynb #701da889
@@ -27,7 +28,7 @@ def cells_outside(values, bounds):
 
     Parameters
     ----------
-    values : array of shape (n, p)
+    values : ndarray or Batches of shape (n, p)
         NaN where a cell is missing.
     bounds : (low, high)
         Each a number or one for each column.
@@ -42,7 +43,9 @@ def cells_outside(values, bounds):
     [1]
     """
     low, high = (per_column(half, "bounds", values.shape[1]) for half in bounds)
-    return ((values < low) | (values > high)).sum(axis=0, dtype=np.int64)
+    blocks = blocks_of(values)
+    out = (((cells < low) | (cells > high)).sum(axis=0) for cells in blocks)
+    return sum(out, np.zeros(values.shape[1], dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -146,10 +149,25 @@ class BoundsCheck(AnyMechanism):
 
     def check(self, X) -> tuple:
         "The values (n, p) and names of a table, in which cells may be missing."
-        values, columns = in_order(*check_incomplete_table(X), self.bounds)
+        values, columns = in_order(*check_rows(X, gaps=True), self.bounds)
         for half in self.bounds:
             per_column(half, "bounds", values.shape[1])
         return values, columns
+
+    def worst_pair(self, p: int = 2) -> tuple:
+        """Two neighbouring tables: a record within the bounds, or outside of them.
+
+        Parameters
+        ----------
+        p : int
+            Columns, where the bounds do not say how many there are.
+        """
+        p = max(p, *map(np.size, self.bounds))
+        low, high = (per_column(half, "bounds", p) for half in self.bounds)
+        X = np.tile((low + high) / 2, (2, 1))
+        Y, changed = X.copy(), self._changed()
+        Y[0, changed] = (2 * high - low)[changed]
+        return X, Y
 
     def noise_std(self, n: int, p: int) -> float:
         "Standard deviation of the noise on each count of a table of `p` columns."
@@ -157,7 +175,7 @@ class BoundsCheck(AnyMechanism):
 
     def _lattice(self, n, p):
         changed = 1 if self.neighbors == "cell" else p
-        return CountLattice(p, float(sigma_for(self.budget["mu"], changed)))
+        return CountLattice(p, float(sigma_for(self.target(n), changed)))
 
     def _release(self, values, columns, lattice, bits):
         counts = cells_outside(values, self.bounds)

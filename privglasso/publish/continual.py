@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['workload', 'noise_of', 'square_root', 'unit_columns', 'optimal_factor', 'tree_noise', 'equal_split_noise', 'factor',
-           'noise_table', 'integer_factor', 'squared_sensitivity', 'StreamPlan', 'plan_stream', 'KeyedBits',
-           'StreamError', 'StreamRelease', 'read_stream', 'Stream']
+           'noise_table', 'integer_factor', 'squared_sensitivity', 'StreamPlan', 'plan_stream', 'StreamError',
+           'StreamRelease', 'read_stream', 'Stream']
 
 # %% ../../nbs/2_publish/33_continual.ipynb #cc2f9fb8
 import base64
@@ -21,14 +21,14 @@ from pathlib import Path
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular, toeplitz
 
-from ..base.io import write_whole
+from ..base.io import synced, write_secret, write_whole
 from ..base.validation import InputError, check_integer, check_probability
 from ..base.validation import check_table
 from ..privacy.budget import Budget
 from ..privacy.guarantee import Guarantee
-from ..privacy.sampler import bit_source
+from ..privacy.sampler import KeyedBits, bit_source
 from .lattice import symmetric_noise
-from .release import check_budget
+from .release import check_budget, target_mu
 from .shape import ShapeRelease
 from .sphere import RowLattice, Sphere, integer_sums, row_lattice
 
@@ -494,7 +494,8 @@ def plan_stream(
     >>> round(plan.guarantee().mu, 9), plan.guarantee(most=12).mu > 5
     (1.0, True)
     """
-    A, target = workload(periods, window), check_budget(mu, epsilon, delta)["mu"]
+    A = workload(periods, window)
+    target = target_mu(check_budget(mu, epsilon, delta))
     C = integer_factor(factor(A, kind) if isinstance(kind, str) else kind)
     if C.shape != A.shape or np.triu(C, 1).any():
         raise InputError("kind", C.shape, f"give a lower triangle of {len(A)} rows")
@@ -507,55 +508,13 @@ def plan_stream(
     lattice = row_lattice(n * longest, len(names), share, clipping, mean)
     return StreamPlan(C, window, most, apart, n, names, replace(lattice, n=n))
 
-# %% ../../nbs/2_publish/33_continual.ipynb #913c23b0
-class KeyedBits:
-    """Bits that a secret determines: the same ones whenever they are asked for.
-
-    Parameters
-    ----------
-    seed : bytes
-        Known to nobody else, and used for one purpose only.
-    secure : bool
-        Whether the secret came from the operating system's randomness.
-
-    Examples
-    --------
-    >>> one, again = KeyedBits(b"secret"), KeyedBits(b"secret")
-    >>> one.bits(40) == again.bits(40) != one.bits(40)
-    True
-    """
-
-    def __init__(self, seed, secure=False):
-        self.secure, self._seed, self._asked = secure, bytes(seed), 0
-
-    def _bytes(self, count):
-        self._asked += 1
-        asked = self._asked.to_bytes(8, "little")
-        return hashlib.shake_256(self._seed + asked).digest(count)
-
-    def words(self, n):
-        "So many 32-bit words."
-        words = np.frombuffer(self._bytes(4 * n), dtype="<u4")
-        return words.astype(np.uint32, copy=False)
-
-    def bits(self, k):
-        "An integer of `k` bits."
-        return int.from_bytes(self._bytes((k + 7) // 8), "little") >> (-k % 8)
-
 # %% ../../nbs/2_publish/33_continual.ipynb #ab49a9e7
 class StreamError(RuntimeError):
     """A stream's files that cannot be gone on with: they are left as they are, and the
     message says what to do."""
 
 
-def _synced(folder):
-    "See to it that names of new files in a folder are on the disk."
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+
 
 
 _PATIENCE = 60.0  # seconds
@@ -617,7 +576,7 @@ class _Journal:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())
-        _synced(self.path.parent)
+        synced(self.path.parent)
         self._took(line, code, content)
 
 # %% ../../nbs/2_publish/33_continual.ipynb #f5f76e4f
@@ -777,10 +736,7 @@ def _key(secret, bits=None):
     that of a seed; new ones if `bits` are given and there are none."""
     path = secret / "key"
     if bits is not None and not path.exists():
-        fresh = bits.bits(256).to_bytes(32, "little") + os.urandom(8)
-        write_whole(path, lambda file: file.write(fresh), replace=False)
-        path.chmod(0o600)
-        _synced(secret)
+        write_secret(path, bits.bits(256).to_bytes(32, "little") + os.urandom(8))
     try:
         key = path.read_bytes()
     except OSError as error:
@@ -872,7 +828,7 @@ class Stream:
             key, name = _key(secret, None if public.exists() else bits)
             if not public.exists():
                 write_whole(public, lambda file: file.write(text), replace=False)
-                _synced(folder)
+                synced(folder)
             journal = _Journal(secret / "journal", key)
             if not journal.lines:
                 _paid(ledger, plan, label, name)
@@ -997,6 +953,6 @@ class Stream:
         text = _period_text(period, rows, output)
         if not path.exists():
             write_whole(path, lambda file: file.write(text), replace=False)
-            _synced(self.folder)
+            synced(self.folder)
         elif path.read_bytes() != text:
             raise StreamError(f"{path.name} was changed: remove it, and publish again")

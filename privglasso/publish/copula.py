@@ -15,12 +15,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..base.kernels import kernel
-from ..base.validation import InputError, check_integer, check_table
-from ..base.validation import check_number
+from ..base.validation import InputError, check_integer, check_number
 from ..privacy.discrete_gaussian import count_sigma
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
+from .batches import blocks_of, check_rows
 from .ranks import KendallMechanism, KendallRelease, RankLattice
 from .ranks import mean_change
 from .release import Mechanism, Release
@@ -63,7 +63,7 @@ def bin_counts(values, center, scale):
 
     Parameters
     ----------
-    values : ndarray of shape (n, p)
+    values : ndarray or Batches of shape (n, p)
     center, scale : ndarray of shape (p,)
         In data units.
 
@@ -77,8 +77,9 @@ def bin_counts(values, center, scale):
     np.int64(3)
     """
     counts = np.zeros((values.shape[1], _BINS), dtype=np.int64)
-    values = np.ascontiguousarray(values, dtype=float)
-    _count_cells(values, np.asarray(center), np.asarray(scale), _EDGES, counts)
+    for block in blocks_of(values):
+        block = np.ascontiguousarray(block, dtype=float)
+        _count_cells(block, np.asarray(center), np.asarray(scale), _EDGES, counts)
     return counts
 
 # %% ../../nbs/2_publish/12_copula.ipynb #a2ea6745
@@ -256,7 +257,7 @@ class _SplitBudget:
 
     def lattice(self, n: int, p: int) -> CopulaLattice:
         "The noise of units, margins and correlations of `n` rows of `p` columns."
-        mu = self.budget["mu"]
+        mu = self.target(n)
         units = plan_units(n, check_integer(p, "p", 2), mu, self.unit_failure)
         # rounding must not push mu above its target
         left = (mu**2 - units.squared_mu) * (1 - 1e-13)
@@ -292,8 +293,9 @@ class CopulaRelease(Release):
 
     Parameters
     ----------
-    table : DataFrame of shape (rows, p)
-        The synthetic rows, in data units.
+    table : DataFrame or Batches of shape (rows, p)
+        The synthetic rows, in data units; `Batches` if they are in the parts of a
+        folder.
     margins : Margins
         The columns' distributions.
     correlations : KendallRelease
@@ -321,6 +323,10 @@ class CopulaRelease(Release):
     guarantee: Guarantee
     secure: bool
     mechanism: str
+
+    def drawn(self, rows, bits):
+        "(rows, p) DataFrame of rows drawn from the same margins and correlations."
+        return _drawn_rows(self.margins, self.correlations, rows, bits)
 
     @property
     def n(self) -> int:
@@ -459,7 +465,7 @@ class CopulaMechanism(_SplitBudget, Mechanism):
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published, or
         `InputError`: what is refused is refused before anything is paid for."""
-        values, columns = check_table(X)
+        values, columns = check_rows(X)
         if unknown := [name for name in self.whole if name not in columns]:
             raise InputError("whole", unknown, "the table has no such columns")
         self.lattice(*values.shape)
@@ -481,9 +487,8 @@ class CopulaMechanism(_SplitBudget, Mechanism):
         margins = _noisy_margins(values, center, scale, whole, sigma, bits)
         mu = lattice.ranks.guarantee("record").mu
         ranks = KendallMechanism(mu=mu * (1 - 1e-14))
-        import pandas as pd  # slow to load
-
-        correlations = ranks.publish(pd.DataFrame(values, columns=names), bits)
+        plan = ranks.lattice(*values.shape)
+        correlations = ranks._release(values, names, plan, bits)
         table = _drawn_rows(margins, correlations, self.rows or len(values), bits)
         spent = CopulaLattice(lattice.units, lattice.margins, correlations.lattice)
         return CopulaRelease(

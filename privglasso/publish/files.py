@@ -19,6 +19,7 @@ import pandas as pd
 from ..base.validation import is_plain
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, SMALLEST_SIGMA
 from ..privacy.discrete_gaussian import counted_variance
+from .batches import Batches
 from .best_test import stability_test
 from .copula import CopulaLattice, CopulaRelease, Margins, bin_counts
 from .copula import drawn_correlation
@@ -29,7 +30,7 @@ from .local import LocalRelease
 from .margins import MARGIN_KINDS, MOST_LEVELS, ScoreMargins
 from .parquet import EDGE_COLUMNS, EDGE_KINDS, FORMAT, MECHANISMS
 from .parquet import ReleaseError
-from .parquet import stored_release
+from .parquet import stored_folder, stored_release
 from .quadrants import QuadrantLattice, QuadrantRelease
 from .ranks import KendallRelease, RankLattice
 from .scores import MISSING, NO_VALUE, ScoresRelease, scores_promise
@@ -410,11 +411,9 @@ def _table_release(metadata, table):
         }
     )
     _require((lattice.low < lattice.high).all(), "the lattice has empty bounds")
-    _require(_on_lattice(table, lattice), "cells lie off the lattice")
-    _require(
-        _within_reach(table, lattice),
-        "cells lie farther outside the bounds than noise reaches",
-    )
+    on_lattice, within_reach = _placed(table, lattice)
+    _require(on_lattice, "cells lie off the lattice")
+    _require(within_reach, "cells lie farther outside the bounds than noise reaches")
     _require(
         _made_by(metadata["mechanism"], table, lattice),
         "cells or steps are not those of its mechanism",
@@ -425,24 +424,26 @@ def _table_release(metadata, table):
     )
 
 # %% ../../nbs/2_publish/20_files.ipynb #fa2c3f08
-def _on_lattice(table, lattice):
-    "Whether every cell is a finite whole number of steps."
+def _placed(table, lattice):
+    """Whether every cell is a finite whole number of steps, and whether noise can have
+    carried it to where it lies."""
     if any(dtype.kind not in "if" for dtype in table.dtypes):
-        return False
-    counts = (cells / lattice.step for cells in _blocks(table))
-    return all((np.isfinite(each) & (each == np.rint(each))).all() for each in counts)
-
-
-def _within_reach(table, lattice):
-    "Whether noise can have carried every cell to where it lies."
+        return False, False
     reach = _NOISE_REACH * lattice.sigma
     low, high = lattice.low - reach, lattice.high + reach
-    counts = (cells / lattice.step for cells in _blocks(table))
-    return all(((low <= each) & (each <= high)).all() for each in counts)
+    on = within = True
+    for cells in _blocks(table):
+        counts = cells / lattice.step
+        on &= bool((np.isfinite(counts) & (counts == np.rint(counts))).all())
+        within &= bool(((low <= counts) & (counts <= high)).all())
+    return on, within
 
 
 def _blocks(table):
     "The cells of some rows at a time: a table need not fit into memory twice."
+    if isinstance(table, Batches):
+        yield from table.blocks()
+        return
     for start in range(0, len(table), 1 << 16):
         yield table.iloc[start : start + (1 << 16)].to_numpy(dtype=float)
 
@@ -450,9 +451,9 @@ def _blocks(table):
 def _made_by(mechanism, table, lattice):
     "Whether the mechanism of that name makes such cells, on such a lattice."
     if mechanism == "DiscreteGaussianMechanism":
-        return (table.dtypes == np.int64).all() and (lattice.step == 1).all()
+        return {*table.dtypes} == {np.dtype("i8")} and (lattice.step == 1).all()
     powers_of_two = (np.frexp(lattice.step)[0] == 0.5).all()
-    return (table.dtypes == np.float64).all() and powers_of_two
+    return {*table.dtypes} == {np.dtype("f8")} and powers_of_two
 
 # %% ../../nbs/2_publish/20_files.ipynb #8243572c
 def _covariance_release(metadata, table, kind=CovarianceRelease, draws=1):
@@ -1090,7 +1091,8 @@ _KINDS = {
 def _read_checked(path):
     "The release in a file, or `ReleaseError`, or that there is no file."
     try:
-        metadata, table = stored_release(path)
+        stored = stored_folder if path.is_dir() else stored_release
+        metadata, table = stored(path)
         return _checked_release(metadata, table)
     except _Contradiction as contradiction:
         raise ReleaseError(
@@ -1116,6 +1118,8 @@ def read_release(path):
     Parameters
     ----------
     path : str or Path
+        A file; or a folder of parts, whose rows stay where they are: the release's
+        `table` reads them in batches.
 
     Returns
     -------

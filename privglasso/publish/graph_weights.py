@@ -27,14 +27,14 @@ from ..privacy.discrete_gaussian import variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
-from .batches import check_rows
+from .batches import check_rows, summed
 from .margins import MOST_LEVELS, ScoreMargins, bin_edges
 from .margins import hermite_coefficients, histogram_mu
 from .margins import histogram_sigma, noisy_margins, placed_cells
 from .margins import score_blocks
 from .noise_correction import CovarianceError
 from .parquet import EDGE_COLUMNS
-from .release import AnyMechanism, AnyRelease
+from .release import AnyMechanism, AnyRelease, framed
 from .shape import UnitsError, set_aside
 from .sphere import has_fourth_powers
 from .units import UnitsPlan, find_units, plan_units
@@ -749,6 +749,10 @@ class GraphWeightsRelease(AnyRelease):
         all others follow from the graph."""
         return self._spread(self._fit.reading.K)
 
+    def correlation_frame(self):
+        "`correlations` as a DataFrame: rows and columns have their names."
+        return framed(self.correlations(), self.columns)
+
     @cached_property
     def edges(self):
         """DataFrame of the edges of which something is known: source, target,
@@ -1076,6 +1080,8 @@ class GraphWeightsMechanism(AnyMechanism):
             values = values[:, [columns.index(name) for name in self.names]]
             columns = list(self.names)
         lattice = self._lattice(*values.shape)
+        if hasattr(values, "suits"):  # sums that were made elsewhere
+            values.suits(lattice)
         if idle := sorted({*self.levels} - {columns[j] for j in lattice.nodes}):
             raise InputError("levels", idle, "no edge leads there: leave these out")
         return values, columns
@@ -1088,8 +1094,18 @@ class GraphWeightsMechanism(AnyMechanism):
         nodes = np.flatnonzero(self.joined.any(axis=0))
         pairs = np.argwhere(np.triu(self.joined[np.ix_(nodes, nodes)]))
         unknown = max(len(nodes) - len(self.levels), 0) * (self.units is None)
-        target = self.budget["mu"], unknown, self.unit_failure
+        target = self.target(n), unknown, self.unit_failure
         return _stages(n, pairs, nodes, *target)
+
+    def worst_pair(self, p: int = 2) -> tuple:
+        """Two neighbouring tables that are hard to keep apart, of a column for each node.
+
+        Parameters
+        ----------
+        p : int
+            Without effect: the graph says how many columns there are.
+        """
+        return super().worst_pair(len(self.joined))
 
     def noise_std(self, n: int, p: int) -> np.ndarray:
         """(m,) standard deviation of the noise on the correlation of each edge, were
@@ -1186,12 +1202,13 @@ def noisy_sums(places, margins, lattice, bits) -> np.ndarray:
     return sums + sampler(lattice.sigma).draw(len(sums), bits)
 
 
+@summed
 def score_sums(places, margins, lattice, key) -> np.ndarray:
     """Exact sums along the edges of the scores of a table's cells: not for publication.
 
     Parameters
     ----------
-    places : ndarray of uint8, shape (n, k)
+    places : ndarray or Batches of uint8, shape (n, k)
         Of the cells, see `placed_cells`.
     margins : ScoreMargins
     lattice : WeightLattice

@@ -59,6 +59,11 @@ class Lattice:
         "(p,) variance of the noise in data units: the discrete Gaussian's own, not σ²."
         return np.array([variance(sigma) for sigma in self.sigma]) * self.step**2
 
+    def counts(self, cells, j: int) -> np.ndarray:
+        "Cells of column `j` in whole steps, clipped: not for publication."
+        steps = np.rint(cells * (1 / self.step[j]))
+        return np.clip(steps, float(self.low[j]), float(self.high[j])).astype(np.int64)
+
     def guarantee(self, neighbors: str) -> Guarantee:
         """What noise on this lattice promises about one cell or one record, as
         `neighbors` says."""

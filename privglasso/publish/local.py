@@ -12,6 +12,7 @@ import numpy as np
 
 from ..base.validation import InputError, check_table, unmasked
 from ..privacy.sampler import bit_source
+from .batches import blocks_of
 from .covariance import CovarianceMechanism, CovarianceRelease
 from .covariance import check_norm_bound
 from .noise_correction import SamplingError
@@ -119,7 +120,8 @@ class LocalMechanism(CovarianceMechanism):
             return lattice.noisy_sums(values, bit_source(random_state))[0]
 
     def _release(self, values, columns, lattice, bits):
-        reports = (lattice.noisy_sums(row[None], bits)[0] for row in values)
+        rows = (row for block in blocks_of(values) for row in block)
+        reports = (lattice.noisy_sums(row[None], bits)[0] for row in rows)
         promise, name = lattice.guarantee(self.neighbors), type(self).__name__
         return LocalRelease(
             sum(reports), None, columns, lattice, promise, bits.secure, name

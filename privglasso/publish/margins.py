@@ -20,7 +20,7 @@ from ..base.kernels import kernel
 from ..base.validation import InputError
 from ..privacy.discrete_gaussian import count_sigma, mu_for
 from ..privacy.sampler import sampler
-from .batches import Batches, blocks_of, mapped
+from .batches import Batches, blocks_of, mapped, summed
 
 # %% ../../nbs/2_publish/21_margins.ipynb #1adfe10a
 _CORE = np.arange(-6, 7) / 2  # in units, with three wider bins on either side
@@ -128,8 +128,14 @@ def placed_cells(values, kinds, center, scale):
     if not isinstance(values, Batches):
         return _placed(values, edges)
     # a cell is placed twice, so that no place need be kept
-    parts = (_placed(block, edges)[1] for block in blocks_of(values, _BLOCK_ROWS))
-    return mapped(values, lambda block: _placed(block, edges)[0]), sum(parts)
+    places = mapped(values, lambda block: _placed(block, edges)[0])
+    return places, _bin_counts(values, edges)
+
+
+@summed
+def _bin_counts(values, edges):
+    "(p, most bins) how many cells a bin holds."
+    return sum(_placed(block, edges)[1] for block in blocks_of(values, _BLOCK_ROWS))
 
 
 def _placed(values, edges):
@@ -615,7 +621,7 @@ def score_blocks(places, margins, key, beside=()):
 
     Parameters
     ----------
-    places : ndarray of uint8, shape (n, p)
+    places : ndarray or Batches of uint8, shape (n, p)
         Of the cells, see `placed_cells`.
     margins : ScoreMargins
     key : int
@@ -631,10 +637,15 @@ def score_blocks(places, margins, key, beside=()):
     n, p = places.shape
     scores = np.empty((min(_BLOCK_ROWS, n), p + len(beside)))
     scores[:, p:] = beside
-    for block, rows in enumerate(blocks_of(places, _BLOCK_ROWS)):
+    # a part of a table begins inside of a block
+    first, inside = divmod(getattr(places, "start", 0), _BLOCK_ROWS)
+    for block, rows in enumerate(blocks_of(places, _BLOCK_ROWS), first):
         stream = np.random.Philox(key=key, counter=[0, 0, 0, block])
-        words = stream.random_raw(-(-rows.size // 8)).astype("<u8", copy=False)
-        jitter = words.view(np.uint8)[: rows.size].reshape(rows.shape)
+        before, inside = inside * p, 0
+        size = before + rows.size
+        words = stream.random_raw(-(-size // 8)).astype("<u8", copy=False)
+        jitter = words.view(np.uint8)[before:size].reshape(rows.shape)
+        rows = np.ascontiguousarray(rows)
         _score(rows, margins.tables, jitter, scores[: len(rows)])
         yield scores[: len(rows)]
 
@@ -654,16 +665,18 @@ def atoms_mu(p: int, n: int) -> float:
     return math.sqrt(_PIECES) * histogram_mu(p, atom_sigma(n))
 
 # %% ../../nbs/2_publish/21_margins.ipynb #a65e7130
+@summed
 def _digit_counts(values, atoms, known, shift):
     "(p, 2048) which digits follow in the cells that begin as atoms are `known` to."
     counts = np.zeros((len(atoms), 1 << _PIECE), dtype=np.int64)
-    for row, cells, atom in zip(counts, values.T, atoms, strict=True):
-        patterns = (cells[~np.isnan(cells)] + 0.0).view(np.uint64)
-        if known < 64:  # no shift of 64 places is defined
-            place = np.uint64(known)
-            patterns = patterns[patterns >> place == atom >> place]
-        digits = (patterns >> np.uint64(shift)) & np.uint64(2**_PIECE - 1)
-        row += np.bincount(digits.astype(np.int64), minlength=len(row))
+    for block in blocks_of(values, _BLOCK_ROWS):
+        for row, cells, atom in zip(counts, block.T, atoms, strict=True):
+            patterns = (cells[~np.isnan(cells)] + 0.0).view(np.uint64)
+            if known < 64:  # no shift of 64 places is defined
+                place = np.uint64(known)
+                patterns = patterns[patterns >> place == atom >> place]
+            digits = (patterns >> np.uint64(shift)) & np.uint64(2**_PIECE - 1)
+            row += np.bincount(digits.astype(np.int64), minlength=len(row))
     return counts
 
 
@@ -694,8 +707,7 @@ def find_atoms(values, bits):
     atoms, known, noise = np.zeros(p, dtype=np.uint64), 64, sampler(atom_sigma(n))
     for piece in range(_PIECES):
         shift = max(64 - _PIECE * (piece + 1), 0)
-        blocks = blocks_of(values, _BLOCK_ROWS)
-        counts = sum(_digit_counts(block, atoms, known, shift) for block in blocks)
+        counts = _digit_counts(values, atoms, known, shift)
         for row in counts:
             row += noise.draw(len(row), bits)
         atoms |= counts.argmax(axis=1).astype(np.uint64) << np.uint64(shift)

@@ -51,7 +51,7 @@ def quadrant_sums(values, lattice) -> np.ndarray:
 
     Parameters
     ----------
-    values : array of shape (n, p)
+    values : ndarray or Batches of shape (n, p)
     lattice : QuadrantLattice
 
     Returns
@@ -486,7 +486,7 @@ class QuadrantMechanism(SignMechanism):
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 2)
         center = per_column(self.center, "center", p)
         blank = QuadrantLattice(n, p, 1, np.ones(2), center)
-        return with_noise(blank, self.neighbors, self.budget["mu"])
+        return with_noise(blank, self.neighbors, self.target(n))
 
     def _stated(self):
         return "center", "neighbors"

@@ -19,6 +19,7 @@ from ..base.validation import InputError, check_integer
 from ..privacy.audit import check_different
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
+from .batches import summed
 from .lattice import symmetric_noise
 from .margins import ScoreMargins, atoms_mu, bin_edges
 from .margins import coefficients_on_sphere, find_atoms, histogram_mu
@@ -399,6 +400,7 @@ def _weighted(scores, half, radius):
     return scores * (radius * np.sqrt(2 * half / (squared**2 + half**2)))[:, None]
 
 
+@summed
 def weighted_sums(places, margins, rows, constant, half, key) -> np.ndarray:
     """(p + 1, p + 1) exact sum of outer products of integer rows of scores and
     constant: not for publication.

@@ -23,6 +23,7 @@ from ..privacy.discrete_gaussian import count_sigma, mu_for
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, exp_bounds, random_order, sampler
+from .batches import blocks_of
 from .graph_weights import MOST_ENTRIES, GraphWeightsLattice
 from .graph_weights import GraphWeightsRelease, WeightsStatistic
 from .graph_weights import check_levels, check_units, column_bins
@@ -222,7 +223,7 @@ def products_of_signs(places, margins) -> np.ndarray:
 
     Parameters
     ----------
-    places : ndarray of uint8, shape (n, p)
+    places : ndarray or Batches of uint8, shape (n, p)
         Of the cells, see `placed_cells`.
     margins : ScoreMargins
 
@@ -235,8 +236,8 @@ def products_of_signs(places, margins) -> np.ndarray:
     table = np.zeros((len(steps), max(map(len, steps))), np.float32)
     for row, own in zip(table, steps, strict=True):
         row[: len(own)] = own
-    columns, starts = np.arange(len(steps)), range(0, len(places), _ROWS)
-    return sum_products(table[columns, places[k : k + _ROWS]] for k in starts)
+    columns = np.arange(len(steps))
+    return sum_products(table[columns, block] for block in blocks_of(places, _ROWS))
 
 
 def screen_scores(sums, expected=0) -> np.ndarray:
@@ -352,7 +353,7 @@ def screened_pairs(places, margins, screen, bits) -> np.ndarray:
 
     Parameters
     ----------
-    places : ndarray of uint8, shape (n, p)
+    places : ndarray or Batches of uint8, shape (n, p)
     margins : ScoreMargins
     screen : Screen
     bits
@@ -640,14 +641,14 @@ class ScreenedGraphMechanism(AnyMechanism):
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 2)
         self._units_of(p)
         edges, pairs = self.edges, p * (p - 1) // 2
-        edges = usual_edges(n, p, self.budget["mu"]) if edges is None else edges
+        edges = usual_edges(n, p, self.target(n)) if edges is None else edges
         if self.edges is not None and edges > pairs:
             raise InputError("edges", edges, f"there are {pairs} pairs of {p} columns")
         if min(edges, pairs) + min(2 * edges, p) > MOST_ENTRIES:
             remedy = f"select fewer pairs: with columns {MOST_ENTRIES} at most"
             raise InputError("edges", edges, remedy)
         unknown = max(p - len(self.levels), 0) * (self.units is None)
-        target = self.budget["mu"], unknown, self.unit_failure
+        target = self.target(n), unknown, self.unit_failure
         return _planned(n, p, *target, min(edges, pairs))
 
     def _release(self, values, columns, lattice, bits):
@@ -664,8 +665,8 @@ class ScreenedGraphMechanism(AnyMechanism):
         margins = noisy_margins(counts, len(places), *stated, lattice.sigma, bits)
         pairs = screened_pairs(places, margins, lattice.screen, bits)
         nodes, stages = np.unique(pairs), lattice.on(kept[pairs])
-        places, margins = np.ascontiguousarray(places[:, nodes]), _of(margins, nodes)
-        sums = noisy_sums(places, margins, stages.rows, bits)
+        margins = _of(margins, nodes)
+        sums = noisy_sums(places[:, nodes], margins, stages.rows, bits)
         promise = stages.guarantee(self.neighbors), bits.secure, type(self).__name__
         return ScreenedGraphRelease(sums, columns, stages, margins, aside, *promise)
 

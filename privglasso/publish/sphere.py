@@ -17,7 +17,7 @@ from ..base.validation import check_positive, per_column
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, mu_for, sigma_for
 from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
-from .batches import blocks_of
+from .batches import blocks_of, summed
 from .lattice import symmetric_noise
 from .release import check_bounds
 
@@ -342,16 +342,16 @@ def _put_on_lattice(values, center, scale, radius, normalised, length, counts):
 _BLOCK_CELLS = 1 << 18
 
 
-def _starts(n, rows):
-    "Where blocks of so many rows begin, with a bar if there are several blocks."
-    starts = range(0, n, rows)
-    if len(starts) < 2:
-        return starts
+def _with_bar(blocks, count):
+    "The same blocks, with a bar if there are several."
+    if count < 2:
+        return blocks
     from tqdm.auto import tqdm  # slow to load
 
-    return tqdm(starts, "publishing", leave=False, delay=2)
+    return tqdm(blocks, "publishing", count, leave=False, delay=2)
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #ef6ab9d6
+@summed
 def integer_sums(values, lattice):
     """Exact sums over the rows on their lattice, without noise: not for publication.
 
@@ -380,8 +380,7 @@ def integer_sums(values, lattice):
     second, total = np.zeros((p, p)), np.zeros(p)
     rows = max(_BLOCK_CELLS // p, 1)
     space = np.empty((min(rows, n), p))
-    # the blocks first: their end is where a table that has changed is noticed
-    for block, _ in zip(blocks_of(values, rows), _starts(n, rows), strict=True):
+    for block in _with_bar(blocks_of(values, rows), -(-n // rows)):
         block = np.ascontiguousarray(block, dtype=float)
         counts = space[: len(block)]
         _put_on_lattice(

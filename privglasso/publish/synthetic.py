@@ -100,8 +100,9 @@ class SyntheticRelease(_DrawnRows, Release):
 
     Parameters
     ----------
-    table : DataFrame of shape (rows, p)
-        The synthetic rows. They are not clipped to the bounds, and not rounded.
+    table : DataFrame or Batches of shape (rows, p)
+        The synthetic rows; `Batches` if they are in the parts of a folder. They are not
+        clipped to the bounds, and not rounded.
     covariance_release : CovarianceRelease, ShapeRelease or ScoresRelease
         The private moments that they were drawn from: as public as the rows are.
     mechanism : str
@@ -124,6 +125,10 @@ class SyntheticRelease(_DrawnRows, Release):
     table: "pd.DataFrame"
     covariance_release: CovarianceRelease | ShapeRelease
     mechanism: str
+
+    def drawn(self, rows, bits):
+        "(rows, p) DataFrame of rows that are drawn from the same private moments."
+        return _draw(self.covariance_release, rows, bits)
 
     def corrected_covariance(self) -> np.ndarray:
         """(p, p) covariance about the mean the rows were drawn with, less what the
@@ -171,16 +176,20 @@ class SyntheticRelease(_DrawnRows, Release):
         )
 
 # %% ../../nbs/2_publish/11_synthetic.ipynb #3575d8bc
-def _draw(private, rows, generator):
+def _draw(private, rows, bits):
     """(rows, p) Gaussian rows with the private mean and the projected covariance, in
     data units."""
+    import pandas as pd
+
+    generator = np.random.default_rng(bits.bits(128))
     variances, directions = _directions(private)
     root = (
         private.scale[:, None]
         * directions
         * np.sqrt(np.maximum(variances, private.floor))
     )
-    return generator.standard_normal((rows, len(variances))) @ root.T + private.location
+    drawn = generator.standard_normal((rows, len(variances))) @ root.T
+    return pd.DataFrame(drawn + private.location, columns=private.columns)
 
 # %% ../../nbs/2_publish/11_synthetic.ipynb #500738b2
 class SyntheticDataMechanism(CovarianceMechanism):
@@ -264,12 +273,6 @@ class SyntheticDataMechanism(CovarianceMechanism):
         return SamplingError((*people.parts, (drawn, self.rows or n)), people.noise)
 
     def _release(self, values, columns, lattice, bits):
-        import pandas as pd  # slow to load
-
         private = super()._release(values, columns, lattice, bits)
-        rows = _draw(
-            private, self.rows or private.n, np.random.default_rng(bits.bits(128))
-        )
-        return SyntheticRelease(
-            pd.DataFrame(rows, columns=private.columns), private, type(self).__name__
-        )
+        rows = _draw(private, self.rows or private.n, bits)
+        return SyntheticRelease(rows, private, type(self).__name__)

@@ -18,12 +18,13 @@ from ..privacy.accounting import PrivacyLoss
 from ..privacy.audit import CellStatistic, check_different
 from ..privacy.guarantee import Guarantee, NoGuarantee
 from ..privacy.sampler import random_order, sampler
+from .batches import blocks_of, columns_at
 from .lattice import LATTICE_FIELDS, Lattice, integer_lattice
 from .lattice import lattice_for_mu, lattice_for_sigma, sigma_steps
 from .noise_correction import SamplingError
 from .noise_correction import noise_corrected_covariance
 from .noise_correction import sample_covariance
-from .release import Mechanism, Release, check_bounds
+from .release import Mechanism, Release, check_bounds, target_mu
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
@@ -36,8 +37,9 @@ class TableRelease(Release):
 
     Parameters
     ----------
-    table : DataFrame of shape (n, p)
-        The noisy cells, multiples of the lattice's steps. If records are hidden, the
+    table : DataFrame or Batches of shape (n, p)
+        The noisy cells, multiples of the lattice's steps; `Batches` if they are in the
+        parts of a folder. If records are hidden, the
         rows are in a secret order; if cells are, each is in its place.
     lattice : Lattice
         Steps, noise and bounds of the columns: all public.
@@ -91,7 +93,7 @@ class TableRelease(Release):
         return SamplingError(((sample_covariance(self.table), self.n),))
 
     def _of_columns(self, places):
-        table = self.table.iloc[:, places]
+        table = columns_at(self.table, places)
         corrected = noise_corrected_covariance(table, self.noise_variance[places])
         return corrected, SamplingError(((sample_covariance(table), self.n),))
 
@@ -152,21 +154,37 @@ def _shares(ranges, weights):
 class _PlannedTable:
     "What a mechanism for tables says before there are any data."
 
-    def lattice(self, p: int) -> Lattice:
-        "Steps, noise and bounds for a table of `p` columns."
+    def lattice(self, p: int, n: int | None = None) -> Lattice:
+        """Steps, noise and bounds for a table of `p` columns, and of `n` rows, on which
+        the target depends where ε was stated without δ."""
         low, high = (per_column(half, "bounds", p) for half in self.bounds)
         if "sigma" in self.budget:
             return self._with_sigma(
                 low, high, per_column(self.budget["sigma"], "sigma", p)
             )
+        mu = target_mu(self.budget, n)
         if self.neighbors == "cell":
-            return self._with_mu(low, high, self.budget["mu"])
+            return self._with_mu(low, high, mu)
         weights = (
             None if self.weights is None else per_column(self.weights, "weights", p)
         )
-        return self._with_mu(
-            low, high, self.budget["mu"] * _shares(high - low, weights)
-        )
+        return self._with_mu(low, high, mu * _shares(high - low, weights))
+
+    def worst_pair(self, p: int = 2) -> tuple:
+        """Two neighbouring tables at the two ends of the bounds: nothing is harder to
+        keep apart.
+
+        Parameters
+        ----------
+        p : int
+            Columns, where the bounds do not say how many there are.
+        """
+        p = max(p, *map(np.size, self.bounds))
+        low, high = (per_column(half, "bounds", p) for half in self.bounds)
+        X = np.tile(high, (2, 1))
+        Y, changed = X.copy(), self._changed()
+        Y[0, changed] = low[changed]
+        return X, Y
 
     def _with_sigma(self, low, high, sigma):
         return lattice_for_sigma(low, high, sigma)
@@ -175,18 +193,18 @@ class _PlannedTable:
         return lattice_for_mu(low, high, mu)
 
     def _lattice(self, n, p):
-        return self.lattice(p)
+        return self.lattice(p, n)
 
     def noise_std(self, n: int, p: int) -> np.ndarray:
         """(p,) standard deviation of the noise on a cell of each column in a table of
         `n` rows, in data units."""
-        return np.sqrt(self.lattice(p).noise_variance)
+        return np.sqrt(self.lattice(p, n).noise_variance)
 
     def sampling_error(self, covariance, n: int) -> SamplingError:
         """How well a (p, p) `covariance` will be known from `n` noisy rows, before
         there are any data."""
         covariance = check_symmetric(covariance, "covariance")
-        noise = self.lattice(len(covariance)).noise_variance
+        noise = self.lattice(len(covariance), n).noise_variance
         return SamplingError(((covariance + np.diag(noise), n),))
 
 # %% ../../nbs/2_publish/01_table.ipynb #ca8a885d
@@ -305,13 +323,14 @@ def _add_noise(values, lattice, bits):
     rows = max(_BLOCK_CELLS // p, 1024)
     sigmas = _with_bar(lattice.sigma, "samplers", few=9)
     samplers = [sampler(float(sigma)) for sigma in sigmas]
-    out = np.empty((n, p))
+    out, blocks = np.empty((n, p)), blocks_of(values, rows)
     for start in _with_bar(range(0, n, rows), "publishing", few=2):
-        block = slice(start, min(start + rows, n))
+        cells = next(blocks)
+        block = slice(start, start + len(cells))
         for j in range(p):
-            noise = samplers[j].draw(block.stop - start, bits)
+            noise = samplers[j].draw(len(cells), bits)
             _noisy_column(
-                values[block, j],
+                np.ascontiguousarray(cells[:, j]),
                 1 / lattice.step[j],
                 float(lattice.low[j]),
                 float(lattice.high[j]),

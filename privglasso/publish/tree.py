@@ -17,7 +17,7 @@ from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import per_column
 from ..privacy.sampler import random_order
 from .best_test import StableCertificate, StableGraphMechanism
-from .best_test import stability_test
+from .ranks import compared_signs, signs_about, sum_products
 from .release import ExactGraph
 
 # %% ../../nbs/2_publish/10_tree.ipynb #c18df8e3
@@ -71,7 +71,7 @@ def sign_counts(values, center=None, shifts=1, order=None):
 
     Parameters
     ----------
-    values : ndarray of float, shape (n, p)
+    values : ndarray or Batches of shape (n, p)
     center : ndarray of shape (p,), optional
         Public centres: signs are those of the distances to them. When None, those of
         the differences between rows.
@@ -89,18 +89,9 @@ def sign_counts(values, center=None, shifts=1, order=None):
     >>> sign_counts(np.array([[1.0, 5], [-1, 2], [0, -3]]), np.zeros(2)).tolist()
     [[2, 0], [0, 3]]
     """
-    n, p = values.shape
-    total, rows = np.zeros((p, p)), max((1 << 20) // p, 1)
-    order = np.arange(n) if order is None else order
-    for shift in [0] if center is not None else range(1, shifts + 1):
-        for start in range(0, n, rows):
-            at = np.arange(start, min(start + rows, n))
-            one = values[order[at]]
-            two = center if shift == 0 else values[order[(at + shift) % n]]
-            # compared, not subtracted; whole numbers below 2^24, added up below 2^53
-            signs = np.subtract(one > two, one < two, dtype=np.int8).astype(np.float32)
-            total += signs.T @ signs
-    return total.astype(np.int64)
+    if center is not None:
+        return sum_products(signs_about(values, center))
+    return sum_products(compared_signs(values, shifts, order))
 
 # %% ../../nbs/2_publish/10_tree.ipynb #0e16e17c
 @dataclass(frozen=True, eq=False)
@@ -234,7 +225,7 @@ class GraphMechanism(StableGraphMechanism):
         epsilon=None,
         delta=None,
     ):
-        super().__init__(neighbors, stability_test(mu, failure, epsilon, delta))
+        super().__init__(neighbors, mu, failure, epsilon, delta)
         if center is not None:
             center = per_column(center, "center", np.size(center))
             if shifts is not None:
@@ -246,7 +237,23 @@ class GraphMechanism(StableGraphMechanism):
         "How it is decided about a table of `n` rows and `p` columns."
         n, p = check_integer(n, "n", 2), check_integer(p, "p", self._fewest)
         center, shifts = _compared_with(self.center, self.shifts, n, p)
-        return Certificate(n, p, self._test, center, shifts, self._cut(n, shifts))
+        cut = self._cut(n, shifts)
+        return Certificate(n, p, self._test(n), center, shifts, cut)
+
+    def worst_pair(self, p: int = 3) -> tuple:
+        """Two neighbouring tables about the centres: one cell more, and two pairs tie.
+
+        Parameters
+        ----------
+        p : int
+            Without effect: there are three columns, or one for each centre.
+        """
+        center = np.zeros(3) if np.size(self.center or 0) < 3 else self.center
+        X = np.repeat([[1.0, 1, 1], [1, 1, -1], [1, -1, 1]], [6, 4, 3], axis=0)
+        X = X[:, np.arange(len(center)) % 3]
+        Y = X.copy()
+        Y[0, 2] = -1
+        return X + center, Y + center
 
     @abstractmethod
     def decide(self, counts, certificate) -> tuple:

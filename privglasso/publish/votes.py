@@ -30,8 +30,9 @@ from scipy.special import bdtr, ndtr, ndtri
 from ..base.roots import root_between
 from ..base.validation import InputError, check_integer, check_number
 from ..privacy.sampler import bit_source, random_order
+from .batches import gathered
 from .best_test import BestTest, StableCertificate
-from .best_test import StableGraphMechanism, stability_test
+from .best_test import StableGraphMechanism
 from .release import ExactGraph
 
 # %% ../../nbs/2_publish/34_votes.ipynb #2896b422
@@ -391,7 +392,7 @@ def block_votes(estimator, values, blocks: int, random_state=None) -> np.ndarray
     ----------
     estimator : object with `fit`, or function
         As from `check_estimator`.
-    values : array of shape (n, p)
+    values : ndarray or Batches of shape (n, p)
     blocks : int
         How many are cut from a secret random order; at most n.
     random_state : optional
@@ -412,10 +413,10 @@ def block_votes(estimator, values, blocks: int, random_state=None) -> np.ndarray
 
     bits, p = bit_source(random_state), values.shape[1]
     order, counts = random_order(len(values), bits), np.zeros((p, p), dtype=np.int64)
-    cuts = np.array_split(order, blocks)
+    cuts = gathered(values, np.array_split(order, blocks))
     with _own_generators():
-        for places in tqdm(cuts, "blocks vote", leave=False, delay=2):
-            seed, block = bits.bits(32), np.array(values[places])
+        for rows in tqdm(cuts, "blocks vote", blocks, leave=False, delay=2):
+            seed, block = bits.bits(32), np.array(rows, order="C")
             with _unheard(seed):
                 try:
                     counts += _votes(_asked(estimator, block, seed), p)
@@ -582,7 +583,7 @@ class VotedGraphMechanism(StableGraphMechanism):
         epsilon=None,
         delta=None,
     ):
-        super().__init__(neighbors, stability_test(mu, failure, epsilon, delta))
+        super().__init__(neighbors, mu, failure, epsilon, delta)
         self.estimator = check_estimator(estimator)
         self.blocks = None if blocks is None else check_integer(blocks, "blocks", 1)
         if not 0 < check_number(threshold, "threshold") < 1:
@@ -593,16 +594,17 @@ class VotedGraphMechanism(StableGraphMechanism):
         "How it is decided about a table of `n` records and `p` columns."
         n, p = check_integer(n, "n", 4), check_integer(p, "p", 2)
         stated = self.blocks is not None
-        blocks = self.blocks if stated else usual_blocks(n, p, self._test)
+        test = self._test(n)
+        blocks = self.blocks if stated else usual_blocks(n, p, test)
         if 2 * blocks > n:
             remedy = f"of {n} records, give at most {n // 2}: two records a block"
             raise InputError("blocks", blocks, remedy)
         cut = math.floor(Fraction(self.threshold) * blocks) + 1
         name = _name_of(self.estimator)
-        made = VoteCertificate(n, p, self._test, blocks, cut, name)
+        made = VoteCertificate(n, p, test, blocks, cut, name)
         if made.chance(made.farthest) < 0.01:
             fewer = min(self.threshold, 1 - self.threshold)
-            least = math.ceil(self._test.steps(0.01) / fewer) + 1
+            least = math.ceil(test.steps(0.01) / fewer) + 1
             remedy = (
                 f"even unanimous votes of {blocks} blocks would hardly ever pass: at"
                 f" least {least} blocks are needed"

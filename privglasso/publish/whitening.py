@@ -16,6 +16,7 @@ from ..base.kernels import kernel
 from ..base.validation import InputError
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
+from .batches import mapped
 from .covariance import CovarianceMechanism
 from .noise_correction import SamplingError
 from .release import Release
@@ -407,7 +408,8 @@ def second_rows(values, first, lattice, turn, whitened):
     values = values[:, first.kept] if first.set_aside else values
     center, scale = first.lattice.center, first.lattice.scale
     if whitened:
-        values, center, scale = turn.rows(values), 0 * center, np.ones(len(scale))
+        values, center = mapped(values, turn.rows), 0 * center
+        scale = np.ones(len(scale))
     return values, replace(lattice, rows=lattice.in_units(scale, center))
 
 # %% ../../nbs/2_publish/07_whitening.ipynb #c8dcf2f2

@@ -18,7 +18,6 @@ from ..base.kernels import kernel
 from ..base.validation import InputError, check_positive, check_probability
 from ..base.validation import check_symmetric
 from .feasibility import nearest_psd
-from .estimators import Estimator
 from .graph_models import GraphModel, descending_alphas
 from .selection import alpha_above_errors
 
@@ -305,7 +304,7 @@ def wishart_path(S, shares) -> list[ColumnwiseResult]:
 
 # %% ../../nbs/3_recover/13_baselines.ipynb #f0899397
 @dataclass(eq=False, repr=False)
-class _Baseline(Estimator, GraphModel):
+class _Baseline(GraphModel):
     """What the three share: correlations, made safe, and a precision matrix that need
     not be definite.
 

@@ -193,8 +193,7 @@ class HiddenGraphError(ValueError):
             "the noise hides the directions in which the columns hardly vary, and with"
             f" them the graph: one standard error changes what was found by {size}"
             " itself, and less than 100% is needed. Take a release of more rows, less"
-            " noise, fewer columns or by WhitenedCovarianceMechanism; or give an alpha"
-            " for a penalised estimate"
+            " noise, fewer columns or by WhitenedCovarianceMechanism; or give a penalty"
         )
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #ca8b96e2
@@ -414,7 +413,7 @@ def _empty_fit(observation):
     "The fit without edges; refuses what is too wide, or has none."
     p = len(observation.statistic)
     if p > MOST_COLUMNS:
-        remedy = "use PrivateGraphicalLassoEBIC, or give an alpha"
+        remedy = "use PrivateGraphicalLasso(EBIC()), or give a penalty"
         raise InputError("X", f"{p} columns (of {MOST_COLUMNS} at most)", remedy)
     fit = fit_graph(observation, np.zeros((p, p), dtype=bool), np.eye(p))
     if fit is None:

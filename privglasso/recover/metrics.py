@@ -16,8 +16,9 @@ from scipy.special import ndtr
 from ..base.graphs import as_matrices
 from ..base.validation import InputError, check_number, check_symmetric
 from ..base.validation import check_table, per_column
+from .estimators import PrivateGraphicalLasso
 from .graph_models import edge_tests, strengths
-from .selection import EBICRule
+from .selection import EBIC
 
 # %% ../../nbs/3_recover/12_metrics.ipynb #c8716167
 def _pairs(matrix, name, like=None):
@@ -54,7 +55,7 @@ class Confusion(NamedTuple):
 def _graph_of(given):
     "A release of numbers as a model by the EBIC rule; all else as it is."
     if hasattr(given, "corrected_covariance"):
-        return EBICRule().fit(given)
+        return PrivateGraphicalLasso(EBIC()).fit(given)
     return given
 
 
@@ -393,7 +394,7 @@ def compare(first, second) -> pd.DataFrame:
     Parameters
     ----------
     first, second : release, fitted model, networkx graph, or array of shape (p, p)
-        A release without a graph is fitted by `PrivateGraphicalLassoEBIC`. Graphs with
+        A release without a graph is fitted by the rule `EBIC()`. Graphs with
         names are matched by name, others by place.
 
     Returns

@@ -181,9 +181,9 @@ def _found(mechanism, n, p, covariance, spread, **test):
     return resolution(mechanism.sampling_error(covariance, n), covariance, **test)
 
 # %% ../../nbs/3_recover/14_planning.ipynb #0deda32f
-def _nothing_found(mechanism, delta):
+def _nothing_found(mechanism, n, delta):
     "The same for a budget with which such a mechanism cannot run."
-    guarantee = Guarantee(mechanism.budget["mu"], mechanism.neighbors)
+    guarantee = Guarantee(mechanism.target(n), mechanism.neighbors)
     return {
         "neighbors": mechanism.neighbors,
         "mu": guarantee.mu,
@@ -205,7 +205,7 @@ def _planned(mechanism, n, p, delta, covariance, spread, **test):
         # too little budget for so few rows, or more rows than sums can hold
         if error.argument not in ("mu", "n"):
             raise
-        return _nothing_found(mechanism, delta)
+        return _nothing_found(mechanism, n, delta)
     return promised | _found(mechanism, n, p, covariance, spread, **test)
 
 # %% ../../nbs/3_recover/14_planning.ipynb #258fb407

@@ -13,8 +13,8 @@ import pandas as pd
 from ..base.validation import InputError, check_positive, check_symmetric
 from ..privacy.guarantee import classical_mu
 from ..publish.covariance import CovarianceMechanism, check_norm_bound
-from .estimators import Estimator, PrivateGraphicalLasso
-from .graph_models import ReadsTables
+from .estimators import PrivateGraphicalLasso
+from .graph_models import Estimator
 
 # %% ../../nbs/3_recover/15_private_precision.ipynb #68ec173b
 def moment_sensitivity(n, norm_bound):
@@ -156,7 +156,7 @@ def lasso_error_bound(alpha, precision):
     return float(c * norm / (1 - c)) if c < 1 else np.inf
 
 # %% ../../nbs/3_recover/15_private_precision.ipynb #861559b5
-class OwnsItsBudget(Estimator, ReadsTables):
+class OwnsItsBudget(Estimator):
     """An estimator that releases the second moments of a table itself, and spends a
     budget on it.
 
@@ -187,7 +187,7 @@ class OwnsItsBudget(Estimator, ReadsTables):
         """Release the second moments of `X` and keep the release; nothing else of `X`
         is looked at afterwards."""
         values = self._values(X, 2)
-        self.release_ = self._mechanism().publish(
+        self.release_ = self._mechanism(len(values)).publish(
             pd.DataFrame(values, columns=self._names()), self.random_state
         )
         self.guarantee_ = self.release_.guarantee
@@ -255,7 +255,7 @@ class _PrecisionEstimator(OwnsItsBudget):
             )
         return {"mu": classical_mu(self.epsilon, self.delta)}
 
-    def _mechanism(self):
+    def _mechanism(self, n):
         "The covariance mechanism that the arguments describe."
         check_positive(self.alpha, "alpha")
         return CovarianceMechanism(

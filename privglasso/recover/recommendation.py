@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['REFERENCE', 'WANTED', 'level_share', 'reference_chain', 'Recovery', 'expected_auc', 'expected_recovery',
-           'smallest_tested', 'default_delta', 'Recommendation', 'recommend']
+           'smallest_tested', 'Recommendation', 'recommend']
 
 # %% ../../nbs/3_recover/24_recommendation.ipynb #2da161a1
 import math
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..base.validation import InputError, check_integer
-from ..privacy.guarantee import Guarantee
+from ..privacy.guarantee import Guarantee, default_delta
 from ..publish.copula import CopulaMechanism
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import correlation_scale
@@ -317,24 +317,6 @@ def _share_decided(mechanism, n, p, seen):
     gap = max(math.floor(certificate.counted * lead), 0)
     return certificate.chance(certificate.distance(gap))
 
-# %% ../../nbs/3_recover/24_recommendation.ipynb #5eed0007
-def default_delta(n) -> float:
-    """1/n² rounded down to a power of ten.
-
-    Parameters
-    ----------
-    n : int
-        Number of records.
-
-    Examples
-    --------
-    >>> default_delta(60_000), default_delta(100)
-    (1e-10, 0.0001)
-    """
-    square = check_integer(n, "n", 2) ** 2
-    digits = len(str(square))
-    return float(f"1e-{digits - (square == 10 ** (digits - 1))}")
-
 # %% ../../nbs/3_recover/24_recommendation.ipynb #15dbbd31
 def _voted_mechanism(**budget):
     "Votes of the estimator that is for small blocks."
@@ -565,7 +547,7 @@ def _drawn(name, found):
     if name == "screened":
         return f"its `edges_` are {most}{_share(found)} edges"
     if math.isnan(found):
-        return f"with more than {MOST_COLUMNS} columns take PrivateGraphicalLassoEBIC()"
+        return f"with more than {MOST_COLUMNS} columns take the rule EBIC()"
     return f"PrivateGraphicalLasso() draws {most}{_share(found)} edges"
 
 
@@ -654,6 +636,6 @@ def recommend(
         return _best_auc(asked, spending, records, p, levels, spread)
 
     mechanism = offers[name].mechanism
-    spent = epsilon or Guarantee(mechanism.budget["mu"], neighbors).epsilon(at_delta)
+    spent = epsilon or Guarantee(mechanism.target(n), neighbors).epsilon(at_delta)
     others = {key: offer.auc for key, offer in offers.items() if key != name}
     return Recommendation(name, mechanism, near[name], others, n, p, best_at, spent)

@@ -18,7 +18,7 @@ from ..base.validation import check_symmetric
 from ..privacy.guarantee import Guarantee
 from ..publish.covariance import CovarianceMechanism, check_norm_bound
 from ..publish.local import LocalMechanism
-from ..publish.release import check_budget
+from ..publish.release import check_budget, target_mu
 from .feasibility import nearest_psd
 from .private_precision import OwnsItsBudget
 
@@ -292,18 +292,18 @@ class DPThresholding(_Thresholding):
         self.neighbors = neighbors
         self.noise = noise
 
-    def _mechanism(self):
+    def _mechanism(self, n):
         return CovarianceMechanism(
             norm_bound=check_norm_bound(self.norm_bound),
             center=self.center,
             noise=self.noise,
-            mu=self._target() * self._replaced_over_zeroed(),
+            mu=self._target(n) * self._replaced_over_zeroed(),
             mean_share=0,
         )
 
-    def _target(self):
+    def _target(self, n):
         "The budget as μ, for the neighbours that were asked for."
-        return check_budget(self.mu, self.epsilon, self.delta)["mu"]
+        return target_mu(check_budget(self.mu, self.epsilon, self.delta), n)
 
     def _replaced_over_zeroed(self):
         """How many times farther a replaced row moves the moments than a zeroed one:
@@ -325,7 +325,8 @@ class DPThresholding(_Thresholding):
         release = super()._publish(X)
         if self.neighbors == "zero-out":
             mu = min(
-                release.guarantee.mu / self._replaced_over_zeroed(), self._target()
+                release.guarantee.mu / self._replaced_over_zeroed(),
+                self._target(release.n),
             )
             self.guarantee_ = ZeroOutGuarantee(mu, "zero-out")
         return release
@@ -349,7 +350,7 @@ class LDPThresholding(_Thresholding):
     [[0.3, 0.0], [0.0, 0.3]]
     """
 
-    def _mechanism(self):
+    def _mechanism(self, n):
         return LocalMechanism(
             self.norm_bound,
             center=self.center,

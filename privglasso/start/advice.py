@@ -14,11 +14,11 @@ from pathlib import Path
 
 from ..base.validation import InputError, check_integer
 from ..privacy.gdp import mu_gdp
-from ..privacy.guarantee import Guarantee
+from ..privacy.guarantee import Guarantee, default_delta
 from ..publish.covariance import CovarianceMechanism
 from ..publish.whitening import WhitenedCovarianceMechanism, WhitenedLattice
 from ..recover.planning import plan_rows
-from ..recover.recommendation import default_delta, recommend
+from ..recover.recommendation import recommend
 from ..recover.recommendation import smallest_tested
 
 # %% ../../nbs/0_start/06_advice.ipynb #79537f29
@@ -62,9 +62,10 @@ def shape_to_plan(records, columns=None, schema=None) -> tuple:
 def _shape_of(path, form):
     "Number of records and names of the columns of a file or a folder."
     from privglasso.publish.batches import as_batches, files_of  # slow to load
+    from privglasso.publish.batches import in_database
     from privglasso.publish.tables import table_shape
 
-    if files_of(path) == [Path(path)]:
+    if files_of(path) == [Path(path)] and not in_database(path):
         return table_shape(path, **form)
     table = as_batches(path, **form)
     return len(table), table.columns

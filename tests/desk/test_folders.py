@@ -10,9 +10,12 @@ import pytest
 import privglasso as pg
 from privglasso.base.words import WordsError
 from privglasso.data_sets.synthetic import example_table
+from privglasso.desk.choices import KINDS
 from privglasso.desk.ledger import begin_ledger
 from privglasso.desk.plan import plan_publication
-from privglasso.privacy.budget import Budget
+from privglasso.desk.source import open_release
+from privglasso.privacy.budget import Budget, BudgetError
+from privglasso.publish import folders
 from privglasso.publish.files import read_release
 from privglasso.publish.tables import TableError
 
@@ -64,7 +67,18 @@ WAYS = {
     "gaps": {"mu": 1, "missing": "center", "mechanism": "covariance"},
     "weights": {"mu": 1, "mechanism": "weights", "graph": edges},
     "fewer": {"mu": 1, "drop": 1, "mechanism": "covariance"},
+    "table": {"mu": 9, "bounds": (-3, 3), "mechanism": "table", "meant": True},
+    "sigma": {"sigma": 1, "bounds": (-3, 3), "meant": True},
+    "rows": {"mu": 1, "want": "rows"},
+    "margins": {"mu": 1, "want": "margins"},
+    "checked": {"mu": 1, "bounds": (-3, 3), "check_bounds": 0.1},
 }
+WAYS |= {
+    name: {"mu": 1, "mechanism": name}
+    for name in KINDS
+    if name not in (*WAYS, "tree", "votes")
+}
+WAYS["tree"] = {"epsilon": 1, "mechanism": "tree"}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -74,11 +88,20 @@ def test_a_folder_gives_the_release_of_the_table(way, table, folder, tmp_path):
         words["graph"] = words["graph"](table)
     if way == "fewer":
         words["drop"] = list(table.columns[1:2])
-    expected, _ = published(table, tmp_path / "memory.parquet", **words)
+    expected, held = published(table, tmp_path / "memory.parquet", **words)
+    told = str(held.report)
     for k, source in enumerate((str(folder), folder / "part-*.parquet")):
         found, record = published(source, tmp_path / f"{k}.parquet", **words)
         assert_same(found, expected)
         assert record.draft.n == N
+        assert str(record.report) == told
+
+
+def test_blocks_of_a_folder_vote(table, tmp_path):
+    few, words = table.iloc[:1000, :3], {"epsilon": 20, "mechanism": "votes"}
+    expected, _ = published(few, tmp_path / "memory.parquet", **words)
+    parts = cut(few, tmp_path / "parts", rows=301)
+    assert_same(published(parts, tmp_path / "open.parquet", **words)[0], expected)
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".csv"])
@@ -112,30 +135,6 @@ def test_a_schema_reads_a_folder_as_it_reads_a_table(ending, missing, tmp_path):
 
 
 # ------------------------------------------------------------------ what is refused
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ({"mu": 1, "mechanism": "tree"}, "name mechanism="),
-        ({"mu": 1, "want": "rows"}, "into one file"),
-        ({"sigma": 1, "bounds": (-3, 3)}, "into one file"),
-        ({"mu": 1, "bounds": (-3, 3), "check_bounds": 0.1}, "leave it out"),
-    ],
-)
-def test_what_reads_no_folder_says_so_and_spends_nothing(
-    words, said, folder, tmp_path
-):
-    path = tmp_path / "ledger.json"
-    begin_ledger(path, epsilon=4.0, delta=1e-9)
-    ledger = {} if "sigma" in words else {"ledger": path}
-    desk = pg.Publication(folder, **words, **ledger)
-    for run in (desk.rehearse, desk.publish):
-        with pytest.raises(WordsError, match="parts: ") as refused:
-            run(tmp_path / "open.parquet")
-        assert said in str(refused.value)
-        assert "--" in refused.value.at_the_shell()
-    assert not Budget(path).spent().mu and not (tmp_path / "open.parquet").exists()
 
 
 def test_a_ledger_pays_for_a_folder_once(folder, tmp_path):
@@ -201,3 +200,110 @@ def test_folders_that_are_no_table(table, tmp_path):
         desk = pg.Publication(folder, "covariance", mu=1, schema=schema)
         with pytest.raises(error, match=told):
             desk.publish(tmp_path / "open.parquet")
+
+
+# ----------------------------------------------------------------------- folders out
+
+CELLS = {"mechanism": "table", "bounds": (-3, 3), "mu": 20, "meant": True}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        CELLS,
+        {"sigma": 1, "bounds": (-3, 3), "meant": True},
+        {"mu": 1, "want": "rows"},
+        {"mu": 1, "want": "margins"},
+    ],
+)
+def test_a_name_without_an_ending_is_a_folder(words, table, folder, tmp_path):
+    found, record = published(table, tmp_path / "open", **words)
+    again, _ = published(folder, tmp_path / "again", **words)
+    assert found.guarantee == again.guarantee
+    assert abs(found.guarantee.mu - record.draft.promise.mu) < 1e-12
+    assert len(found.table) == N and str(record).startswith("open: ")
+    assert found.table.to_frame().equals(again.table.to_frame())
+    assert str(open_release(tmp_path / "open")) == str(found)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"open", "again"}  # nothing hidden is left
+
+
+@pytest.mark.parametrize(
+    ("to", "words", "said"),
+    [
+        ("open", {"mu": 1, "mechanism": "covariance"}, "its release is small"),
+        ("open", {"mu": 1, "mechanism": "tree", "failure": 1e-6}, "ends in .parquet"),
+        ("open", CELLS | {"mu": 1, "check_bounds": 0.1}, "end its name in .parquet"),
+        ("open.csv", CELLS, "a folder of parts"),
+        ("none/open", CELLS, "no folder to write it in"),
+        ("file", CELLS, "a file already"),
+    ],
+)
+def test_what_is_no_folder_is_refused_before_it_is_paid_for(
+    to, words, said, table, tmp_path
+):
+    (tmp_path / "file").write_text("mine")
+    path = tmp_path / "ledger.json"
+    begin_ledger(path, epsilon=4.0, delta=1e-9)
+    desk = pg.Publication(table, **words, ledger=path)
+    for run in (desk.rehearse, desk.publish):
+        with pytest.raises((WordsError, pg.InputError), match=said):
+            run(tmp_path / to)
+    assert not Budget(path).spent().mu and len(list(tmp_path.iterdir())) <= 3
+
+
+def test_a_release_in_parts_is_not_replaced(table, tmp_path):
+    desk = pg.Publication(table, **CELLS)
+    desk.publish(tmp_path / "open")
+    with pytest.raises(WordsError, match="a release already"):
+        desk.publish(tmp_path / "open", replace=True)
+
+
+def test_a_ledger_pays_once_for_what_is_gone_on_with(table, tmp_path, monkeypatch):
+    path = tmp_path / "ledger.json"
+    begin_ledger(path, epsilon=4.0, delta=1e-9)
+    desk = pg.Publication(table, epsilon=3, want="rows", ledger=path)
+    assert desk.rehearse(tmp_path / "open").fits
+    with monkeypatch.context() as patch, pytest.raises(OSError) as stopped:
+        patch.setattr(folders, "write_part", full_disk)
+        desk.publish(tmp_path / "open")
+    told = str(stopped.value.outcome)
+    assert "was charged" in told and "nothing is charged twice" in told
+    with pytest.raises(WordsError, match="not finished"):
+        open_release(tmp_path / "open")
+    desk.publish(tmp_path / "open")
+    (label,) = Budget(path).table().label
+    assert label.startswith("open (folder ")
+    with pytest.raises(WordsError, match="repeatable"):
+        desk.publish(tmp_path / "more", random_state=1)
+    more = pg.Publication(table, want="rows", mu=9, ledger=path)
+    with pytest.raises(BudgetError):
+        more.publish(tmp_path / "more")
+    assert not (tmp_path / "more").exists()
+
+
+def full_disk(*arguments):
+    raise OSError(28, "No space left on device")
+
+
+def test_the_shell_writes_and_reads_folders(table, folder, tmp_path, capsys):
+    from privglasso.cli import app
+
+    def run(*words):
+        with pytest.raises(SystemExit) as ended:
+            app(list(map(str, words)))
+        said = capsys.readouterr()
+        return ended.value.code, said.out + said.err
+
+    to = tmp_path / "open"
+    words = "--want", "rows", "--mu", 1
+    code, said = run("publish", folder, to, *words)
+    assert code == 0 and "synthetic rows" in said
+    assert read_release(to).n == N
+    for command in ("inspect", "recover"):
+        code, said = run(command, to)
+        assert code == 0 and "x" in said
+    code, said = run("publish", folder, to, *words, "--force")
+    assert code != 0 and "a release already" in said
+    code, said = run("inspect", folder)
+    assert code != 0 and "without a manifest.json" in said

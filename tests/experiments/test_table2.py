@@ -28,7 +28,7 @@ from privglasso.experiments.table2 import (
     table2_run,
 )
 from privglasso.publish.table import DiscreteGaussianMechanism
-from privglasso.recover.estimators import PrivateGraphicalLassoCV
+from privglasso.recover.estimators import CV, PrivateGraphicalLasso
 from privglasso.recover.feasibility import min_feasible_alpha
 from privglasso.recover.graphical_lasso import graphical_lasso
 
@@ -137,7 +137,8 @@ def test_the_two_rules_against_other_programs(counts, monkeypatch):
     np.testing.assert_allclose(ours.alpha, theirs.alpha)
     np.testing.assert_allclose(ours["squared error"], theirs.mse, rtol=1e-3)
     with warnings.catch_warnings(record=True):
-        model = PrivateGraphicalLassoCV(ours.alpha.tolist(), scale=False).fit(counts)
+        rule = CV(ours.alpha.tolist())
+        model = PrivateGraphicalLasso(rule, scale=False).fit(counts)
     likelihood = model.cv_results_.set_index("alpha").mean_test_score
     shift = ours["likelihood"].to_numpy() - likelihood[ours.alpha].to_numpy()
     assert np.ptp(shift) < 1e-4 < np.ptp(ours["likelihood"])

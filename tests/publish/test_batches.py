@@ -13,11 +13,23 @@ from pyarrow import feather
 
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source, random_order
-from privglasso.publish.batches import Batches, as_batches, blocks_of, rows_at
+from privglasso.publish.batches import Batches, as_batches, blocks_of, gathered, rows_at
+from privglasso.publish.bounds import BoundsCheck
+from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.graph_weights import GraphWeightsMechanism, graph_on
+from privglasso.publish.local import LocalMechanism
+from privglasso.publish.parquet import MECHANISMS as KNOWN
+from privglasso.publish.quadrants import QuadrantMechanism
+from privglasso.publish.ranks import KendallMechanism
+from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.sphere import Ball
+from privglasso.publish.synthetic import SyntheticDataMechanism
+from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from privglasso.publish.tables import TableError, read_table
+from privglasso.publish.tree import ThresholdedGraphMechanism, TreeMechanism
+from privglasso.publish.votes import VotedGraphMechanism
+from privglasso.publish.whitening import WhitenedCovarianceMechanism
 
 N = 40_000
 
@@ -38,12 +50,22 @@ def table(n=N, gaps=False):
     return made
 
 
+def chain(n=N):
+    "Columns that depend on each other in turn, so that a graph is found."
+    values = np.random.default_rng(0).standard_normal((n, 4)).cumsum(axis=1)
+    return pd.DataFrame(values, columns=list("abcd"))
+
+
 def cut(values, columns, size):
     "A source of batches of such a size."
     values = np.asarray(values, float)
     starts = range(0, len(values), size)
     return Batches(columns, lambda j: (values[k : k + size][:, j] for k in starts))
 
+
+PROMISE = {"epsilon": 1.0, "delta": 1e-6}
+MIDDLE = [20, 5, 3, 1e6]
+VOTER = lambda block: np.abs(np.corrcoef(block, rowvar=False)) > 0.65
 
 MECHANISMS = {
     "default": CovarianceMechanism(mu=0.5),
@@ -56,7 +78,29 @@ MECHANISMS = {
     "weights": GraphWeightsMechanism(
         graph_on(list(table(2)), [("skewed", "whole"), ("skewed", "normal")]), mu=0.5
     ),
+    "screened": ScreenedGraphMechanism(edges=3, mu=0.5),
+    "quadrant": QuadrantMechanism(MIDDLE, mu=0.5),
+    "kendall": KendallMechanism(mu=0.5, shifts=3),
+    "tree": TreeMechanism(**PROMISE),
+    "centred tree": TreeMechanism(center=0, **PROMISE),
+    "graph": ThresholdedGraphMechanism(0.65, **PROMISE),
+    "votes": VotedGraphMechanism(VOTER, blocks=101, **PROMISE),
+    "copula": CopulaMechanism(rows=50, mu=0.5),
+    "whitened": WhitenedCovarianceMechanism(mu=3.0),
+    "synthetic": SyntheticDataMechanism(mu=0.5, rows=50),
+    "synthetic box": SyntheticDataMechanism((-5, 2e6), mu=0.5, clipping="box"),
+    "local": LocalMechanism(2e6, mu=0.5),
+    "table": GaussianMechanism((-5, 2e6), mu=0.5),
+    "cells": GaussianMechanism((-5, 2e6), mu=0.5, neighbors="cell"),
+    "integers": DiscreteGaussianMechanism((-5, 2e6), mu=0.5),
 }
+GRAPHS = ("tree", "centred tree", "graph", "votes")
+FEW = {"local": 700, "table": 9000, "cells": 9000, "integers": 9000}  # slow ones
+
+
+def test_every_mechanism_is_here():
+    known = {name for names in KNOWN.values() for name in names}
+    assert known == {type(mechanism).__name__ for mechanism in MECHANISMS.values()}
 
 
 def assert_same(one, two):
@@ -70,11 +114,50 @@ def assert_same(one, two):
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_no_bit_depends_on_the_size_of_the_batches(name):
-    held, mechanism = table(), MECHANISMS[name]
+    made = chain if name in GRAPHS else table
+    held, mechanism = made(FEW.get(name, N)), MECHANISMS[name]
     expected = mechanism.publish(held, random_state=1)
+    assert getattr(expected, "decided", True)
     for size in (997, 1 << 14, N):
         source = cut(held, list(held), size)
         assert_same(mechanism.publish(source, random_state=1), expected)
+
+
+@pytest.mark.parametrize("name", ["kendall", "tree", "graph", "votes"])
+def test_rows_in_a_secret_order_are_gathered_in_several_readings(name, monkeypatch):
+    from privglasso.publish import batches
+
+    held, mechanism, readings = chain(), MECHANISMS[name], []
+    expected = mechanism.publish(held, random_state=1)
+
+    def read(places):
+        readings.append(places)
+        return iter([held.to_numpy(float)[:, places]])
+
+    assert getattr(expected, "decided", True)
+    monkeypatch.setattr(batches, "_HELD", N)  # a quarter of the cells
+    assert_same(mechanism.publish(Batches(list(held), read), 1), expected)
+    assert len(readings) > 2  # the cells are checked in one, all rows would take one
+
+
+def test_parts_are_gathered_as_they_were_asked_for(monkeypatch):
+    from privglasso.publish import batches
+
+    monkeypatch.setattr(batches, "_HELD", 40)
+    held, rng = table(300).to_numpy(float), np.random.default_rng(0)
+    parts = [rng.integers(0, 300, k) for k in (3, 0, 5, 30, 1, 9, 11)]
+    found = list(gathered(cut(held, list("abcd"), 77), iter(parts)))
+    assert len(found) == len(parts)
+    for rows, places in zip(found, parts, strict=True):
+        assert (rows == held[places]).all()
+
+
+def test_a_check_of_bounds_counts_in_batches():
+    held, check = table(gaps=True), BoundsCheck((-5, [30, 4, 4, 1e6]), mu=0.5)
+    expected = check.publish(held, random_state=1)
+    for size in (997, N):
+        found = check.publish(cut(held, list(held), size), random_state=1)
+        assert (found.counts == expected.counts).all() and found.n == N
 
 
 @pytest.mark.parametrize("missing", ["center", "random"])
@@ -112,12 +195,16 @@ def written(held, folder):
     }
 
 
+KINDS = ("default", "screened", "quadrant", "tree", "synthetic", "votes", "integers")
+
+
 def test_no_bit_depends_on_the_kind_of_the_source(tmp_path):
-    held, mechanism = table(), MECHANISMS["default"]
-    expected = mechanism.publish(held, random_state=1)
-    for name, source in written(held, tmp_path).items():
-        found = mechanism.publish(source, random_state=1)
-        assert_same(found, expected), name
+    held = table()
+    expected = {name: MECHANISMS[name].publish(held, random_state=1) for name in KINDS}
+    for kind, source in written(held, tmp_path).items():
+        for name in KINDS if kind in ("folder", "text", "reader") else KINDS[:1]:
+            found = MECHANISMS[name].publish(source, random_state=1)
+            assert_same(found, expected[name])
 
 
 def test_a_text_is_the_same_in_blocks_of_any_size(tmp_path, monkeypatch):
@@ -288,18 +375,33 @@ def test_rows_are_not_chosen_from_a_source():
 
 CHILD = """
 import sys
+from privglasso.base.kernels import buy
 from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.quadrants import QuadrantMechanism
+from privglasso.publish.screened_weights import ScreenedGraphMechanism
+from privglasso.publish.tree import TreeMechanism
 
 # not ru_maxrss, which begins with what the process that started this one had
 used = lambda: int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
-for path in sys.argv[1:]:
-    CovarianceMechanism(mu=0.5).publish(path, 0)
+mechanism = eval(sys.argv[1])
+buy()  # what is compiled takes memory too
+for path in sys.argv[2:]:
+    mechanism.publish(path, 0)
     print(used() / 1024)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_does_not_grow_with_the_table(tmp_path):
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        "CovarianceMechanism(mu=0.5)",
+        "ScreenedGraphMechanism(edges=5, mu=0.5)",
+        "QuadrantMechanism(0, mu=0.5)",
+        "TreeMechanism(center=0, mu=0.5, failure=1e-6)",
+    ],
+)
+def test_memory_does_not_grow_with_the_table(mechanism, tmp_path):
     rng, p, paths = np.random.default_rng(0), 10, []
     for parts in (2, 10):
         folder = tmp_path / str(parts)
@@ -309,7 +411,7 @@ def test_memory_does_not_grow_with_the_table(tmp_path):
             frame.columns = [f"c{j}" for j in range(p)]
             frame.to_parquet(folder / f"{k}.parquet")
         paths.append(folder)
-    command = [sys.executable, "-c", CHILD, *map(str, paths)]
+    command = [sys.executable, "-c", CHILD, mechanism, *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     short, long = map(float, done.stdout.split())
     assert long - short < 8 * (1 << 16) * p * 8 / 2**20 / 2  # MiB more in the cells

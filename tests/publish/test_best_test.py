@@ -179,7 +179,7 @@ def test_the_form_of_the_target_chooses():
     for stated, argument in (
         ({}, "budget"),
         ({"mu": 1.0, "epsilon": 1.0, "delta": 1e-6}, "budget"),
-        ({"epsilon": 1.0}, "budget"),
+        ({"epsilon": 1.0}, "delta"),
         ({"mu": 1.0}, "failure"),
         ({"mu": 1.0, "failure": 0.2}, "failure"),
         ({"epsilon": 1.0, "delta": 1e-6, "failure": 1e-6}, "failure"),

@@ -79,7 +79,7 @@ def test_rows_look_like_their_columns():
 def test_an_estimator_reads_the_correlations_not_the_rows():
     few, many = (published(rows=rows) for rows in (2, 4000))
     assert np.array_equal(few.corrected_covariance(), many.corrected_covariance())
-    models = [PrivateGraphicalLasso(alpha=0.1).fit(x) for x in (few, many)]
+    models = [PrivateGraphicalLasso(0.1).fit(x) for x in (few, many)]
     np.testing.assert_allclose(models[0].precision_, models[1].precision_)
     away = few.corrected_covariance()[0, 2] - 0.5
     assert abs(away) < 5 * np.sqrt(few.sampling_error().covariance_variance()[0, 2])

@@ -258,7 +258,7 @@ def test_the_graph_of_a_chain_comes_back_from_cauchy_margins_in_any_units():
     found = set(zip(strongest.source, strongest.target, strict=True))
     assert found == set(zip("abcdefg", "bcdefgh", strict=True))
     with pytest.raises(pg.InputError):
-        pg.PrivateGraphicalLassoCV().fit(release)
+        pg.PrivateGraphicalLasso(pg.CV()).fit(release)
 
 
 @pytest.mark.parametrize("kind", KINDS)

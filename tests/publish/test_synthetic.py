@@ -216,7 +216,7 @@ def test_jitter_of_rare_values_is_not_taken_for_knowledge():
 
 def test_estimators_take_it_rightly():
     release = published(rows=40_000)
-    model = PrivateGraphicalLasso(alpha=0.1).fit(release)
+    model = PrivateGraphicalLasso(0.1).fit(release)
     assert list(model.feature_names_in_) == list("abcd")
     assert model.corrected_covariance_ == pytest.approx(release.corrected_covariance())
     assert (model.precision_[THETA != 0] != 0).all() and model.precision_[0, 3] == 0

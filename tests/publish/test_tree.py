@@ -182,7 +182,7 @@ def test_the_chance_is_the_share_of_releases(budget):
         ({"mu": 1.0, "failure": 0}, "failure"),
         ({"mu": 1.0, "failure": 1e-320}, "failure"),
         ({"epsilon": 1.0, "delta": 1e-6, "failure": 1e-5}, "failure"),
-        ({"epsilon": 1.0}, "budget"),
+        ({"epsilon": 1.0, "mu": 1.0}, "budget"),
         ({"mu": 1.0, "failure": 1e-6, "neighbors": "row"}, "neighbors"),
         ({"mu": 1.0, "failure": 1e-6, "shifts": 0}, "shifts"),
         ({"mu": 1.0, "failure": 1e-6, "shifts": 2, "center": 0}, "shifts"),

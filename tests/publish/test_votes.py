@@ -510,7 +510,6 @@ def test_a_random_state_is_each_blocks_own(state):
         {"threshold": 1.0},
         {"threshold": "best"},
         {"epsilon": None},
-        {"delta": None},
         {"delta": 0},
         {"epsilon": 1e9},
         {"neighbors": "row"},

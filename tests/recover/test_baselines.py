@@ -41,7 +41,7 @@ def random_correlation(seed, p=9, n=15):
     )[0]
 
 
-@pytest.mark.filterwarnings("ignore:Skipping check")
+@pytest.mark.filterwarnings("ignore:Skipping check", "ignore:.*does not inherit")
 @pytest.mark.parametrize(
     "estimator", [NeighborhoodSelection(), SCIO(0.3), WishartPrior()]
 )

@@ -34,11 +34,10 @@ from privglasso.publish.table import GaussianMechanism
 from privglasso.publish.tree import TreeMechanism
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
 from privglasso.recover import graph_models
-from privglasso.recover.estimators import PrivateGraphicalLasso, PrivateGraphicalLassoCV
-from privglasso.recover.estimators import PrivateGraphicalLassoEBIC
-from privglasso.recover.estimators import PrivateGraphicalLassoSimultaneous
-from privglasso.recover.estimators import PrivateGraphicalLassoStable
+from privglasso.recover.estimators import CV, PrivateGraphicalLasso
+from privglasso.recover.false_discoveries import FDR
 from privglasso.recover.graph_models import solvable_path
+from privglasso.recover.selection import EBIC, Simultaneous, Stable
 
 
 def noisy_table(n=300, p=5, seed=0, ratio=1.0):
@@ -92,8 +91,8 @@ def test_a_release_as_it_is_published():
     spread = table.std().to_numpy()  # a test may look at the data: nothing is kept
     mechanism = GaussianMechanism((-5 * spread, 5 * spread), sigma=spread.tolist())
     published = mechanism.publish(table, random_state=1)
-    for estimator in (PrivateGraphicalLasso, PrivateGraphicalLassoCV):
-        model = estimator().fit(published)
+    for rule in (None, CV()):
+        model = PrivateGraphicalLasso(rule).fit(published)
         np.testing.assert_array_equal(model.noise_variance_, published.noise_variance)
         np.testing.assert_allclose(
             model.corrected_covariance_, published.corrected_covariance(), rtol=1e-12
@@ -115,9 +114,9 @@ def test_a_covariance_without_rows():
     assert np.isfinite(model.score(table))
     with pytest.raises(InputError, match="^X="):
         model.score(release)
-    for needs_rows in (PrivateGraphicalLassoCV, PrivateGraphicalLassoStable):
+    for needs_rows in (CV(), Stable()):
         with pytest.raises(InputError, match="^X="):
-            needs_rows().fit(release)
+            PrivateGraphicalLasso(needs_rows).fit(release)
     with pytest.raises(InputError, match="noise_variance"):
         PrivateGraphicalLasso(noise_variance=1.0).fit(release)
     with pytest.raises(CovarianceError, match="col0"):
@@ -140,9 +139,9 @@ def test_rows_that_share_an_error_are_not_held_out(parts, noise):
     assert len(model.edges_) == 0 < len(PrivateGraphicalLasso(0.01).fit(table).edges_)
     np.testing.assert_allclose(model.location_, table.mean())
     with pytest.raises(InputError, match="^X="):
-        PrivateGraphicalLassoCV().fit(release)
+        PrivateGraphicalLasso(CV()).fit(release)
     release.sampling_error = lambda: SamplingError(((S, 200),))
-    PrivateGraphicalLassoCV(cv=3).fit(release)
+    PrivateGraphicalLasso(CV(cv=3)).fit(release)
 
 
 def test_variances_by_name_are_read_in_the_order_of_the_columns():
@@ -208,7 +207,7 @@ def test_order_of_columns_does_not_matter(order):
 def test_score_takes_out_the_noise():
     truth = chain_precision(p=5, partial_correlation=0.4)
     table, noise = noisy_table(n=200_000)
-    model = PrivateGraphicalLasso(alpha=0.05, noise_variance=noise).fit(table)
+    model = PrivateGraphicalLasso(0.05, noise_variance=noise).fit(table)
     fit = np.linalg.slogdet(model.precision_)[1]
     fit -= np.vdot(np.linalg.inv(truth), model.precision_)
     fresh, _ = noisy_table(n=200_000, seed=1)
@@ -230,7 +229,7 @@ def test_score_of_other_columns_is_refused():
 
 def test_graph_and_edges():
     table, noise = noisy_table(n=2000)
-    model = PrivateGraphicalLasso(alpha=0.2, noise_variance=noise).fit(table)
+    model = PrivateGraphicalLasso(0.2, noise_variance=noise).fit(table)
     edges, graph = model.edges_, model.graph_
     partial = partial_correlations(model.precision_)
     assert list(edges)[:4] == ["source", "target", "partial_correlation", "precision"]
@@ -250,14 +249,15 @@ def test_graph_and_edges():
 
 def test_empty_graph_and_single_column():
     table, noise = noisy_table()
-    model = PrivateGraphicalLasso(alpha=5, noise_variance=noise).fit(table)
+    model = PrivateGraphicalLasso(5, noise_variance=noise).fit(table)
     assert len(model.edges_) == 0 and model.graph_.number_of_nodes() == 5
-    one = PrivateGraphicalLasso(alpha=0.5, noise_variance=noise[0]).fit(table[["col0"]])
+    one = PrivateGraphicalLasso(0.5, noise_variance=noise[0]).fit(table[["col0"]])
     np.testing.assert_allclose(
         one.precision_, 1 / (1.5 * one.corrected_covariance_), rtol=1e-6
     )
     assert one.graph_.number_of_edges() == 0 and len(one.edges_) == 0
-    chosen = PrivateGraphicalLassoCV(noise_variance=noise[0]).fit(table[["col0"]])
+    chosen = PrivateGraphicalLasso(CV(), noise_variance=noise[0])
+    chosen.fit(table[["col0"]])
     assert chosen.alpha_ < 1 and chosen.graph_.number_of_nodes() == 1
 
 
@@ -311,34 +311,47 @@ def test_a_failed_fit_is_not_a_fit():
     ],
 )
 def test_bad_input(parameters, X, error, named):
-    for estimator in (PrivateGraphicalLasso, PrivateGraphicalLassoCV):
+    for rule in (None, 0.1, EBIC(), Simultaneous(), CV(), FDR()):
         with pytest.raises(error, match=named):
-            estimator(**parameters).fit(X)
+            PrivateGraphicalLasso(rule, **parameters).fit(X)
 
 
 # what users see
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [PrivateGraphicalLasso, PrivateGraphicalLassoCV, PrivateGraphicalLassoEBIC],
-)
-def test_the_help_describes_every_parameter_and_what_is_fitted(estimator):
-    said, fitted = inspect.getdoc(estimator), estimator().fit(TABLE)
+RULES = {
+    "search": None,
+    "alpha": 0.05,
+    "EBIC": EBIC(),
+    "simultaneous": Simultaneous(),
+    "CV": CV(5, cv=3),
+    "stable": Stable(halves=4, random_state=0),
+    "FDR": FDR(),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_help_describes_every_parameter_and_what_is_fitted(rule):
+    model = PrivateGraphicalLasso(RULES[rule])
+    said, fitted = inspect.getdoc(model), clone(model).fit(TABLE)
     entry = r"^(\w+, )*{}(, \w+)*( :.*)?$"
-    names = [*estimator().get_params(), *(k for k in vars(fitted) if k.endswith("_"))]
+    names = [*model.get_params(False), *(k for k in vars(fitted) if k.endswith("_"))]
     for name in names:
         described = len(re.findall(entry.format(name), said, re.MULTILINE))
-        assert described == 1 or name in {"n_features_in_", "feature_names_in_"}, name
+        assert described == 1, name
     order = [said.index(f"{s}\n") for s in ("Parameters", "Attributes", "Notes")]
     assert order == sorted(order)
-    assert clone(fitted).get_params() == estimator().get_params()
+    assert clone(fitted).get_params() == model.get_params()
+    settings = model.get_params().keys() - model.get_params(False).keys()
+    for name in settings:
+        described = entry.format(name.removeprefix("rule__"))
+        assert re.search(described, inspect.getdoc(model.rule), re.MULTILINE), name
 
 
 def test_estimators_do_not_load_what_only_pictures_need():
     program = (
-        "import sys, privglasso as pg; pg.PrivateGraphicalLassoCV, pg.SCIO,"
-        " pg.PrivateGraphicalLassoEBIC, pg.DPGraphicalLasso, pg.DPThresholding;"
+        "import sys, privglasso as pg; pg.PrivateGraphicalLasso, pg.SCIO,"
+        " pg.EBIC, pg.DPGraphicalLasso, pg.DPThresholding;"
         "print({'matplotlib', 'seaborn', 'networkx'} & set(sys.modules))"
     )
     run = subprocess.run(
@@ -349,7 +362,7 @@ def test_estimators_do_not_load_what_only_pictures_need():
 
 def test_edges_say_how_sure_they_are():
     table, noise = noisy_table(n=4000, ratio=0.2)
-    model = PrivateGraphicalLasso(alpha=0.1, noise_variance=noise).fit(table)
+    model = PrivateGraphicalLasso(0.1, noise_variance=noise).fit(table)
     edges, tests = model.edges_, model.tested_edges(0.05)
     # no penalty: the inverse of the corrected covariance
     inverse = np.linalg.inv(model.corrected_covariance_)
@@ -376,7 +389,7 @@ def test_edges_say_how_sure_they_are():
 @pytest.mark.parametrize("kind", ["sphere", "synthetic", "kendall", "random"])
 def test_false_edges_stay_at_the_level(kind):
     """Forty releases: at 5 % seven or more with a false edge have probability 0.003;
-    `PrivateGraphicalLassoSimultaneous` has them in most releases of a chain."""
+    the rule `Simultaneous` has them in most releases of a chain."""
     p, n = 6, 4000
     precision = np.linalg.inv(0.35 ** np.abs(np.subtract.outer(range(p), range(p))))
     if kind == "random":
@@ -397,7 +410,7 @@ def test_false_edges_stay_at_the_level(kind):
     for seed in range(runs):
         rows = np.random.default_rng(seed).multivariate_normal(np.zeros(p), S, size=n)
         release = mechanism.publish(rows, random_state=seed)
-        model = PrivateGraphicalLassoSimultaneous().fit(release)
+        model = PrivateGraphicalLasso(Simultaneous()).fit(release)
         tests = model.tested_edges()
         at = [[int(x[1:]) for x in tests[end]] for end in ("source", "target")]
         false += absent[at[0], at[1]].any()
@@ -431,7 +444,7 @@ def test_wide_paths_end_where_graphs_are_dense(monkeypatch):
     table, _ = noisy_table(n=400, p=12, ratio=0.1)
     S = np.corrcoef(table.T)
     alphas = np.geomspace(1.0, 0.005, 12)
-    options = PrivateGraphicalLasso()._solver_options() | {"tol": 1e-9}
+    options = {"tol": 1e-9}
     whole = solvable_path(S, alphas, options, 1)
     monkeypatch.setattr(graph_models, "_WIDE", 0)
     short = solvable_path(S, alphas, options, 1)
@@ -475,13 +488,13 @@ def test_the_error_of_a_strong_edge_is_the_delta_methods():
 
 def test_intervals_stay_within_what_correlations_can_be():
     table, noise = noisy_table(n=4000, ratio=0.2)
-    model = PrivateGraphicalLasso(alpha=0.1, noise_variance=noise).fit(table)
+    model = PrivateGraphicalLasso(0.1, noise_variance=noise).fit(table)
     found = model.edge_intervals(0.99)
     assert (found.low < found.unshrunk).all() and (found.unshrunk < found.high).all()
     assert found.low.min() > -1 and found.high.max() < 1
     narrow = model.edge_intervals(0.5)
     assert (narrow.high - narrow.low < found.high - found.low).all()
-    assert PrivateGraphicalLasso(alpha=5.0).fit(table).edge_intervals().empty
+    assert PrivateGraphicalLasso(5.0).fit(table).edge_intervals().empty
 
 
 # columns that say the same, and rows that are too few
@@ -514,14 +527,6 @@ def degenerate_tables(seed):
     yield "three rows", table[:3]
 
 
-RULES = {
-    "search": PrivateGraphicalLasso,
-    "alpha": lambda: PrivateGraphicalLasso(0.05),
-    "EBIC": PrivateGraphicalLassoEBIC,
-    "simultaneous": PrivateGraphicalLassoSimultaneous,
-    "CV": lambda: PrivateGraphicalLassoCV(5, cv=3),
-    "stable": lambda: PrivateGraphicalLassoStable(halves=4, random_state=0),
-}
 MUST_REFUSE = {"duplicated", "in other units", "a sum", "constant"}
 
 
@@ -555,7 +560,7 @@ def test_a_degenerate_table_is_refused_by_name_or_answered(rule):
     for seed in range(15):
         for name, table in degenerate_tables(seed):
             try:
-                answers(RULES[rule]().fit(table))
+                answers(PrivateGraphicalLasso(RULES[rule]).fit(table))
             except Exception as error:
                 assert is_typed(error), (name, seed, error)
                 if len(table) >= 200:
@@ -591,7 +596,7 @@ def test_a_degenerate_release_is_refused_or_answered(mechanism):
                 table = np.clip(table, -4, 4)
                 release = MECHANISMS[mechanism]().publish(table, random_state=seed)
                 for rule in ("search", "alpha", "EBIC", "simultaneous"):
-                    answers(RULES[rule]().fit(release))
+                    answers(PrivateGraphicalLasso(RULES[rule]).fit(release))
             except Exception as error:
                 assert is_typed(error), (name, seed, error)
 
@@ -665,7 +670,7 @@ def test_a_step_that_swings_on_the_diagonal_is_seen():
 
 def test_intervals_of_all_pairs():
     table, noise = noisy_table(n=4000, ratio=0.2)
-    model = PrivateGraphicalLasso(alpha=0.1, noise_variance=noise).fit(table)
+    model = PrivateGraphicalLasso(0.1, noise_variance=noise).fit(table)
     all_pairs, edges = model.pair_intervals(), model.edge_intervals()
     assert len(all_pairs) == 10 > len(edges)
     both = edges.merge(all_pairs, on=["source", "target"], suffixes=("", "_all"))

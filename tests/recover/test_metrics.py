@@ -17,11 +17,11 @@ from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.recover.estimators import PrivateGraphicalLasso
-from privglasso.recover.estimators import PrivateGraphicalLassoEBIC
 from privglasso.recover.metrics import Confusion, auc, auc_by_magnitude
 from privglasso.recover.metrics import auc_by_path_entry, compare, confusion
 from privglasso.recover.metrics import f1_score
 from privglasso.recover.metrics import relative_error, roc_curve_path, snr_db
+from privglasso.recover.selection import EBIC
 
 Result = namedtuple("Result", "precision alpha")
 few = settings(max_examples=30, deadline=None)
@@ -280,7 +280,7 @@ def weak_network(p, seed):
 
 
 @pytest.mark.filterwarnings("ignore:alpha_:UserWarning")
-@pytest.mark.parametrize("rule", [PrivateGraphicalLasso, PrivateGraphicalLassoEBIC])
+@pytest.mark.parametrize("rule", [None, EBIC()])
 @pytest.mark.parametrize("p, n, mu", [(8, 600, 0), (8, 5000, 2.0), (16, 1500, 0)])
 def test_two_graphs_of_one_population_differ_at_the_level(rule, p, n, mu):
     """Edges of one graph only were picked: taken as they are, their p values are below
@@ -293,7 +293,7 @@ def test_two_graphs_of_one_population_differ_at_the_level(rule, p, n, mu):
         halves = [rows[:n], rows[n:]]
         if mu:
             halves[0] = mechanism.publish(halves[0], random_state=seed)
-        table = compare(*(rule().fit(half) for half in halves))
+        table = compare(*(PrivateGraphicalLasso(rule).fit(half) for half in halves))
         alone = table.edge_in != "both"
         below.extend(table.p_value < 0.05)
         picked.extend(table.p_value[alone] < 0.05)

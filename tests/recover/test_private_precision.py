@@ -34,7 +34,7 @@ def with_budget(kind, **changes):
     )
 
 
-@pytest.mark.filterwarnings("ignore:Skipping check")
+@pytest.mark.filterwarnings("ignore:Skipping check", "ignore:.*does not inherit")
 @pytest.mark.parametrize(
     "estimator",
     [

@@ -21,48 +21,26 @@ from privglasso.publish.noise_correction import correlation_scale, sample_covari
 from privglasso.publish.table import GaussianMechanism
 from privglasso.recover import selection
 from privglasso.recover.estimators import PrivateGraphicalLasso
-from privglasso.recover.estimators import PrivateGraphicalLassoEBIC
-from privglasso.recover.estimators import PrivateGraphicalLassoSimultaneous
-from privglasso.recover.estimators import PrivateGraphicalLassoStable
 from privglasso.recover.feasibility import InfeasibleError
 from privglasso.recover.metrics import confusion
-from privglasso.recover.selection import GraphFitError
-from privglasso.recover.selection import _half_matrices
-from privglasso.recover.selection import simultaneous_alpha
+from privglasso.recover.selection import EBIC, GraphFitError, Simultaneous, Stable
+from privglasso.recover.selection import _half_matrices, simultaneous_alpha
 
 TRUTH = chain_precision(8, 0.35, scales=np.ones(8))
 ROWS = sample_gaussian(TRUTH, 4000, random_state=1)
-RULES = [
-    PrivateGraphicalLassoEBIC,
-    PrivateGraphicalLassoSimultaneous,
-    PrivateGraphicalLassoStable,
-]
+# with little work
+RULES = [EBIC(), Simultaneous(), Stable(halves=8, alphas=8, random_state=0)]
 WITHOUT_ROWS = RULES[:2]
 
 
-def quick(rule, **options):
-    "A rule that does little work."
-    return rule(
-        **(
-            {"halves": 8, "alphas": 8, "random_state": 0}
-            if rule is PrivateGraphicalLassoStable
-            else {}
-        ),
-        **options,
-    )
-
-
-@pytest.mark.filterwarnings("ignore:Skipping check", "ignore:alpha_=")
+@pytest.mark.filterwarnings("ignore:Skipping check", "ignore:.*does not inherit")
+@pytest.mark.filterwarnings("ignore:alpha_=")
 @pytest.mark.parametrize(
-    "estimator",
-    [
-        PrivateGraphicalLassoEBIC(alphas=4),
-        PrivateGraphicalLassoSimultaneous(),
-        PrivateGraphicalLassoStable(halves=2, alphas=3, random_state=0),
-    ],
+    "rule",
+    [EBIC(alphas=4), Simultaneous(), Stable(halves=2, alphas=3, random_state=0)],
 )
-def test_scikit_learn_conventions(estimator):
-    check_estimator(estimator)
+def test_scikit_learn_conventions(rule):
+    check_estimator(PrivateGraphicalLasso(rule))
 
 
 # what a rule finds
@@ -73,11 +51,9 @@ def test_the_chain_comes_back_from_a_noisy_table(rule):
     release = GaussianMechanism((-8, 8), sigma=1.0).publish(
         pd.DataFrame(ROWS, columns=list("abcdefgh")), random_state=0
     )
-    model = quick(rule).fit(release)
+    model = PrivateGraphicalLasso(rule).fit(release)
     found = confusion(model.precision_, TRUTH)
-    joined = (
-        rule is PrivateGraphicalLassoSimultaneous
-    )  # which promises nothing of pairs that a path joins
+    joined = rule == Simultaneous()  # which promises nothing of pairs that a path joins
     assert found.missed == 0 and found.extra <= (3 if joined else 1)
     assert model.alpha_ > 0 and list(model.graph_.nodes) == list("abcdefgh")
     np.testing.assert_allclose(
@@ -91,7 +67,7 @@ def test_the_chain_comes_back_from_a_released_covariance(rule):
     release = CovarianceMechanism((-5, 5), mu=2.0, clipping="box").publish(
         ROWS, random_state=0
     )
-    model = rule().fit(release)
+    model = PrivateGraphicalLasso(rule).fit(release)
     assert confusion(model.precision_, TRUTH).missed == 0
     assert list(model.graph_.nodes) == release.columns
     np.testing.assert_array_equal(
@@ -104,7 +80,7 @@ def test_the_chain_comes_back_from_a_released_covariance(rule):
 @given(powers=st.lists(st.integers(-10, 10), min_size=8, max_size=8))
 def test_units_do_not_matter(rule, powers):
     units = 2.0 ** np.array(powers)
-    here, there = quick(rule).fit(ROWS), quick(rule).fit(ROWS * units)
+    here, there = (PrivateGraphicalLasso(rule).fit(ROWS * by) for by in (1, units))
     np.testing.assert_array_equal(support(here.precision_), support(there.precision_))
     np.testing.assert_allclose(
         there.precision_ * np.outer(units, units), here.precision_, rtol=1e-5, atol=1e-6
@@ -116,7 +92,7 @@ def test_units_do_not_matter(rule, powers):
 def test_inputs_are_left_alone(rule):
     rows = np.asfortranarray(ROWS[:500])
     rows.flags.writeable = False
-    before, model = rows.copy(), quick(rule)
+    before, model = rows.copy(), PrivateGraphicalLasso(rule)
     parameters = clone(model).get_params()
     model.fit(rows)
     np.testing.assert_array_equal(rows, before)
@@ -126,7 +102,7 @@ def test_inputs_are_left_alone(rule):
 @pytest.mark.parametrize("rule", RULES)
 def test_one_column_has_an_empty_graph(rule):
     for scale in (True, False):
-        model = quick(rule, scale=scale).fit(ROWS[:, :1])
+        model = PrivateGraphicalLasso(rule, scale=scale).fit(ROWS[:, :1])
         assert model.graph_.number_of_edges() == 0 and model.precision_.shape == (1, 1)
 
 
@@ -134,7 +110,7 @@ def test_one_column_has_an_empty_graph(rule):
 
 
 def test_without_noise_it_is_the_textbook_criterion():
-    model = PrivateGraphicalLassoEBIC(gamma=0.5).fit(ROWS)
+    model = PrivateGraphicalLasso(EBIC(gamma=0.5)).fit(ROWS)
     row = model.ebic_results_.set_index("alpha").loc[model.alpha_]
     n, S, Theta = (
         len(ROWS),
@@ -156,7 +132,7 @@ def test_a_larger_gamma_never_adds_edges():
         ROWS, random_state=3
     )
     edges = [
-        len(PrivateGraphicalLassoEBIC(gamma).fit(release).edges_)
+        len(PrivateGraphicalLasso(EBIC(gamma)).fit(release).edges_)
         for gamma in (0, 0.5, 1, 5, 1000)
     ]
     assert edges == sorted(edges, reverse=True) and edges[-1] == 0
@@ -164,7 +140,7 @@ def test_a_larger_gamma_never_adds_edges():
 
 def test_the_densest_graph_is_announced():
     with pytest.warns(UserWarning, match="densest tried"):
-        PrivateGraphicalLassoEBIC(0, alphas=[0.5, 0.3]).fit(ROWS)
+        PrivateGraphicalLasso(EBIC(0, alphas=[0.5, 0.3])).fit(ROWS)
 
 
 # simultaneous
@@ -190,15 +166,13 @@ def test_simultaneous_alpha_is_bonferroni():
 
 
 def test_alpha_grows_with_noise_and_shrinks_with_rows():
+    noise = np.random.default_rng(0).normal(size=ROWS.shape)
     quiet, loud = (
-        PrivateGraphicalLassoSimultaneous(noise_variance=noise).fit(ROWS + extra).alpha_
-        for noise, extra in (
-            (0.0, 0.0),
-            (1.0, np.random.default_rng(0).normal(size=ROWS.shape)),
-        )
+        PrivateGraphicalLasso(Simultaneous(), noise_variance=v).fit(rows).alpha_
+        for v, rows in ((0.0, ROWS), (1.0, ROWS + noise))
     )
     assert loud > 1.5 * quiet
-    fewer = PrivateGraphicalLassoSimultaneous().fit(ROWS[:1000]).alpha_
+    fewer = PrivateGraphicalLasso(Simultaneous()).fit(ROWS[:1000]).alpha_
     assert fewer == pytest.approx(2 * quiet, rel=0.1)
 
 
@@ -213,7 +187,7 @@ def test_no_solution_names_an_alpha_that_has_one():
         noise_variance=np.zeros(3),
     )
     with pytest.raises(InfeasibleError) as caught:
-        PrivateGraphicalLassoSimultaneous().fit(release)
+        PrivateGraphicalLasso(Simultaneous()).fit(release)
     assert PrivateGraphicalLasso(caught.value.works).fit(release).dual_gap_ < 1e-3
 
 
@@ -221,9 +195,8 @@ def test_no_solution_names_an_alpha_that_has_one():
 
 
 def test_the_bound_is_meinshausen_and_buhlmanns():
-    model = PrivateGraphicalLassoStable(
-        2.0, threshold=0.8, halves=10, random_state=0
-    ).fit(ROWS)
+    rule = Stable(2.0, threshold=0.8, halves=10, random_state=0)
+    model = PrivateGraphicalLasso(rule).fit(ROWS)
     q = np.sqrt(model.false_edges_bound_ * 0.6 * 28)
     assert model.false_edges_bound_ <= 2.0 and q <= np.sqrt(0.6 * 28 * 2)
     frequency = model.selection_frequency_
@@ -236,7 +209,7 @@ def test_the_bound_is_meinshausen_and_buhlmanns():
 
 def test_halves_are_those_of_the_seed():
     one, same, other = (
-        PrivateGraphicalLassoStable(halves=6, alphas=6, random_state=seed).fit(
+        PrivateGraphicalLasso(Stable(halves=6, alphas=6, random_state=seed)).fit(
             ROWS[:200]
         )
         for seed in (0, 0, 1)
@@ -261,13 +234,11 @@ def test_halves_come_in_pairs_without_a_common_row():
 def test_penalties_that_are_all_too_small_are_no_empty_graph():
     for alphas in ([1e-6], [1e-6, 1e-5]):
         with pytest.raises(InputError, match="give larger ones"):
-            PrivateGraphicalLassoStable(alphas=alphas, halves=4, random_state=0).fit(
-                ROWS[:200]
-            )
+            rule = Stable(alphas=alphas, halves=4, random_state=0)
+            PrivateGraphicalLasso(rule).fit(ROWS[:200])
     with pytest.raises(InputError, match="some half has no solution"):
-        PrivateGraphicalLassoStable(
-            1e6, alphas=[1e-6], halves=4, noise_variance=0.2, random_state=3
-        ).fit(ROWS[:20])
+        rule = Stable(1e6, alphas=[1e-6], halves=4, random_state=3)
+        PrivateGraphicalLasso(rule, noise_variance=0.2).fit(ROWS[:20])
 
 
 def test_false_edges_keep_the_bound():
@@ -275,8 +246,8 @@ def test_false_edges_keep_the_bound():
     on average, over 40 tables."""
     false = [
         len(
-            PrivateGraphicalLassoStable(
-                1.0, threshold=0.6, halves=20, random_state=seed
+            PrivateGraphicalLasso(
+                Stable(1.0, threshold=0.6, halves=20, random_state=seed)
             )
             .fit(np.random.default_rng([seed, 9]).normal(size=(80, 10)))
             .edges_
@@ -295,22 +266,21 @@ def test_false_edges_keep_the_bound():
     "rule, bad",
     [
         (
-            PrivateGraphicalLassoEBIC,
+            EBIC,
             [
                 ("gamma", -0.1),
                 ("gamma", "1"),
                 ("alphas", 1),
                 ("alphas", []),
                 ("alphas", [0.1, -0.1]),
-                ("noise_variance", -1.0),
             ],
         ),
         (
-            PrivateGraphicalLassoSimultaneous,
-            [("level", 0), ("level", None), ("solver", "magic"), ("scale", "units")],
+            Simultaneous,
+            [("level", 0), ("level", None)],
         ),
         (
-            PrivateGraphicalLassoStable,
+            Stable,
             [
                 ("false_edges", 0),
                 ("threshold", 0.5),
@@ -318,7 +288,6 @@ def test_false_edges_keep_the_bound():
                 ("halves", 1),
                 ("alphas", 0),
                 ("random_state", "x"),
-                ("noise_variance", np.ones(9)),
             ],
         ),
     ],
@@ -326,25 +295,43 @@ def test_false_edges_keep_the_bound():
 def test_bad_parameters(rule, bad):
     for name, value in bad:
         with pytest.raises(InputError) as caught:
-            rule(**{name: value}).fit(ROWS)
+            PrivateGraphicalLasso(rule(**{name: value})).fit(ROWS)
         assert caught.value.argument == name
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("solver", "magic"),
+        ("scale", "units"),
+        ("tol", 0),
+        ("noise_variance", -1.0),
+        ("noise_variance", np.ones(9)),
+    ],
+)
+def test_bad_settings_of_the_estimator(rule, name, value):
+    with pytest.raises(InputError) as caught:
+        PrivateGraphicalLasso(rule, **{name: value}).fit(ROWS)
+    assert caught.value.argument == name
 
 
 def test_bad_tables():
     for rule in RULES:
         with pytest.raises(CovarianceError, match="constant"):
-            quick(rule).fit(
+            PrivateGraphicalLasso(rule).fit(
                 pd.DataFrame(ROWS[:50]).assign(flat=1.0).rename(columns=str)
             )
         with pytest.raises(CovarianceError, match="noise"):
-            quick(rule, noise_variance=100.0).fit(ROWS)
+            PrivateGraphicalLasso(rule, noise_variance=100.0).fit(ROWS)
         with pytest.raises(ValueError, match="NaN"):
-            quick(rule).fit(ROWS[:50] * np.nan)
+            PrivateGraphicalLasso(rule).fit(ROWS[:50] * np.nan)
     with pytest.raises(InputError, match="at least 4"):
-        quick(PrivateGraphicalLassoStable).fit(ROWS[:3])
+        PrivateGraphicalLasso(RULES[2]).fit(ROWS[:3])
     halves = np.r_[np.zeros(19), 5.0]
     with pytest.raises(CovarianceError, match="half of the rows"):
-        PrivateGraphicalLassoStable(random_state=0).fit(np.c_[ROWS[:20, :2], halves])
+        model = PrivateGraphicalLasso(Stable(random_state=0))
+        model.fit(np.c_[ROWS[:20, :2], halves])
 
 
 def test_two_rows_have_correlations_of_one():
@@ -359,7 +346,7 @@ def test_two_rows_have_correlations_of_one():
 def test_a_graph_without_an_estimate_is_an_error_with_a_remedy():
     error = GraphFitError(0.25, 7)
     assert (
-        error.alpha == 0.25 and "7 edges" in str(error) and "alpha=0.25" in str(error)
+        error.alpha == 0.25 and "7 edges" in str(error) and "Lasso(0.25)" in str(error)
     )
 
 
@@ -374,9 +361,9 @@ def test_no_graph_on_the_path_can_be_fitted():
         noise_variance=np.zeros(2),
     )
     with pytest.raises(InputError, match="alphas="):
-        PrivateGraphicalLassoEBIC(alphas=[0.5, 0.3]).fit(release)
+        PrivateGraphicalLasso(EBIC(alphas=[0.5, 0.3])).fit(release)
     assert (
-        len(PrivateGraphicalLassoEBIC().fit(release).edges_) == 0
+        len(PrivateGraphicalLasso(EBIC()).fit(release).edges_) == 0
     )  # the empty graph has a model
 
 
@@ -386,7 +373,7 @@ def test_stability_stops_at_the_number_of_edges_that_its_bound_allows(monkeypatc
     walk = lambda halves, alphas, most, options: seen.append(most)
     monkeypatch.setattr(selection, "_frequencies", walk)
     rows = np.random.default_rng(0).normal(size=(60, 5))
-    model = PrivateGraphicalLassoStable(false_edges=2, threshold=0.8)
+    model = PrivateGraphicalLasso(Stable(false_edges=2, threshold=0.8))
     with pytest.raises(InputError):
         model.fit(rows)
     assert seen == [pytest.approx(np.sqrt((2 * 0.8 - 1) * 2 * 10))]
