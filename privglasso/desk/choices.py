@@ -131,7 +131,6 @@ INTEGERS = Kind("publish.table:DiscreteGaussianMechanism", bounds="needed")
 # what may vote, by name; in Python any other estimator may be given instead
 ESTIMATORS = {
     "debiased": "recover.estimators:DebiasedGraphicalLasso",
-    "ebic": "recover.estimators:PrivateGraphicalLassoEBIC",
     "neighborhoods": "recover.baselines:NeighborhoodSelection",
 }
 USUAL_ESTIMATOR = "debiased"

@@ -190,7 +190,7 @@ class Strong:
     [
         ({"blocks": 70}, 70, 36, "DebiasedGraphicalLasso"),
         ({"blocks": 70, "threshold": 0.75}, 70, 53, "DebiasedGraphicalLasso"),
-        ({"blocks": 70, "estimator": "ebic"}, 70, 36, "PrivateGraphicalLassoEBIC"),
+        ({"blocks": 70, "estimator": "neighborhoods"}, 70, 36, "NeighborhoodSelection"),
         ({"blocks": 70, "estimator": Strong()}, 70, 36, "Strong"),
     ],
 )
@@ -203,7 +203,7 @@ def test_votes_are_counted_as_stated(words, blocks, cut, name):
 
 
 @pytest.mark.parametrize(
-    "word", [{"blocks": 9}, {"threshold": 0.5}, {"estimator": "ebic"}]
+    "word", [{"blocks": 9}, {"threshold": 0.5}, {"estimator": "debiased"}]
 )
 def test_words_of_votes_are_for_votes(word):
     rows = pd.DataFrame(np.zeros((3000, 3)), columns=list("abc"))
