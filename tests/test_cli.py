@@ -1298,9 +1298,18 @@ def test_a_graph_by_votes_from_the_command_line(tmp_path):
     assert (told["pure"], told["mu"], told["decided"]) == (1.0, 0.0, True)
     pairs = [[edge["source"], edge["target"]] for edge in told["edges"]]
     assert pairs == [[*pair] for pair in ("ab", "bc", "cd", "de")]
-    for words in (("--mu", 1), ("--epsilon", 1, "--check-bounds", 0.1)):
+    for words, told in (
+        (("--mu", 1), "--failure: state it beside mu"),
+        (("--epsilon", 1, "--check-bounds", 0.1), "votes"),
+        (("--epsilon", 1, "--blocks", 9000), "give at most 4500"),
+    ):
         code, output = call("publish", table, other, "--mechanism", "votes", *words)
-        assert code == 2 and "votes" in output
+        assert code == 2 and told in output
+    options = ("--blocks", 60, "--threshold", 0.6, "--estimator", "neighborhoods")
+    code, output = call("publish", table, other, *votes, *options, "--dry-run")
+    assert code == 0 and "rehearsal" in output
+    code, output = call("publish", table, other, "--mu", 1, "--blocks", 9)
+    assert code == 2 and "--blocks: is for --mechanism votes" in output
     code, output = call("audit", "--mechanism", "votes", "--epsilon", 1, "--delta", 0.1)
     assert code == 2 and "too slow" in output
 

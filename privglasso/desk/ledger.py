@@ -83,7 +83,7 @@ def begin_ledger(
     failure : float
         The chance that promises of trees and votes may have together.
     pure : float
-        The ε beside μ that promises of votes may add up to.
+        The ε beside μ that promises of trees and votes may add up to.
     """
     check_limit(mu, epsilon, delta)
     from privglasso.privacy.budget import Budget

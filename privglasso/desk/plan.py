@@ -256,10 +256,11 @@ def _voted(n, p, epsilon, delta):
     "How often votes would publish the exact graph of the reference chain."
     if p < 2 or n < 4:
         return 0.0
+    from privglasso.publish.best_test import BestTest
     from privglasso.publish.votes import expected_chance
 
     try:
-        return expected_chance(n, p, epsilon, delta)
+        return expected_chance(n, p, BestTest(epsilon, delta))
     except InputError:  # a budget at which nothing ever passes
         return 0.0
 
@@ -301,7 +302,7 @@ def plan_publication(
         A column's standard deviation over the range of its bounds.
     find : float, optional
         A partial correlation that shall be found.
-    want : {"graph", "rows", "margins", "tree"}, optional
+    want : {"graph", "rows", "margins", "tree", "exact"}, optional
     schema : path, Schema or dict, optional
         What is publicly known of the columns.
     graph : path or list of pairs, optional

@@ -15,22 +15,25 @@ from pathlib import Path
 from ..base.io import is_stream
 from ..base.validation import InputError
 from ..base.words import WordsError
-from .choices import KINDS, MISSING, USUAL, Record, Target
-from .choices import check_target, mechanism_of
+from .choices import ESTIMATORS, KINDS, MISSING, USUAL, Record
+from .choices import Target, check_target, mechanism_of
 from .ledger import accounted, delta_of
 from .plan import Plan, in_numbers, plan_publication
 from .source import PrivateTable, as_path, check_there, is_folder
 from .source import columns_named, public_graph, read_bounds, shown
 
 # %% ../../nbs/2_publish/32_publication.ipynb #119a3db8
+_OF_VOTES = ("blocks", "threshold", "estimator")
+
+
 @dataclass(frozen=True)
 class How:
     """What else may be said of a publication.
 
     Parameters
     ----------
-    want : {"graph", "rows", "margins", "tree"}, optional
-        What it is for, where no mechanism is named.
+    want : {"graph", "rows", "margins", "tree", "exact"}, optional
+        What it is for, where no mechanism is named; "exact" is an exact graph.
     box : bool
         Variances in data units, from bounds; much more noise.
     missing : {"refuse", "center", "random"}
@@ -41,6 +44,12 @@ class How:
         Of a copula: columns of whole numbers.
     graph : path or list of pairs, optional
         Of weights: the public graph.
+    blocks : int, optional
+        Of votes: how many vote.
+    threshold : float, optional
+        Of votes: the share of them that an edge must exceed.
+    estimator : str or estimator, optional
+        Of votes: who votes, one of `ESTIMATORS` or what `VotedGraphMechanism` takes.
     check_bounds : float, optional
         The part of μ² that tells how many cells were outside of their bounds.
     meant : bool
@@ -53,6 +62,9 @@ class How:
     integers: bool = False
     whole: object = None
     graph: object = None
+    blocks: int | None = None
+    threshold: float | None = None
+    estimator: object = None
     check_bounds: float | None = None
     meant: bool = False
 
@@ -60,6 +72,12 @@ class How:
     def gaps(self) -> bool:
         "Whether cells may be missing."
         return self.missing != "refuse"
+
+    @property
+    def of_votes(self) -> dict:
+        "What is said of votes, by name."
+        told = {name: getattr(self, name) for name in _OF_VOTES}
+        return {name: value for name, value in told.items() if value is not None}
 
 # %% ../../nbs/2_publish/32_publication.ipynb #7dd7355a
 _OF_TABLE = ("drop", "numbered_columns", "sep", "decimal", "encoding")
@@ -88,6 +106,9 @@ def _check_suits(name, how, bounded, has_schema):
         raise WordsError(
             "{graph}: belongs to {mechanism:weights}, and it to {graph}"
         )
+    for word in how.of_votes:
+        if word not in kind.takes:
+            raise WordsError(f"{{{word}}}: is for {{mechanism:votes}}")
     if bounded and kind.bounds == "never":
         raise WordsError(
             f"{spelled}: needs no bounds, units are found privately: leave them out"
@@ -334,7 +355,7 @@ class Publication:
 
     def _usual(self):
         "What is published, unless the recommendation knows better."
-        want, named = self.how.want, self.mechanism
+        want, named, voter = self.how.want, self.mechanism, self.how.estimator
         if want is not None and (named or self._cells):
             raise WordsError(
                 "{want}: chooses a mechanism itself: name none beside it"
@@ -343,6 +364,7 @@ class Publication:
             ("mechanism", named, KINDS),
             ("want", want, USUAL),
             ("missing", self.how.missing, MISSING),
+            ("estimator", voter if isinstance(voter, str) else None, ESTIMATORS),
         ):
             if value is not None and value not in known:
                 raise InputError(word, value, f"give one of {', '.join(known)}")
@@ -636,7 +658,7 @@ def _details(desk, name, box, names):
         graph, known = public_graph(how.graph, names), schema.levels if schema else {}
         levels = {c: pair for c, pair in known.items() if graph.degree(c)}
         return told | {"graph": graph, "levels": levels}
-    told |= {"missing": how.missing} if how.gaps else {}
+    told |= how.of_votes | ({"missing": how.missing} if how.gaps else {})
     return told | ({"clipping": "box"} if box else {})
 
 # %% ../../nbs/2_publish/32_publication.ipynb #19e7d5ba

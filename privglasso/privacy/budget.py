@@ -35,6 +35,8 @@ class BudgetError(ValueError):
         What would still fit, in the relation that has too little left.
     failure, pure : float
         The failure and the ε beside μ that were asked for.
+    turned : bool
+        Whether an ε was turned into that μ, because the budget counts μ alone.
 
     Examples
     --------
@@ -48,7 +50,7 @@ class BudgetError(ValueError):
     2.0 1.0
     """
 
-    def __init__(self, mu, left, failure=0.0, pure=0.0):
+    def __init__(self, mu, left, failure=0.0, pure=0.0, turned=False):
         self.mu, self.left, self.failure, self.pure = mu, left, failure, pure
         for name, asked, there in (
             ("a failure of", failure, left.failure),
@@ -65,6 +67,8 @@ class BudgetError(ValueError):
             f"μ = {mu:.6g} about one {left.neighbors} does not fit: {what} left. What"
             " fits is that much, or several releases whose squares of μ sum to its"
             " square; nothing was spent or published"
+            + "; an ε is charged as a μ where a budget has no `pure`: to promise a μ"
+            " with a failure costs less" * turned
         )
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #06fd63ed
@@ -218,7 +222,9 @@ def _charges(state, promises, columns):
         left = _left(state, relation)
         over = failure > left.failure or pure > left.pure
         if over or _used(state, relation, mu) > _SLACK:
-            raise BudgetError(mu, left, failure, pure)
+            told = (p if isinstance(p, tuple) else (p,) for p in promises)
+            turned = not pure and any(one.pure for known in told for one in known)
+            raise BudgetError(mu, left, failure, pure, turned)
     return charges
 
 

@@ -20,6 +20,7 @@ from ..base.validation import is_plain
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, SMALLEST_SIGMA
 from ..privacy.discrete_gaussian import counted_variance
 from .batches import Batches
+from .best_test import stability_test
 from .copula import CopulaLattice, CopulaRelease, Margins, bin_counts
 from .copula import drawn_correlation
 from .covariance import CovarianceRelease, MomentLattice
@@ -40,8 +41,7 @@ from .shape import TOO_EXTREME, ShapeRelease, with_units
 from .sphere import RowLattice
 from .synthetic import SyntheticRelease
 from .table import TableRelease
-from .tree import Certificate, GraphRelease, TreeRelease, reached_with
-from .tree import tree_gap
+from .tree import Certificate, GraphRelease, TreeRelease, tree_gap
 from .units import LEVEL_NAMES, REASONS, Level, UnitsPlan
 from .votes import VoteCertificate, VotedGraphRelease
 from .whitening import LEAST_CONDITION, WhitenedRelease, Whitening
@@ -244,21 +244,23 @@ _ASIDE = {
     "set_aside": _Each(_word(words=(*REASONS, TOO_EXTREME))),
 }
 _SHAPE = _ASIDE | {"lattice": _ROW_LATTICE, "total": _TOTAL, "units": _Optional(_UNITS)}
+_TEST = {
+    "mu": _Optional(_real(1e-300, 1e100)),
+    "failure": _Optional(_real(1e-308, 1)),
+    "epsilon": _Optional(_real(1e-300, 1000)),
+    "delta": _Optional(_real(1e-308, 1)),
+}
 _CERTIFICATE = {
     "center": _Optional(_PLACE),
     "shifts": _whole(0, "n"),
-    "steps": _whole(1, 2**52),
-    "sigma": _noise(),
-    "least": _whole(1, 2**62),
-    "failure": _real(2.3e-308, 0.1),
     "cut": _Optional(_whole(1, 2**62)),
+    "test": _TEST,
 }
 _VOTES = {
     "blocks": _whole(1, "n"),
     "cut": _whole(1, "n"),
-    "epsilon": _real(1e-300, 1000),
-    "delta": _real(1e-300, 1),
     "estimator": _Field("plain name"),
+    "test": _TEST,
 }
 
 
@@ -796,6 +798,14 @@ def _adjacency(table):
     return found if len(found) else None
 
 
+def _exact_graph(kind, found, made, metadata, table):
+    "A graph that was published exactly, of a kind, by a certificate."
+    guarantee, names = made.guarantee(metadata["neighbors"]), [*map(str, table.columns)]
+    return kind(
+        found, names, made, guarantee, metadata["secure"], metadata["mechanism"]
+    )
+
+
 def _graph_release(metadata, table):
     "The `TreeRelease` or `GraphRelease` that a file holds."
     certificate = _certificate(metadata, table.shape[1])
@@ -807,38 +817,32 @@ def _graph_release(metadata, table):
         spans = (found[tuple(edges.T)] != 0).all()
         is_tree = np.abs(found).sum() == 2 * len(edges) and spans
         _require(is_tree, "the graph is not a tree")
-    guarantee = certificate.guarantee(metadata["neighbors"])
-    kind, names = TreeRelease if tree else GraphRelease, list(map(str, table.columns))
-    secure, mechanism = metadata["secure"], metadata["mechanism"]
-    return kind(found, names, certificate, guarantee, secure, mechanism)
+    kind = TreeRelease if tree else GraphRelease
+    return _exact_graph(kind, found, certificate, metadata, table)
 
 # %% ../../nbs/2_publish/20_files.ipynb #ccf8e21c
 def _certificate(metadata, p):
-    "The public settings of a graph, if its failure is proved."
+    "The public settings of a graph of signs."
     stated = dict(metadata["certificate"])
     if stated["center"] is not None:
         stated["center"] = np.array(stated["center"], float)
+    stated["test"] = stability_test(**stated["test"])
     made = Certificate(n=metadata["n"], p=p, **stated)
-    center, cut, failure = made.center, made.cut, made.failure
+    center, cut = made.center, made.cut
     _require(p >= (3 if cut is None else 2), "there are too few columns for a graph")
     _require(
         2 * made.shifts < made.n and (center is None) == (made.shifts > 0),
         "its signs are of no kind",
     )
     _require(cut is None or cut % 2, "the threshold could be met")
-    _require(made.sigma**2 > 2 / 3, "the certificate has no noise")
-    margin = made.least - made.shift
-    _require(
-        margin == reached_with(failure, made.sigma),
-        "the threshold is not that of the failure that is stated",
-    )
     return made
 
 # %% ../../nbs/2_publish/20_files.ipynb #6f0c2d11
 def _votes_release(metadata, table):
     "The `VotedGraphRelease` that a file holds."
     found, p, stated = _adjacency(table), table.shape[1], metadata["certificate"]
-    made = VoteCertificate(metadata["n"], p, **stated)
+    stated = stated | {"test": stability_test(**stated["test"])}
+    made = VoteCertificate(n=metadata["n"], p=p, **stated)
     _require(
         p >= 2 and 2 * made.blocks <= made.n and made.cut <= made.blocks,
         "its blocks cannot vote so",
@@ -849,9 +853,7 @@ def _votes_release(metadata, table):
         found is None or made.chance(made.farthest) > 0,
         "a graph was published that never passes",
     )
-    guarantee, names = made.guarantee(metadata["neighbors"]), [*map(str, table.columns)]
-    secure, mechanism = metadata["secure"], metadata["mechanism"]
-    return VotedGraphRelease(found, names, made, guarantee, secure, mechanism)
+    return _exact_graph(VotedGraphRelease, found, made, metadata, table)
 
 # %% ../../nbs/2_publish/20_files.ipynb #b22b4e19
 def _edge_sums(metadata, table, kind, stages_of):

@@ -9,6 +9,7 @@ __all__ = ['NotAnArrayError', 'framed', 'AnyRelease', 'ExactGraph', 'Release', '
 # %% ../../nbs/2_publish/15_release.ipynb #ecc22bc3
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from inspect import signature
 
 import numpy as np
@@ -115,12 +116,28 @@ class AnyRelease(ABC):
         return html_card(type(self).__name__, facts)
 
 # %% ../../nbs/2_publish/15_release.ipynb #ec23c117
+@dataclass(frozen=True, eq=False)
 class ExactGraph(AnyRelease):
     """A graph that is published as it is, or the word that it is undecided.
 
-    Every kind also has `adjacency`, of shape (p, p), which is None if it is undecided,
-    and a public `certificate` of how it was decided.
+    Parameters
+    ----------
+    adjacency : ndarray of int64, shape (p, p), or None
+        Not 0 for edges; None if it is undecided.
+    columns : list of str
+        Column names.
+    certificate : StableCertificate
+        How it was decided: all public.
+    guarantee, secure, mechanism
+        As for `TableRelease`.
     """
+
+    adjacency: np.ndarray | None
+    columns: list
+    certificate: object
+    guarantee: Guarantee
+    secure: bool
+    mechanism: str
 
     @property
     def n(self) -> int:

@@ -169,7 +169,7 @@ def _chain_release(mechanism, n, p, seen, spread):
 
 # %% ../../nbs/3_recover/24_recommendation.ipynb #b90cdf80
 def expected_auc(mechanism, n, p, seen=1.0, spread=0.125) -> float:
-    """The AUC alone; of a tree that is decided it is 1.
+    """The AUC alone; of an exact graph that is decided it is 1.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def expected_auc(mechanism, n, p, seen=1.0, spread=0.125) -> float:
     if hasattr(mechanism, "rehearse"):
         return (1 + _share_selected(_race(mechanism, n, p, seen), p)) / 2
     if hasattr(mechanism, "certificate"):
-        return (1 + _tree_decided(mechanism, n, p, seen)) / 2
+        return (1 + _share_decided(mechanism, n, p, seen)) / 2
     told = _chain_release(mechanism, n, p, seen, spread)
     if told is None:
         return 0.5
@@ -196,7 +196,7 @@ def expected_recovery(mechanism, n, p, seen=1.0, spread=0.125) -> Recovery:
     Parameters
     ----------
     mechanism : mechanism
-        With a `sampling_error`, of a tree, or a screen of pairs.
+        With a `sampling_error`, of an exact graph, or a screen of pairs.
     n, p : int
         Records and columns.
     seen : float or array of shape (p,)
@@ -297,24 +297,36 @@ def smallest_tested(mechanism, n, p, power=0.8) -> float:
     return float((reach + ndtri(power)) * np.median(error))
 
 # %% ../../nbs/3_recover/24_recommendation.ipynb #5eed0005
-def _tree_decided(mechanism, n, p, seen):
-    "How often the tree of the chain is decided, which then is right."
-    if p < 3:
-        return 0.0
+def _share_decided(mechanism, n, p, seen):
+    "How often the graph of the chain is decided, which then is right."
     try:
         certificate = mechanism.certificate(n, p)
     except InputError as refusal:
-        if refusal.argument not in ("mu", "n", "shifts"):
+        if refusal.argument not in ("mu", "n", "p", "shifts"):
             raise
         return 0.0
+    if hasattr(certificate, "blocks"):
+        from privglasso.publish.votes import expected_chance
+
+        strength = REFERENCE * float(np.min(seen)) ** 2
+        return expected_chance(n, p, certificate.test, strength)
     signs = 2 / math.pi * np.arcsin(reference_chain(p, seen)[0])
     lead = np.abs(np.diag(signs, 1)).min() - np.abs(np.diag(signs, 2)).max()
     deviation = math.sqrt(2 * (1 if mechanism.center is not None else 4 / 9) / n)
     lead -= deviation * math.sqrt(2 * math.log(2 * p))
-    return certificate.chance(math.floor(certificate.counted * lead))
+    gap = max(math.floor(certificate.counted * lead), 0)
+    return certificate.chance(certificate.distance(gap))
 
 # %% ../../nbs/3_recover/24_recommendation.ipynb #15dbbd31
-WANTED = ("graph", "rows", "margins", "tree")
+def _voted_mechanism(**budget):
+    "Votes of the estimator that is for small blocks."
+    from privglasso.publish.votes import VotedGraphMechanism  # slow to load
+    from privglasso.recover.estimators import DebiasedGraphicalLasso
+
+    return VotedGraphMechanism(DebiasedGraphicalLasso(), **budget)
+
+
+WANTED = ("graph", "rows", "margins", "tree", "exact")
 
 
 def _stated_mechanism(kind, bounds, schema, gaps):
@@ -363,6 +375,8 @@ def _asked(want, p, bounds, schema, gaps, neighbors):
         raise InputError("want", want, remedy)
     if want == "margins":
         return {"copula": CopulaMechanism}
+    if want == "exact":
+        return {"votes": _voted_mechanism}
     from privglasso.publish.tree import TreeMechanism  # slow to load
 
     return {"tree": TreeMechanism}
@@ -546,8 +560,9 @@ def _sentences(told):
     rivals = {k: v for k, v in told.others.items() if v < auc - _CLOSE_AUC}
     worse = ", ".join(f"{name} {100 * value:.0f} %" for name, value in rivals.items())
     worse = f" ({worse})" if worse else ""
-    if told.name == "tree":
-        text = f"tree: {chain} it is decided, and right, in {_share(found)} cases"
+    if told.name in ("tree", "votes"):
+        decided = f"{chain} it is decided, and right, in {_share(found)} cases"
+        text = f"{told.name}: {decided}"
     elif auc >= _HINTS:
         text = (
             f"{told.name}: {chain} an edge looks stronger than a pair without one in"
@@ -573,9 +588,9 @@ def recommend(
         Records.
     p : int, optional
         Columns; those of the schema if absent.
-    want : {"graph", "rows", "margins", "tree"}
+    want : {"graph", "rows", "margins", "tree", "exact"}
         What is published: what tells most of the graph, rows of any kind, rows with
-        each column's own distribution, or the strongest tree.
+        each column's own distribution, the strongest tree, or an exact graph.
     bounds : (low, high), optional
         Public bounds of all columns, as mechanisms take them.
     schema : Schema, optional
@@ -609,7 +624,8 @@ def recommend(
     at_delta = default_delta(n) if delta is None else delta
     budget = {"neighbors": neighbors, "mu": mu, "epsilon": epsilon}
     budget |= {"delta": at_delta} if epsilon is not None else {}
-    budget |= {"failure": at_delta} if want == "tree" and mu is not None else {}
+    exact = want in ("tree", "exact") and mu is not None
+    budget |= {"failure": at_delta} if exact else {}
     levels = _levels(schema)
     offers, near = _compared(asked, budget, n, p, levels, spread)
     name = _first_near({k: v.found for k, v in near.items()}, _CLOSE_FOUND)

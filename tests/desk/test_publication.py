@@ -168,17 +168,63 @@ def test_votes_are_published_from_a_ledger_of_their_epsilon(tmp_path):
     assert (release.adjacency == graph).all()  # undecided in less than 1e-4
     with pytest.raises(BudgetError, match="ε = 1 about one record"):
         desk.publish(tmp_path / "again.parquet")
-    with pytest.raises(WordsError, match="which no μ says"):
+    with pytest.raises(InputError, match="failure"):
         pg.Publication(rows, "votes", mu=1).rehearse()
+    of_mu = pg.Publication(rows, "votes", mu=0.5, failure=1e-7).rehearse()
+    assert of_mu.as_dict()["mu"] == pytest.approx(0.5) and of_mu.as_dict()["pure"] == 0
     with pytest.raises(WordsError, match="200 records: even unanimous votes"):
         pg.Publication(rows[:200], "votes", epsilon=1, delta=1e-7).rehearse()
+
+
+class Strong:
+    "Correlations above 0.2."
+
+    def fit(self, X):
+        "As a function does."
+        self.adjacency_ = np.abs(np.corrcoef(X.T)) > 0.2
+        return self
+
+
+@pytest.mark.parametrize(
+    ("words", "blocks", "cut", "name"),
+    [
+        ({"blocks": 70}, 70, 36, "DebiasedGraphicalLasso"),
+        ({"blocks": 70, "threshold": 0.75}, 70, 53, "DebiasedGraphicalLasso"),
+        ({"blocks": 70, "estimator": "neighborhoods"}, 70, 36, "NeighborhoodSelection"),
+        ({"blocks": 70, "estimator": Strong()}, 70, 36, "Strong"),
+    ],
+)
+def test_votes_are_counted_as_stated(words, blocks, cut, name):
+    rows = pd.DataFrame(np.zeros((3000, 3)), columns=list("abc"))
+    target = {"epsilon": 1, "delta": 1e-7}
+    made = pg.Publication(rows, "votes", **words, **target).rehearse().draft.mechanism
+    told = made.certificate(3000, 3)
+    assert (told.blocks, told.cut, told.estimator) == (blocks, cut, name)
+
+
+@pytest.mark.parametrize(
+    "word", [{"blocks": 9}, {"threshold": 0.5}, {"estimator": "debiased"}]
+)
+def test_words_of_votes_are_for_votes(word):
+    rows = pd.DataFrame(np.zeros((3000, 3)), columns=list("abc"))
+    with pytest.raises(WordsError, match=f"{next(iter(word))}: is for mechanism"):
+        pg.Publication(rows, "covariance", epsilon=1, **word).rehearse()
+    with pytest.raises(InputError, match="give one of debiased"):
+        pg.Publication(rows, "votes", epsilon=1, estimator="best").rehearse()
+
+
+def test_an_exact_graph_is_asked_of_votes(many):
+    desk = pg.Publication(many, epsilon=3, delta=1e-7, want="exact")
+    draft = desk.rehearse().draft
+    assert type(draft.mechanism).__name__ == "VotedGraphMechanism"
+    assert draft.best.name == "votes" and draft.best.works
 
 
 def test_a_plan_says_what_votes_would_do():
     told = plan_publication(12_000, 60, epsilon=1, delta=1e-9)
     assert told.votes > 0.9 and "Votes of blocks publish" in str(told)
     few = plan_publication(1000, 60, epsilon=1, delta=1e-9)
-    assert few.as_dict()["votes"] == 0 and "Votes of blocks" not in str(few)
+    assert few.as_dict()["votes"] < 1e-6 and "Votes of blocks" not in str(few)
 
 
 @pytest.fixture(scope="module")

@@ -127,6 +127,16 @@ def test_a_refusal_says_what_would_fit_and_it_does(budget):
         budget.spend(record(0.1), label="third")
 
 
+def test_an_epsilon_where_only_mu_counts_is_said_to_be_dear(tmp_path):
+    budget = Budget.create(tmp_path / "b.json", Guarantee(0.5, "record", failure=1e-6))
+    with pytest.raises(BudgetError, match=r"ε is charged as a μ .* costs less"):
+        budget.spend(Guarantee(0.0, "record", failure=1e-9, pure=1.0), label="tree")
+    with pytest.raises(BudgetError) as refusal:
+        budget.spend(Guarantee(0.6, "record"), label="covariance")
+    assert "charged as" not in str(refusal.value)
+    budget.spend(Guarantee(0.2, "record", failure=1e-9), label="tree")
+
+
 def test_a_budget_is_not_overdrawn_by_a_little(budget):
     budget.spend(record(0.8), label="first")
     with pytest.raises(BudgetError):

@@ -3,14 +3,18 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import ndtri
 
 from privglasso.base.validation import InputError
+from privglasso.privacy.discrete_gaussian import cdf
 from privglasso.privacy.sampler import exp_bounds
 from privglasso.publish import best_test
-from privglasso.publish.best_test import BestTest
+from privglasso.publish.best_test import BestTest, NormalTest
+from privglasso.publish.best_test import reached_with, stability_test, tail_bound
 
 
 def needed(test, epsilon):
@@ -134,3 +138,52 @@ def test_refused_questions():
         with pytest.raises(InputError) as refused:
             call()
         assert refused.value.argument == named
+
+
+# where budgets count μ
+
+
+def test_the_tail_is_a_bound_for_all_sigmas_of_a_test():
+    for sigma in (64.0, 100.3, 5e3, 2.0**39):
+        for delta in (0.1, 1e-5, 1e-12, 1e-200, 2.3e-308):
+            m = reached_with(delta, sigma)
+            assert cdf(-m, sigma) <= delta * (1 + 1e-9)
+            assert cdf(-m, sigma) > 0.5 * delta
+    with pytest.raises(InputError, match="sigma"):
+        tail_bound(10, 100.0)
+
+
+@pytest.mark.parametrize("mu", [0.01, 0.5, 3.0, 40.0])
+@pytest.mark.parametrize("failure", [0.1, 1e-9, 1e-200])
+def test_neighbours_of_a_normal_test_are_no_further_apart_than_mu(mu, failure):
+    test = NormalTest(mu, failure)
+    assert tail_bound(test._noise[2] - test._noise[0], test._noise[1]) <= failure
+    assert test.guarantee().mu <= mu and test.guarantee().failure == failure
+    d = test.steps(0.5)
+    assert test.pass_probability(d) >= 0.5 > test.pass_probability(d - 1)
+    q = [test.pass_probability(k) for k in range(max(d - 3, 1), d + 3)]
+    apart = np.diff(ndtri([x for x in q if x < 0.999]))  # rounded beyond
+    assert (apart <= mu * (1 + 1e-9)).all() and (apart > 0.99 * mu).all()
+
+
+def test_a_tie_never_passes_a_normal_test():
+    test = NormalTest(16384.0, 0.1)
+    assert test.pass_probability(0) == 0
+    assert not any(test.passes(0, seed) for seed in range(50))
+    assert all(test.passes(3, seed) for seed in range(50))
+
+
+def test_the_form_of_the_target_chooses():
+    assert stability_test(epsilon=1, delta=1e-9) == BestTest(1.0, 1e-9)
+    assert stability_test(mu=1, failure=1e-9) == NormalTest(1.0, 1e-9)
+    for stated, argument in (
+        ({}, "budget"),
+        ({"mu": 1.0, "epsilon": 1.0, "delta": 1e-6}, "budget"),
+        ({"epsilon": 1.0}, "delta"),
+        ({"mu": 1.0}, "failure"),
+        ({"mu": 1.0, "failure": 0.2}, "failure"),
+        ({"epsilon": 1.0, "delta": 1e-6, "failure": 1e-6}, "failure"),
+    ):
+        with pytest.raises(InputError) as refusal:
+            stability_test(**stated)
+        assert refusal.value.argument == argument

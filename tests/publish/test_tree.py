@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -15,11 +14,10 @@ import privglasso as pg
 from privglasso.base.validation import InputError
 from privglasso.privacy.budget import Budget, BudgetError
 from privglasso.privacy.guarantee import Guarantee
-from privglasso.privacy.sampler import bit_source
 from privglasso.publish.files import read_release
 from privglasso.publish.parquet import ReleaseError, sealed
 from privglasso.publish.tree import TreeMechanism, ThresholdedGraphMechanism
-from privglasso.publish.tree import reached_with, sign_counts, tail_bound, tree_gap
+from privglasso.publish.tree import sign_counts, tree_gap
 
 
 def chain(n, p, seed=0, correlation=0.6):
@@ -127,32 +125,53 @@ def test_the_promise_is_what_was_asked_for(budget, center):
     epsilon, delta = budget
     mechanism = TreeMechanism(center=center, epsilon=epsilon, delta=delta)
     promise = mechanism.guarantee(1000, 7)
-    assert promise.epsilon(delta) <= epsilon * (1 + 1e-9)
-    assert promise.epsilon(delta) >= 0.999 * epsilon
-    assert promise.epsilon(0.99 * delta) == math.inf
-    certificate = mechanism.certificate(1000, 7)
-    margin = certificate.least - certificate.shift
-    assert tail_bound(margin, certificate.sigma) <= delta
-    assert certificate.sigma >= 64 and certificate.shift % 4 == 0
+    assert (promise.pure, promise.failure, promise.mu) == (epsilon, delta, 0)
     assert mechanism.guarantee(1000, 700) == promise  # whatever the columns
+    certificate = mechanism.certificate(1000, 7)
+    assert certificate.chance(1) == pytest.approx(delta)
+    assert certificate.shift == (80 if center is None else 4)
+
+
+def test_a_mu_is_met_by_normal_noise():
+    mechanism = TreeMechanism(mu=0.5, failure=1e-6)
+    promise = mechanism.guarantee(1000, 7)
+    assert (promise.pure, promise.failure, promise.exclusive) == (0, 1e-6, True)
+    assert 0.4999 < promise.mu <= 0.5
+    assert mechanism.certificate(1000, 7).chance(1) <= 1e-6
+
+
+@pytest.mark.parametrize("center", [None, 0.0])
+def test_a_distance_is_in_whole_records(center):
+    certificate = TreeMechanism(center=center, epsilon=1, delta=0.1).certificate(99, 3)
+    one = certificate.shift
+    gaps = [0, 1, one - 1, one, one + 1, 7 * one]
+    assert [certificate.distance(gap) for gap in gaps] == [0, 1, 1, 1, 2, 7]
 
 
 def test_no_noise_saves_a_tie():
     tied = np.repeat([[1.0, 1, 1], [1, -1, -1], [-1, 1, -1]], 400, axis=0)
-    mechanism = TreeMechanism(center=0, mu=100.0, failure=0.1)
-    assert not any(mechanism.publish(tied, random_state=k).decided for k in range(50))
-    assert mechanism.certificate(1200, 3).chance(0) == 0
-    constant = np.ones((500, 4))
-    assert not TreeMechanism(mu=100.0, failure=0.1).publish(constant).decided
+    for budget in ({"mu": 100.0, "failure": 0.1}, {"epsilon": 50.0, "delta": 0.9}):
+        mechanism = TreeMechanism(center=0, **budget)
+        found = [mechanism.publish(tied, random_state=k).decided for k in range(50)]
+        assert not any(found)
+        assert mechanism.certificate(1200, 3).chance(0) == 0
+        constant = np.ones((500, 4))
+        assert not TreeMechanism(**budget).publish(constant).decided
 
 
-def test_the_chance_is_the_share_of_releases(mechanism):
-    certificate = mechanism.certificate(3000, 5)
-    gap = certificate.least // certificate.steps + 20
-    bits = bit_source(3)
-    passed = sum(certificate.passed(gap, bits) for _ in range(2000)) / 2000
-    assert passed == pytest.approx(certificate.chance(gap), abs=0.06)
-    assert 0.05 < passed < 0.95
+@pytest.mark.parametrize(
+    "budget", [{"epsilon": 1.0, "delta": 0.01}, {"mu": 0.7, "failure": 0.01}]
+)
+def test_the_chance_is_the_share_of_releases(budget):
+    "The frequency fails with a probability below 1e-6."
+    mechanism = TreeMechanism(center=0, **budget)
+    table = np.repeat([[1.0, 1, 1], [1, -1, -1], [1, 1, -1]], [40, 9, 15], axis=0)
+    gap = tree_gap(sign_counts(table, np.zeros(3)))[1]
+    certificate = mechanism.certificate(*table.shape)
+    chance = certificate.chance(certificate.distance(gap))
+    seen = [mechanism.publish(table, random_state=k).decided for k in range(1000)]
+    assert 0.05 < chance < 0.95
+    assert abs(np.mean(seen) - chance) < 5 * math.sqrt(chance * (1 - chance) / 1000)
 
 
 @pytest.mark.parametrize(
@@ -168,6 +187,9 @@ def test_the_chance_is_the_share_of_releases(mechanism):
         ({"mu": 1.0, "failure": 1e-6, "shifts": 0}, "shifts"),
         ({"mu": 1.0, "failure": 1e-6, "shifts": 2, "center": 0}, "shifts"),
         ({"mu": 1.0, "failure": 1e-6, "center": "a"}, "center"),
+        ({"mu": 1e9, "failure": 1e-6}, "mu"),
+        ({"mu": 1e-13, "failure": 1e-6}, "mu"),
+        ({"epsilon": 1e-9, "delta": 1e-9}, "epsilon"),
     ],
 )
 def test_settings_that_make_no_mechanism(settings, argument):
@@ -183,8 +205,6 @@ def test_settings_that_make_no_mechanism(settings, argument):
         ({"mu": 1.0, "failure": 1e-6}, (2, 3), "shifts"),
         ({"mu": 1.0, "failure": 1e-6, "shifts": 50}, (100, 3), "shifts"),
         ({"mu": 1.0, "failure": 1e-6, "center": [0, 0]}, (100, 3), "center"),
-        ({"mu": 1e9, "failure": 1e-6}, (100, 3), "mu"),
-        ({"mu": 1e-13, "failure": 1e-6}, (100, 3), "mu"),
     ],
 )
 def test_tables_that_cannot_be_published_are_refused_unpaid(
@@ -235,13 +255,14 @@ def test_an_undecided_release_holds_nothing_of_the_table(mechanism, tmp_path):
 
 
 @pytest.mark.parametrize("make", [TreeMechanism, ThresholdedGraphMechanism])
-def test_a_budget_has_room_for_the_failure(make, tmp_path):
-    settings = {"mu": 0.5, "failure": 1e-7}
+@pytest.mark.parametrize("rest", [{"mu": 0.5}, {"epsilon": 0.7}])
+def test_a_budget_has_room_for_the_failure(make, rest, tmp_path):
+    settings = rest | {"failure" if "mu" in rest else "delta": 1e-7}
     mechanism = make(**settings) if make is TreeMechanism else make(0.4, **settings)
     budget = Budget.create(
         tmp_path / "b.json",
-        Guarantee(1.0, "record", failure=1.5e-7),
-        Guarantee(1.0, "cell", failure=1.0e-6),
+        Guarantee(1.0, "record", failure=1.5e-7, pure=2.0),
+        Guarantee(1.0, "cell", failure=1.0e-6, pure=2.0),
     )
     table = chain(3000, 5)
     made = budget.publish(mechanism, table, tmp_path / "r.parquet", label="graph")
@@ -263,6 +284,7 @@ def graph_releases():
         "tree": TreeMechanism(**common).publish(rows, 0),
         "centred": TreeMechanism(center=[0, 0.1, 0, 0], **common).publish(rows, 0),
         "undecided": TreeMechanism(**common).publish(rows[:100], 0),
+        "of mu": TreeMechanism(mu=0.5, failure=1e-6).publish(rows, 0),
         "graph": ThresholdedGraphMechanism(0.48, **common).publish(rows, 0),
     }
 
@@ -279,7 +301,7 @@ def test_files_there_and_back(kind, tmp_path):
     assert type(back) is type(release) and str(back) == str(release)
     assert back.guarantee == release.guarantee and back.columns == release.columns
     assert np.array_equal(back.adjacency, release.adjacency)
-    for name in ("n", "p", "shifts", "steps", "sigma", "least", "failure", "cut"):
+    for name in ("n", "p", "test", "shifts", "cut"):
         assert getattr(back.certificate, name) == getattr(release.certificate, name)
 
 
@@ -292,6 +314,11 @@ def rewrite(path, change, table=None):
     pq.write_table(stored.replace_schema_metadata(seal), path)
 
 
+def changed(metadata, **stated):
+    "Another test."
+    metadata["certificate"]["test"].update(stated)
+
+
 CHANGES = {
     "mu": lambda m: m.update(mu=0.01),
     "n": lambda m: m.update(n=3),
@@ -302,23 +329,24 @@ CHANGES = {
     "mechanism": lambda m: m.update(mechanism="CovarianceMechanism"),
     "no guarantee": lambda m: m.update(no_guarantee=True),
     "noise": lambda m: m.update(noise_variance=[1.0] * 4),
-    "sigma": lambda m: m["certificate"].update(sigma=m["certificate"]["sigma"] * 1.001),
-    "no sigma": lambda m: m["certificate"].update(sigma=0.0),
-    "least": lambda m: m["certificate"].update(least=m["certificate"]["least"] - 1),
-    "more": lambda m: m["certificate"].update(least=m["certificate"]["least"] + 1),
-    "steps": lambda m: m["certificate"].update(steps=m["certificate"]["steps"] + 1),
-    "shifts": lambda m: m["certificate"].update(shifts=m["certificate"]["shifts"] + 1),
-    "failure": lambda m: m["certificate"].update(failure=1e-7),
-    "larger": lambda m: m["certificate"].update(failure=1e-5),
-    "none": lambda m: m["certificate"].update(failure=0.0),
+    "pure": lambda m: m.update(pure=0.5),
+    "no epsilon": lambda m: changed(m, epsilon=None, mu=None),
+    "no test": lambda m: changed(m, epsilon=None, delta=None, mu=None, failure=None),
+    "two tests": lambda m: changed(m, epsilon=1.0, delta=1e-6, mu=0.5, failure=1e-6),
+    "other test": lambda m: changed(
+        m, **dict.fromkeys(("epsilon", "delta")), mu=0.6, failure=1e-6
+    ),
+    "text": lambda m: changed(m, delta="1e-6"),
+    "test": lambda m: m["certificate"].update(test={"epsilon": 1.0, "delta": 1e-6}),
+    "shifts": lambda m: m["certificate"].update(shifts=m["n"]),
+    "centred": lambda m: m["certificate"].update(shifts=0, center=None),
     "words": lambda m: m["certificate"].update(note="for the press"),
     "cut": lambda m: m["certificate"].update(cut=10),
     "center": lambda m: m["certificate"].update(center=[0.0]),
-    "text": lambda m: m["certificate"].update(sigma="64"),
 }
 
 
-@pytest.mark.parametrize("kind", ["tree", "centred", "graph"])
+@pytest.mark.parametrize("kind", ["tree", "centred", "graph", "of mu"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_no_setting_of_a_graph_can_be_changed_alone(kind, change, tmp_path):
     if (kind, change) == ("centred", "n"):
@@ -328,6 +356,18 @@ def test_no_setting_of_a_graph_can_be_changed_alone(kind, change, tmp_path):
     rewrite(path, CHANGES[change])
     with pytest.raises(ReleaseError):
         read_release(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "stated"), [("tree", {"epsilon": 0.5}), ("graph", {"delta": 1e-7})]
+)
+def test_the_promise_of_a_file_is_that_of_its_test(kind, stated, tmp_path):
+    path = tmp_path / "r.parquet"
+    GRAPHS[kind].to_parquet(path)
+    rewrite(path, lambda m: changed(m, **stated))
+    promise = read_release(path).guarantee
+    told = {"epsilon": promise.pure, "delta": promise.failure}
+    assert told == {"epsilon": 1.0, "delta": 1e-6} | stated
 
 
 def test_edges_that_make_no_graph_are_refused(tmp_path):
@@ -353,32 +393,20 @@ def test_edges_that_make_no_graph_are_refused(tmp_path):
             read_release(path)
 
 
-# the tail
-
-
-def test_the_tail_is_a_bound_for_all_sigmas_of_a_certificate():
-    from privglasso.privacy.discrete_gaussian import cdf
-
-    for sigma in (64.0, 100.3, 5e3, 2.0**39):
-        for delta in (0.1, 1e-5, 1e-12, 1e-200, 2.3e-308):
-            m = reached_with(delta, sigma)
-            assert cdf(-m, sigma) <= delta * (1 + 1e-9)
-            assert cdf(-m, sigma) > 0.5 * delta
-    with pytest.raises(InputError, match="sigma"):
-        tail_bound(10, 100.0)
+# thresholds and shifts
 
 
 def test_a_thresholds_cut_is_never_met():
     rng = np.random.default_rng(0)
     for threshold in (0.001, 0.3, 0.999):
-        mechanism = ThresholdedGraphMechanism(threshold, mu=1.0, failure=1e-3)
+        mechanism = ThresholdedGraphMechanism(threshold, epsilon=1.0, delta=1e-3)
         certificate = mechanism.certificate(51, 4)
         assert certificate.cut % 2 == 1 and certificate.cut <= 2 * certificate.counted
         counts = rng.integers(-50, 51, (4, 4))
         assert mechanism.decide(counts + counts.T, certificate)[1] >= 1
     for bad in (0, 1, -0.5, math.nan):
         with pytest.raises(InputError, match="threshold"):
-            ThresholdedGraphMechanism(bad, mu=1.0, failure=1e-3)
+            ThresholdedGraphMechanism(bad, epsilon=1.0, delta=1e-3)
 
 
 @pytest.mark.parametrize("shifts", [1, 2, 3])
@@ -393,22 +421,16 @@ def test_one_record_moves_a_count_as_far_as_the_certificate_says(shifts):
         both[0][at], both[1][at] = (9.0, 9.0, 0.0), (9.0, -9.0, 0.0)
         one, two = (sign_counts(table, None, shifts, order)[0, 1] for table in both)
         moved.append(abs(one - two))
-    certificate = TreeMechanism(shifts=shifts, mu=1.0, failure=1e-6).certificate(n, 3)
-    assert certificate.shift == 2 * certificate.steps * max(moved)
+    mechanism = TreeMechanism(shifts=shifts, epsilon=1.0, delta=1e-6)
+    assert mechanism.certificate(n, 3).shift == 2 * max(moved)
 
 
 def test_rows_are_compared_in_a_secret_order(monkeypatch):
     "Of a file whose rows come in equal pairs half would be compared with their twins."
     rows, untied = np.repeat(chain(500, 3), 2, axis=0), []
-    mechanism = TreeMechanism(shifts=1, mu=1.0, failure=1e-6)
+    mechanism = TreeMechanism(shifts=1, epsilon=1.0, delta=1e-6)
     keep = lambda counts, certificate: (untied.append(counts[0, 0]), (None, 0))[1]
     monkeypatch.setattr(mechanism, "decide", keep)
     for seed in range(3):
         mechanism.publish(rows, random_state=seed)
     assert min(untied) > 980  # fewer with a probability below 1e-30
-
-
-def test_no_noise_decides_for_a_graph_that_is_not_the_only_one(mechanism):
-    easy = replace(mechanism.certificate(1000, 3), least=-(10**12))
-    assert easy.passed(1, bit_source(0)) and easy.chance(1) == 1
-    assert not easy.passed(0, bit_source(0)) and easy.chance(0) == 0

@@ -18,7 +18,7 @@ from privglasso.publish.best_test import BestTest
 from privglasso.publish.files import read_release
 from privglasso.publish.parquet import ReleaseError
 from privglasso.publish.votes import VotedGraphMechanism, block_votes, majority
-from privglasso.publish.votes import check_estimator, usual_blocks
+from privglasso.publish.votes import check_estimator, expected_chance, usual_blocks
 from privglasso.recover.estimators import DebiasedGraphicalLasso
 from sklearn.base import BaseEstimator
 from sklearn.covariance import GraphicalLasso
@@ -562,8 +562,8 @@ def test_nothing_but_the_graph_leaves():
     fields = "adjacency columns certificate guarantee secure mechanism".split()
     assert list(vars(release)) == fields and set(vars(mechanism)) == kept
     public = mechanism.certificate(*TABLE.shape)
-    assert release.certificate == public and vars(public).keys() - {"test"} == {
-        "n", "p", "blocks", "cut", "epsilon", "delta", "estimator"
+    assert release.certificate == public and vars(public).keys() == {
+        "n", "p", "test", "blocks", "cut", "estimator"
     }  # fmt: skip
     assert set(np.unique(release.adjacency)) == {0, 1}
     assert mechanism.publish(TABLE).secure and not release.secure
@@ -655,8 +655,8 @@ CHANGES = {
     "blocks": lambda m: m["certificate"].update(blocks=300),
     "no blocks": lambda m: m["certificate"].update(blocks=0),
     "cut": lambda m: m["certificate"].update(cut=21),
-    "epsilon": lambda m: m["certificate"].update(epsilon=-1.0),
-    "delta": lambda m: m["certificate"].update(delta=1.0),
+    "epsilon": lambda m: m["certificate"]["test"].update(epsilon=-1.0),
+    "delta": lambda m: m["certificate"]["test"].update(delta=1.0),
     "words": lambda m: m["certificate"].update(estimator="private: epsilon = 0.01"),
     "terminal": lambda m: m["certificate"].update(estimator="a\x1b[2J"),
     "margin": lambda m: m["certificate"].update(margin=7),
@@ -686,3 +686,38 @@ def test_only_graphs_are_read(change, tmp_path):
     stored(path, lambda m: None, change(frame))
     with pytest.raises(ReleaseError):
         read_release(path)
+
+
+# what is expected
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "epsilon", "seeds"),
+    [(3000, 10, 3.0, 20), (3600, 30, 3.0, 20), (5500, 12, 1.0, 20), (9000, 30, 0.5, 9)],
+)
+def test_what_is_expected_of_votes_is_what_tables_have(n, p, epsilon, seeds):
+    """The mean chance of drawn tables, whose graphs must be right. A table's chance has
+    a standard deviation below a half: 0.35 are three standard errors of twenty tables.
+    What is expected of a fifth less or more records is further away than that."""
+    test = BestTest(epsilon, 1e-7)
+    edges = np.eye(p, k=1) + np.eye(p, k=-1)
+    root = np.linalg.cholesky(np.linalg.inv(np.eye(p) - 0.25 * edges))
+    blocks, seen = usual_blocks(n, p, test), []
+    for seed in range(seeds):
+        table = np.random.default_rng([seed, p]).standard_normal((n, p)) @ root.T
+        counts = block_votes(DebiasedGraphicalLasso(), table, blocks, seed)
+        graph, distance = majority(counts, blocks // 2 + 1)
+        seen.append(float(test.pass_probability(distance)) * (graph == edges).all())
+    fewer, told, more = (
+        expected_chance(round(factor * n), p, test) for factor in (0.8, 1, 1.2)
+    )
+    assert abs(np.mean(seen) - told) < 0.35 and told - fewer > 0.35 < more - told
+
+
+def test_chances_rise_with_records_and_epsilon_and_fall_with_columns():
+    at = lambda n, p, epsilon: expected_chance(n, p, BestTest(epsilon, 1e-9))
+    chances = [at(n, 50, 1.0) for n in range(5000, 10_001, 500)]
+    assert chances == sorted(chances) and chances[0] < 0.01 and chances[-1] > 0.99
+    assert at(7500, 50, 0.7) < at(7500, 50, 1.0) < at(7500, 50, 1.5)
+    assert at(8000, 500, 1.0) < at(8000, 50, 1.0) < at(8000, 10, 1.0)
+    assert at(4, 2, 1.0) < 1e-9
