@@ -839,7 +839,8 @@ def export(
     from privglasso.desk.export import export as write_files
 
     published = open_release(release)
-    files = write_files(published, folder, _asked_model(release, published, rule, alpha))
+    model = _asked_model(release, published, rule, alpha)
+    files = write_files(published, folder, model)
     if as_json:
         return say_json({"folder": folder.name, "files": [path.name for path in files]})
     say(f"{folder.name}: {', '.join(path.name for path in files)}")

@@ -73,10 +73,10 @@ def matrices(release, graph=None) -> dict:
         return {"adjacency": release.adjacency_frame()}
     if not hasattr(release, "intervals"):
         return _of_numbers(release, graph)
-    names = list(release.columns)
+    names, partial = list(release.columns), partial_correlations(release.precision())
     return {
         "correlations": release.correlation_frame(),
-        "partial_correlations": framed(partial_correlations(release.precision()), names),
+        "partial_correlations": framed(partial, names),
         "partial_correlation_errors": _as_matrix(release.edges, names),
     }
 
@@ -131,13 +131,14 @@ def _finite(value):
         return [_finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
-# %% ../../nbs/2_publish/40_export.ipynb #a98af5c1
-_R = """# Reads what privglasso has exported. Base R is enough; folder is where the files are.
+# %% ../../nbs/2_publish/40_export.ipynb #48b8d391
+_R = """# Reads what privglasso has exported, from the folder in which the files are.
 folder <- "."
 read <- function(name) as.matrix(read.csv(file.path(folder, paste0(name, ".csv")),
   row.names = 1, check.names = FALSE, na.strings = "", fileEncoding = "UTF-8"))
 promise <- read.csv(file.path(folder, "promise.csv"), fileEncoding = "UTF-8")
-edges <- read.csv(file.path(folder, "edges.csv"), na.strings = "", fileEncoding = "UTF-8")
+edges <- read.csv(file.path(folder, "edges.csv"), na.strings = "",
+  fileEncoding = "UTF-8")
 {matrices}
 print(promise)
 print(edges)

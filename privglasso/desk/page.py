@@ -41,7 +41,7 @@ def d3_source() -> str:
     path = Path(found.locate_file("mpld3/js/d3.v5.min.js"))
     return path.read_text(encoding="utf-8")
 
-# %% ../../nbs/2_publish/39_page.ipynb #2f64fa0c
+# %% ../../nbs/2_publish/39_page.ipynb #a2c56209
 _STYLE = """
 :root { color-scheme: light dark; --ground: light-dark(#ffffff, #15181c);
   --text: light-dark(#1f2328, #e3e6ea); --faint: light-dark(#59636e, #9aa4af);
@@ -57,10 +57,12 @@ h2 { font-size: 1.15rem; margin: 1.8rem 0 .5rem; }
 .promise { background: var(--box); border-left: 4px solid var(--minus); margin: 1rem 0;
   padding: .8rem 1rem; }
 .promise p { margin: 0; }
-dl { display: grid; gap: .3rem 1rem; grid-template-columns: minmax(6rem, max-content) 1fr; }
+dl { display: grid; gap: .3rem 1rem;
+  grid-template-columns: minmax(6rem, max-content) 1fr; }
 dt { color: var(--faint); } dd { margin: 0; }
-button, input, .file { background: var(--box); border: 1px solid var(--line); color: inherit;
-  border-radius: .4rem; font: inherit; padding: .25rem .7rem; white-space: nowrap; }
+button, input, .file { background: var(--box); border: 1px solid var(--line);
+  color: inherit; border-radius: .4rem; font: inherit;
+  padding: .25rem .7rem; white-space: nowrap; }
 .file { display: inline-block; margin-right: .5rem; text-decoration: none; }
 .controls { display: flex; flex-wrap: wrap; gap: .5rem 1rem; align-items: center; }
 .controls[hidden] { display: none; }
@@ -69,17 +71,18 @@ input[type="range"] { padding: 0; border: 0; }
 output { font-variant-numeric: tabular-nums; min-width: 3em; }
 """
 
-# %% ../../nbs/2_publish/39_page.ipynb #a2f937fb
+# %% ../../nbs/2_publish/39_page.ipynb #f1c83918
 _STYLE += """
 #graph { border: 1px solid var(--line); border-radius: .4rem; width: 100%;
   box-sizing: border-box; margin-top: .6rem; height: min(65vh, 45rem, 90vw); }
 #graph line { stroke: var(--plus); } #graph .minus { stroke: var(--minus); }
 #graph .minus { stroke-dasharray: 5 3; }
 #graph .plain { stroke: var(--faint); }
-#graph circle { fill: var(--ground); stroke: var(--text); stroke-width: 1.5; cursor: grab; }
+#graph circle { fill: var(--ground); stroke: var(--text); stroke-width: 1.5;
+  cursor: grab; }
 #graph .chosen circle { fill: var(--text); }
-#graph text { fill: var(--text); font-family: system-ui, sans-serif; paint-order: stroke;
-  stroke: var(--ground); stroke-width: 3px; pointer-events: none; }
+#graph text { fill: var(--text); font-family: system-ui, sans-serif;
+  paint-order: stroke; stroke: var(--ground); stroke-width: 3px; pointer-events: none; }
 #graph .off { opacity: .25; } #graph line.off { display: none; }
 .plus { color: var(--plus); } .minus { color: var(--minus); }
 .scroll { overflow-x: auto; }
@@ -88,11 +91,13 @@ th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem; text-align:
   overflow-wrap: normal; white-space: nowrap; }
 th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; min-width: 6rem;
   overflow-wrap: anywhere; white-space: normal; }
-th button { background: none; border: 0; font-weight: 600; padding: 0; cursor: pointer; }
+th button { background: none; border: 0; font-weight: 600; padding: 0;
+  cursor: pointer; }
 th[aria-sort="ascending"] button::after { content: " ↑"; }
 th[aria-sort="descending"] button::after { content: " ↓"; }
 footer { color: var(--faint); font-size: .85rem; margin-top: 2rem; }
-@media print { :root, :root[data-theme] { color-scheme: light; } body { max-width: none; }
+@media print { :root, :root[data-theme] { color-scheme: light; }
+  body { max-width: none; }
   .controls, #theme, .files { display: none; } #graph { height: 14cm; }
   tr, .promise, #graph { break-inside: avoid; } }
 """
@@ -163,11 +168,15 @@ function sortBy(head) {
 for (const head of heads) head.firstElementChild.onclick = () => sortBy(head);
 """
 
-# %% ../../nbs/2_publish/39_page.ipynb #4ba0d76a
+# %% ../../nbs/2_publish/39_page.ipynb #8f207a18
 _GRAPH = """
-const shortened = name => [...name].length > 22 ? [...name].slice(0, 21).join("") + "…" : name;
+const shortened = name => {
+  const letters = [...name];
+  return letters.length > 22 ? letters.slice(0, 21).join("") + "…" : name;
+};
 const nodes = data.nodes.map((name, id) => ({id, name}));
-const links = data.edges.map(([source, target, r, sign]) => ({source, target, r, sign}));
+const links = data.edges.map(
+  ([source, target, r, sign]) => ({source, target, r, sign}));
 const kind = link => link.sign > 0 ? "plus" : link.sign < 0 ? "minus" : "plain";
 const forces = d3.forceSimulation(nodes).stop()
   .force("link", d3.forceLink(links).distance(60))
@@ -185,11 +194,12 @@ lines.append("title").text(link => {
 });
 const dots = scene.selectAll("g").data(nodes).enter().append("g");
 dots.append("circle").attr("r", 7);
-dots.append("text").attr("x", 10).attr("dy", ".35em").text(node => shortened(node.name));
+dots.append("text").attr("x", 10).attr("dy", ".35em")
+  .text(node => shortened(node.name));
 dots.append("title").text(node => node.name);
 """
 
-# %% ../../nbs/2_publish/39_page.ipynb #ce8a3cdf
+# %% ../../nbs/2_publish/39_page.ipynb #f42da935
 _MOVE = """
 function place() {
   lines.attr("x1", link => link.source.x).attr("y1", link => link.source.y)
@@ -207,7 +217,8 @@ function frame() {
 }
 
 draw = shown => {
-  const ends = new Set(links.flatMap((link, k) => shown[k] ? [link.source, link.target] : []));
+  const drawn = links.filter((link, k) => shown[k]);
+  const ends = new Set(drawn.flatMap(link => [link.source, link.target]));
   lines.classed("off", (link, k) => !shown[k]);
   dots.classed("off", node => !ends.has(node) && shown.length > 0)
     .classed("chosen", node => node.id === told.chosen);
@@ -276,11 +287,12 @@ def _cell(name, edge):
     known = "-9" if known == "nan" else known
     return f'<td data-value="{escape(known)}">{escape(_shown(name, edge))}</td>'
 
-# %% ../../nbs/2_publish/39_page.ipynb #0aea7646
+# %% ../../nbs/2_publish/39_page.ipynb #65523f25
 def _table(edges):
     "The edges as a table."
     known = [name for name in _HEADS if name in edges]
-    heads = "".join(f"<th><button>{escape(_HEADS[name])}</button></th>" for name in known)
+    words = [escape(_HEADS[name]) for name in known]
+    heads = "".join(f"<th><button>{word}</button></th>" for word in words)
     rows = "\n".join(
         f'<tr data-edge="{k}">{"".join(_cell(name, edge) for name in known)}</tr>'
         for k, edge in enumerate(edges.to_dict("records"))
@@ -344,12 +356,12 @@ def _files(files):
         links.append(f'<a class="file" download="{name}" href="{address}">{name}</a>')
     return f'<p class="files">{"".join(links)}</p>' if links else ""
 
-# %% ../../nbs/2_publish/39_page.ipynb #a7f3ca4e
+# %% ../../nbs/2_publish/39_page.ipynb #e1042f56
 _LEGEND = {
     "signed": '<span class="plus">Solid: positive.</span> <span class="minus">Dashed:'
     " negative.</span>",
-    "moved": " Drag a node to move it, click it to see its edges alone, use the wheel or"
-    " two fingers to come nearer.",
+    "moved": " Drag a node to move it, click it to see its edges alone, use the wheel"
+    " or two fingers to come nearer.",
 }
 _FOOT = (
     "Made by privglasso from the release alone. The page is one file and loads nothing."
@@ -367,10 +379,11 @@ def _graph(page):
         f"<section><h2>The graph</h2>{_controls(page.edges)}\n"
         f'<svg id="graph" role="img" aria-label="{escape(page.title)}"></svg>\n'
         f"<p>{legend}</p></section>\n<section><h2>The edges</h2>\n"
-        f'<div class="scroll">{_table(page.edges)}</div>\n{_files(page.files)}</section>'
+        f'<div class="scroll">{_table(page.edges)}</div>\n'
+        f"{_files(page.files)}</section>"
     )
 
-# %% ../../nbs/2_publish/39_page.ipynb #77334578
+# %% ../../nbs/2_publish/39_page.ipynb #7334daf0
 @dataclass(frozen=True, eq=False)
 class Page:
     """What a report shows, as one file of HTML.
@@ -429,6 +442,6 @@ class Page:
             f" {escape(self.promise)}</p></section>\n"
             f"<section><h2>What was published</h2><dl>{facts}</dl></section>\n"
             f"{_graph(self)}\n<section><h2>What the release cannot say</h2>\n"
-            f"<ul>{unsaid}</ul></section>\n</main>\n<footer>{_FOOT}{drawn}</footer>\n{held}\n{run}\n"
-            "</body>\n</html>\n"
+            f"<ul>{unsaid}</ul></section>\n</main>\n"
+            f"<footer>{_FOOT}{drawn}</footer>\n{held}\n{run}\n</body>\n</html>\n"
         )

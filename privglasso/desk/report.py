@@ -52,13 +52,14 @@ def _edges_of(graph):
     "The edges with what is known of each: strengths and errors, signs, or nothing."
     return graph.edges if hasattr(graph, "adjacency") else certain_edges(graph)
 
-# %% ../../nbs/2_publish/38_report.ipynb #71260ee5
+# %% ../../nbs/2_publish/38_report.ipynb #42949d32
 def _noise_of(release, graph):
     "What noise has done, in a few words; None if there is nothing to say."
     if hasattr(release, "adjacency"):
         return "none on the graph: it is published exactly, or not at all"
     if release.noise_variance.any():
-        low, high = np.sqrt([release.noise_variance.min(), release.noise_variance.max()])
+        known = np.sqrt(release.noise_variance)
+        low, high = known.min(), known.max()
         each = f"{low:.3g}" if low == high else f"from {low:.3g} to {high:.3g}"
         return f"on every cell, with a standard deviation of {each}"
     if hasattr(release, "intervals"):
@@ -74,8 +75,8 @@ def _found_by(release, graph):
     if graph is release:
         return "told by the release itself"
     if getattr(graph, "threshold_", None) is not None:
-        reach = graph.threshold_
-        return f"the efficient search: each is at least {reach:.2f} standard errors from 0"
+        reach = f"at least {graph.threshold_:.2f} standard errors from 0"
+        return f"the efficient search: each is {reach}"
     used = getattr(graph, "alpha_", None)
     penalty = "" if used is None else f", with a penalty of {used:.3g} on correlations"
     return f"{graph!r}{penalty}"
@@ -123,7 +124,7 @@ def _faintest(release, graph):
     reach = getattr(graph, "threshold_", None) or -ndtri(level / 2 / many)
     return float((reach + ndtri(_POWER)) * error.median())
 
-# %% ../../nbs/2_publish/38_report.ipynb #8842ac29
+# %% ../../nbs/2_publish/38_report.ipynb #63d248d9
 def _of_strength(faintest):
     "Which edges may be missing."
     if faintest is None:
@@ -133,8 +134,8 @@ def _of_strength(faintest):
     size = np.ceil(100 * faintest) / 100
     return [
         f"Edges may be missing: at a typical pair of columns, a partial correlation of"
-        f" {size:.2f} is found in about {100 * _POWER:.0f} % of cases, and a weaker one more"
-        " seldom."
+        f" {size:.2f} is found in about {100 * _POWER:.0f} % of cases, and a weaker one"
+        " more seldom."
     ]
 
 
@@ -167,7 +168,7 @@ def _left_out(release, graph):
     left |= getattr(graph, "left_out_", {})
     faint = getattr(release, "faint", ())  # names, or truth values of all columns
     if isinstance(faint, np.ndarray):
-        faint = [name for name, lost in zip(release.columns, faint, strict=True) if lost]
+        faint = np.array(release.columns, dtype=object)[faint]
     left |= dict.fromkeys(faint, "no second value is seen in the noise")
     reasons = {reason: [] for reason in left.values()}
     for name, reason in left.items():
@@ -194,7 +195,7 @@ def _unsaid(release, graph, silence):
     last = "No edge says what is the cause of what, and nothing is said of a person."
     return [*told, last]
 
-# %% ../../nbs/2_publish/38_report.ipynb #6ff3fb89
+# %% ../../nbs/2_publish/38_report.ipynb #d121c387
 class Report(Record):
     """What a release says, for people: made of the release alone.
 
@@ -239,8 +240,8 @@ class Report(Record):
         if self.edges is None:
             exact = hasattr(self.release, "decided")
             return "The graph is undecided" if exact else "No graph can be told"
-        many = len(self.edges)
-        return f"{many} edge{'s' * (many != 1)} among {len(self.release.columns)} columns"
+        many, p = len(self.edges), len(self.release.columns)
+        return f"{many} edge{'s' * (many != 1)} among {p} columns"
 
     @property
     def promise(self) -> str:

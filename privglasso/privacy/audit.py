@@ -456,6 +456,14 @@ def _changed(mechanism, values, other):
         return values != other
     return only_in(values, other) != only_in(other, values)
 
+
+def _own_pair(mechanism):
+    "Two tables that a mechanism can hardly keep apart, by its own word."
+    if not hasattr(mechanism, "worst_pair"):
+        remedy = "give two neighbouring tables: this does not say which to take"
+        raise InputError("X", None, remedy)
+    return mechanism.worst_pair()
+
 # %% ../../nbs/1_privacy/09_audit.ipynb #e49ea4db
 def audit(
     mechanism,
@@ -503,14 +511,6 @@ def audit(
     return audit_draws(**draws, **run, random_state=random_state)
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #1b4e6d2c
-def _own_pair(mechanism):
-    "Two tables that a mechanism can hardly keep apart, by its own word."
-    if not hasattr(mechanism, "worst_pair"):
-        remedy = "give two neighbouring tables: this does not say which to take"
-        raise InputError("X", None, remedy)
-    return mechanism.worst_pair()
-
-
 def _check_neighbors(mechanism, X, X_neighbor):
     "That two tables differ in exactly one of what the mechanism hides."
     values, other = check_tables(X, X_neighbor, min_rows=2)

@@ -1098,7 +1098,7 @@ class GraphWeightsMechanism(AnyMechanism):
         return _stages(n, pairs, nodes, *target)
 
     def worst_pair(self, p: int = 2) -> tuple:
-        """Two neighbouring tables that are hard to keep apart, of a column for each node.
+        """Two neighbouring tables that are hard to keep apart, a column for each node.
 
         Parameters
         ----------

@@ -671,8 +671,8 @@ class AnyMechanism(ABC):
         self.budget = check_budget(mu, epsilon, delta, sigma)
 
     def target(self, n: int) -> float:
-        """The μ that publishing `n` rows may cost: where ε was stated without δ, that at
-        1/n² rounded down to a power of ten."""
+        """The μ that publishing `n` rows may cost: where ε was stated without δ, that
+        at 1/n² rounded down to a power of ten."""
         return target_mu(self.budget, n)
 
     def guarantee(self, n: int, p: int) -> Guarantee:
