@@ -248,7 +248,8 @@ class GraphMechanism(StableGraphMechanism):
         p : int
             Without effect: there are three columns, or one for each centre.
         """
-        center = np.zeros(3) if np.size(self.center or 0) < 3 else self.center
+        center = np.atleast_1d(0.0 if self.center is None else self.center)
+        center = np.repeat(center, 3) if len(center) == 1 else center
         X = np.repeat([[1.0, 1, 1], [1, 1, -1], [1, -1, 1]], [6, 4, 3], axis=0)
         X = X[:, np.arange(len(center)) % 3]
         Y = X.copy()

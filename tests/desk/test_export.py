@@ -169,4 +169,5 @@ def test_the_shell_exports(tmp_path):
     assert code == 2 and output.startswith("privglasso: folder folder: there is")
     assert before == exported(RELEASE)["release.json"]
     code, output = call(*words[:2], tmp_path / "other", "--alpha", 0.2, "--json")
-    assert code == 0 and "read.R" in json.loads(output)["files"]
+    told = json.loads(output[output.index("{") :])  # behind a bar, where that is slow
+    assert code == 0 and "read.R" in told["files"]
