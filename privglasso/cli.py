@@ -896,7 +896,7 @@ def audit(
     epsilon: _Epsilon = None,
     delta: _Delta = None,
     failure: _Failure = None,
-    p: Annotated[int, typer.Option(help="number of columns")] = 2,
+    p: Annotated[int, typer.Option(min=1, help="number of columns")] = 2,
     trials: Annotated[
         int, typer.Option(help="runs of each of the two tables")
     ] = 20_000,

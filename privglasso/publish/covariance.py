@@ -485,7 +485,7 @@ class _PlannedMoments:
             return super().worst_pair(p)
         # a score tells a record's place among the others: they are spread evenly, every
         # column changes its bin, and the product of two columns its sign
-        p = max(p, *map(np.size, self.bounds))
+        p = max(check_integer(p, "p", 1), *map(np.size, self.bounds))
         low, high = (per_column(half, "bounds", p) for half in self.bounds)
         levels = np.outer(np.arange(16), np.resize([1, 7], p)) % 16
         before, after = (np.resize(pair, p) for pair in ([15, 11], [4, 15]))
