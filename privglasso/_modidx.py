@@ -4718,6 +4718,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                         'privglasso/publish/release.py'),
                                             'privglasso.publish.release.AnyMechanism._stated': ( '2_publish/release.html#anymechanism._stated',
                                                                                                  'privglasso/publish/release.py'),
+                                            'privglasso.publish.release.AnyMechanism._suited': ( '2_publish/release.html#anymechanism._suited',
+                                                                                                 'privglasso/publish/release.py'),
                                             'privglasso.publish.release.AnyMechanism.check': ( '2_publish/release.html#anymechanism.check',
                                                                                                'privglasso/publish/release.py'),
                                             'privglasso.publish.release.AnyMechanism.get_params': ( '2_publish/release.html#anymechanism.get_params',

@@ -152,7 +152,7 @@ class BoundsCheck(AnyMechanism):
         values, columns = in_order(*check_rows(X, gaps=True), self.bounds)
         for half in self.bounds:
             per_column(half, "bounds", values.shape[1])
-        return values, columns
+        return self._suited(values), columns
 
     def worst_pair(self, p: int = 2) -> tuple:
         """Two neighbouring tables: a record within the bounds, or outside of them.

@@ -469,7 +469,7 @@ class CopulaMechanism(_SplitBudget, Mechanism):
         if unknown := [name for name in self.whole if name not in columns]:
             raise InputError("whole", unknown, "the table has no such columns")
         self.lattice(*values.shape)
-        return values, columns
+        return self._suited(values), columns
 
     def _likelihood(self, lattice, X, X_neighbor):
         return CopulaStatistic(lattice, X, X_neighbor)

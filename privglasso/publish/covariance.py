@@ -742,12 +742,10 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
         if unknown := [name for name in self.levels if name not in columns]:
             raise InputError("levels", unknown, "the table has no such columns")
         try:
-            lattice = self._lattice(*values.shape)
+            self._lattice(*values.shape)
         except InputError as error:
             raise self._naming_bare(error, columns) from None
-        if hasattr(values, "suits"):  # sums that were made elsewhere
-            values.suits(lattice)
-        return values, columns
+        return self._suited(values), columns
 
     def _in_order(self, values, columns):
         "As the function of this name; but for scores, some columns may have bounds."

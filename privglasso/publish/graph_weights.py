@@ -1080,11 +1080,9 @@ class GraphWeightsMechanism(AnyMechanism):
             values = values[:, [columns.index(name) for name in self.names]]
             columns = list(self.names)
         lattice = self._lattice(*values.shape)
-        if hasattr(values, "suits"):  # sums that were made elsewhere
-            values.suits(lattice)
         if idle := sorted({*self.levels} - {columns[j] for j in lattice.nodes}):
             raise InputError("levels", idle, "no edge leads there: leave these out")
-        return values, columns
+        return self._suited(values), columns
 
     def _lattice(self, n, p):
         n = check_integer(n, "n", 2)

@@ -693,7 +693,14 @@ class AnyMechanism(ABC):
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published, or
         `InputError`: what is refused is refused before anything is paid for."""
-        return in_order(*check_rows(X), getattr(self, "bounds", None))
+        values, columns = in_order(*check_rows(X), getattr(self, "bounds", None))
+        return self._suited(values), columns
+
+    def _suited(self, values):
+        "The values; `InputError` if they are sums made elsewhere, on another lattice."
+        if hasattr(values, "suits"):
+            values.suits(self._lattice(*values.shape))
+        return values
 
     def publish(self, X, random_state=None, schema=None) -> Release:
         """Release `X`, or what this mechanism makes of it.

@@ -571,9 +571,11 @@ def _levels(sigmas):
 
 def _sigmas(n, p, strengths):
     "Noise parameters at which n μ / √(2p) of each level is so large."
-    change = [2 * window for _, _, window in _LAYOUT[:-1]] + [1]
-    mu = np.array(strengths) * math.sqrt(2 * p) / n
-    return np.array([count_sigma(m, c * p) for m, c in zip(mu, change, strict=True)])
+    change = p * np.array([2 * window for _, _, window in _LAYOUT[:-1]] + [1])
+    # a search may ask for more noise than is drawn, on its way to what it takes
+    least = 1.001 * np.sqrt(change) / LARGEST_SIGMA
+    mu = np.maximum(np.array(strengths) * math.sqrt(2 * p) / n, least)
+    return np.array([count_sigma(*each) for each in zip(mu, change, strict=True)])
 
 
 def _others(spread, p, failure):

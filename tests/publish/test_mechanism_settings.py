@@ -19,6 +19,7 @@ from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.local import LocalMechanism
 from privglasso.publish.release import AnyMechanism
 from privglasso.publish.votes import VotedGraphMechanism
+from privglasso.publish.warehouse import ask
 
 PATH = nx.path_graph(list("abc"))
 TABLE = pd.DataFrame(np.random.default_rng(0).normal(size=(4000, 3)), columns=[*"abc"])
@@ -128,3 +129,15 @@ def test_a_file_of_a_release_is_fitted(tmp_path):
         pg.PrivateGraphicalLasso().fit(tmp_path / "t.csv")
     with pytest.raises(FileNotFoundError, match="nothing"):
         pg.PrivateGraphicalLasso().fit(tmp_path / "nothing.parquet")
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_sums_of_a_warehouse_are_for_the_mechanism_that_asked(name):
+    "All others refuse them before anything is paid for."
+    duckdb = pytest.importorskip("duckdb")
+    answer = ask(MADE["box"](), duckdb.from_df(TABLE))
+    if name == "box":
+        assert MADE[name]().check(answer)[1] == [*"abc"]
+    else:
+        with pytest.raises(InputError, match="needs more of the records"):
+            MADE[name]().check(answer)
