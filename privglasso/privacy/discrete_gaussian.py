@@ -319,7 +319,12 @@ def sigma_for(mu, squared_change):
     >>> sigma_for(1.0, 100).round(4)
     np.float64(10.0083)
     """
-    counted = np.asarray(squared_change, float) / mu**2
+    squared_change = np.asarray(squared_change, float)
+    lowest = 1.001 * np.sqrt(squared_change.max()) / LARGEST_SIGMA
+    if mu < lowest:
+        remedy = f"more noise than is drawn: use mu >= {1.005 * lowest:.3g}"
+        raise InputError("mu", mu, remedy)
+    counted = squared_change / mu**2
     least = counted[counted > 0].min()
     if least < _PROVED:
         works = mu * math.sqrt(least / _PROVED) * 0.994
@@ -327,9 +332,6 @@ def sigma_for(mu, squared_change):
         raise InputError("mu", mu, remedy)
     # rounding must not push mu above its target
     sigma = np.where(counted > 0, np.sqrt(counted + 1 / 6) * (1 + 2e-15), 0.0)
-    if sigma.max() > LARGEST_SIGMA:
-        works = mu * sigma.max() / LARGEST_SIGMA * 1.006
-        raise InputError("mu", mu, f"more noise than is drawn: use mu >= {works:.3g}")
     return sigma[()]
 
 
