@@ -19,7 +19,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HEAVIEST = 1_000_000  # bytes of a page, unpacked, lazily loaded figures aside
+HEAVIEST = 1_050_000  # bytes of a page, unpacked, lazily loaded figures aside
 HEAVIEST_INDEX = 1_500_000  # of the search, which loads the words of all pages
 WIDTHS = (1400, 390)
 BROWSER = next(
