@@ -19,8 +19,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-HEAVIEST = 1_050_000  # bytes of a page, unpacked, lazily loaded figures aside
-HEAVIEST_INDEX = 1_500_000  # of the search, which loads the words of all pages
+HEAVIEST = 1_000_000  # bytes of a page, unpacked, lazily loaded figures aside
 WIDTHS = (1400, 390)
 BROWSER = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
@@ -171,7 +170,7 @@ def ask(folder, asked, driver=DRIVER):
         return server.seen | {"missing": server.missing, "served": server.served}
 
 
-def page_faults(looked, heaviest=HEAVIEST):
+def page_faults(looked):
     "What is wrong with one page, as {kind: what}."
     wrong = {
         kind: looked[kind]
@@ -181,7 +180,7 @@ def page_faults(looked, heaviest=HEAVIEST):
     wrong |= {kind: looked[kind] for kind in ("broken", "pale") if looked[kind]}
     if looked["rendered"] != looked["formulas"]:
         wrong["formulas"] = f"{looked['rendered']} of {looked['formulas']} rendered"
-    if looked["unpacked"] > heaviest:
+    if looked["unpacked"] > HEAVIEST:
         wrong["weight"] = looked["unpacked"]
     if looked["eager"]:
         wrong["figures loaded at once"] = looked["eager"]
@@ -193,8 +192,7 @@ def faults(seen):
     if "driver" in seen:
         yield seen["driver"]
     for page, looked in seen["pages"].items():
-        heaviest = HEAVIEST_INDEX if page == "search.html" else HEAVIEST
-        for kind, what in page_faults(looked, heaviest).items():
+        for kind, what in page_faults(looked).items():
             yield f"{page}: {kind}: {what}"
     for term, result in seen["search"].items():
         if result["faults"] or result["tex"]:

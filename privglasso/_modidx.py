@@ -4764,6 +4764,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'privglasso/publish/release.py'),
                                             'privglasso.publish.release.ExactGraph._found': ( '2_publish/release.html#exactgraph._found',
                                                                                               'privglasso/publish/release.py'),
+                                            'privglasso.publish.release.ExactGraph._promised': ( '2_publish/release.html#exactgraph._promised',
+                                                                                                 'privglasso/publish/release.py'),
                                             'privglasso.publish.release.ExactGraph._told_of': ( '2_publish/release.html#exactgraph._told_of',
                                                                                                 'privglasso/publish/release.py'),
                                             'privglasso.publish.release.ExactGraph.adjacency_frame': ( '2_publish/release.html#exactgraph.adjacency_frame',

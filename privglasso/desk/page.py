@@ -353,6 +353,7 @@ def _files(files):
     for name, content in files.items():
         kind, held = kinds[Path(name).suffix], base64.b64encode(content).decode()
         address = f"data:{kind};base64,{held}"
+        name = escape(name)
         links.append(f'<a class="file" download="{name}" href="{address}">{name}</a>')
     return f'<p class="files">{"".join(links)}</p>' if links else ""
 

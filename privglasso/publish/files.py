@@ -250,6 +250,7 @@ _TEST = {
     "epsilon": _Optional(_real(1e-300, 1000)),
     "delta": _Optional(_real(1e-308, 1)),
 }
+_BESIDE_MU = {"pure": _real(0, 1000), "failure": _real(0, 1)}  # of a promise
 _CERTIFICATE = {
     "center": _Optional(_PLACE),
     "shifts": _whole(0, "n"),
@@ -331,9 +332,9 @@ _FIELDS = {
     "local": _MOMENTS,
     "kendall": {"lattice": _RANK_LATTICE},
     "quadrant": _QUADRANTS,
-    "tree": {"certificate": _CERTIFICATE},
-    "graph": {"certificate": _CERTIFICATE},
-    "votes": {"certificate": _VOTES},
+    "tree": {"certificate": _CERTIFICATE} | _BESIDE_MU,
+    "graph": {"certificate": _CERTIFICATE} | _BESIDE_MU,
+    "votes": {"certificate": _VOTES} | _BESIDE_MU,
     "weights": _WEIGHTS,
     "screened": _SCREENED,
     "copula": _ASIDE
@@ -534,7 +535,7 @@ def _check_moment_noise(off_diagonal, diagonal, mean, ratio, total):
         "the lattice's noise on the total does not fit the total",
     )
 
-# %% ../../nbs/2_publish/20_files.ipynb #a60c6db8
+
 def _check_moments(second, total, lattice, reach):
     """`_Contradiction` if integers cannot be the noisy moments of n rows on their
     lattice."""
@@ -801,6 +802,11 @@ def _adjacency(table):
 def _exact_graph(kind, found, made, metadata, table):
     "A graph that was published exactly, of a kind, by a certificate."
     guarantee, names = made.guarantee(metadata["neighbors"]), [*map(str, table.columns)]
+    stated = metadata["pure"], metadata["failure"]
+    _require(
+        stated == (guarantee.pure, guarantee.failure),
+        "the promise is not that of its test",
+    )
     return kind(
         found, names, made, guarantee, metadata["secure"], metadata["mechanism"]
     )
@@ -837,7 +843,7 @@ def _certificate(metadata, p):
     _require(cut is None or cut % 2, "the threshold could be met")
     return made
 
-# %% ../../nbs/2_publish/20_files.ipynb #6f0c2d11
+
 def _votes_release(metadata, table):
     "The `VotedGraphRelease` that a file holds."
     found, p, stated = _adjacency(table), table.shape[1], metadata["certificate"]

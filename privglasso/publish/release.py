@@ -199,6 +199,11 @@ class ExactGraph(AnyRelease):
         entries = self.adjacency if self.decided else np.zeros(shape, dtype=np.int64)
         return pd.DataFrame(entries, columns=self.columns)
 
+    def _promised(self, certificate):
+        "What a file states beside μ: the certificate, and the rest of its promise."
+        promise = {"pure": self.guarantee.pure, "failure": self.guarantee.failure}
+        return {"certificate": certificate} | promise
+
 # %% ../../nbs/2_publish/15_release.ipynb #1402bc6a
 class _InPart:
     "A release that may be seen through some of its columns."

@@ -153,7 +153,7 @@ class GraphRelease(ExactGraph):
         settings = self.certificate.stated("shifts", "cut")
         center = self.certificate.center
         settings["center"] = None if center is None else center.tolist()
-        return kind, self._entries(), {"certificate": settings}
+        return kind, self._entries(), self._promised(settings)
 
     def _summary(self):
         what = "a tree" if self.certificate.cut is None else "a thresholded graph"

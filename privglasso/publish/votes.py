@@ -497,7 +497,7 @@ class VotedGraphRelease(ExactGraph):
 
     def _contents(self):
         settings = self.certificate.stated("blocks", "cut", "estimator")
-        return "votes", self._entries(), {"certificate": settings}
+        return "votes", self._entries(), self._promised(settings)
 
     def _summary(self):
         made = self.certificate

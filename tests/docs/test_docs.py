@@ -190,8 +190,7 @@ def test_relative_links_pass_through_the_target():
         text, lambda link: None if link.endswith("/") else f"files/{Path(link).name}"
     )
     assert (
-        new
-        == "[a](files/x.csv) b [c](files/y.ipynb#top) [d](https://example.org/z)"
+        new == "[a](files/x.csv) b [c](files/y.ipynb#top) [d](https://example.org/z)"
         " [e](#here)"
     )
 
@@ -329,8 +328,7 @@ def test_readme_shows_what_the_index_shows():
     files = readme.render(INDEX)
     assert files["docs/images/index_1.svg"] == b"<svg/>"
     assert (
-        files["README.md"].decode()
-        == "# T\n> S\n\n[a](nbs/0_ground/00_a.ipynb)"
+        files["README.md"].decode() == "# T\n> S\n\n[a](nbs/0_ground/00_a.ipynb)"
         " [b](settings.ini)\n\n```python\nprint(1)\n```\n\n```\n1\n```\n\n"
         '```python\nplt.title("Rises")\n```\n\n![Rises](docs/images/index_1.svg)\n'
     )
@@ -374,6 +372,20 @@ def test_code_is_coloured_in_few_letters():
     assert theme.lighter(body) == (
         'x = <i class=mi>1</i><i class=sd>"a\n\n  b"</i><span class="pre">kept</span>'
     )
+
+
+def test_the_sidebar_names_no_class_that_has_no_style():
+    assert theme.entry("A & B", "a.html", 2) == (
+        '<li><a class=reference href="a.html">A &amp; B</a>'
+    )
+    opened = theme.entry("A", "a.html", 1, "current has-children")
+    assert opened.startswith('<li class="toctree-l1 current has-children"><a ')
+
+
+def test_a_search_loads_no_entries_of_the_index():
+    script = 'Search.setIndex({"terms":{"é":1},"indexentries":{"f()":[[0,"f",true]]}})'
+    told = 'Search.setIndex({"terms":{"\\u00e9":1},"indexentries":{}})'
+    assert theme.without_index_entries(script) == told
 
 
 def test_styles_of_absent_classes_go():

@@ -330,6 +330,7 @@ CHANGES = {
     "no guarantee": lambda m: m.update(no_guarantee=True),
     "noise": lambda m: m.update(noise_variance=[1.0] * 4),
     "pure": lambda m: m.update(pure=0.5),
+    "failure": lambda m: m.update(failure=2e-6),
     "no epsilon": lambda m: changed(m, epsilon=None, mu=None),
     "no test": lambda m: changed(m, epsilon=None, delta=None, mu=None, failure=None),
     "two tests": lambda m: changed(m, epsilon=1.0, delta=1e-6, mu=0.5, failure=1e-6),
@@ -361,10 +362,14 @@ def test_no_setting_of_a_graph_can_be_changed_alone(kind, change, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "stated"), [("tree", {"epsilon": 0.5}), ("graph", {"delta": 1e-7})]
 )
-def test_the_promise_of_a_file_is_that_of_its_test(kind, stated, tmp_path):
-    path = tmp_path / "r.parquet"
+def test_a_test_that_promises_something_else_is_refused(kind, stated, tmp_path):
+    "Only a file that alters the promise as well agrees with itself."
+    path, beside = tmp_path / "r.parquet", {"epsilon": "pure", "delta": "failure"}
     GRAPHS[kind].to_parquet(path)
     rewrite(path, lambda m: changed(m, **stated))
+    with pytest.raises(ReleaseError, match="the promise is not that of its test"):
+        read_release(path)
+    rewrite(path, lambda m: m.update({beside[k]: v for k, v in stated.items()}))
     promise = read_release(path).guarantee
     told = {"epsilon": promise.pure, "delta": promise.failure}
     assert told == {"epsilon": 1.0, "delta": 1e-6} | stated
