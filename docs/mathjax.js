@@ -17,3 +17,16 @@ window.__read = function (list, most) {
   return read;
 };
 window.__spreadArray = (list, more) => list.concat(Array.from(more));
+window.__createBinding = (into, from, name, as = name) =>
+  Object.defineProperty(into, as, { enumerable: true, get: () => from[name] });
+window.__setModuleDefault = (into, value) =>
+  Object.defineProperty(into, "default", { enumerable: true, value });
+window.__importDefault = module => (module && module.__esModule ? module : { default: module });
+window.__importStar = function (module) {
+  if (module && module.__esModule) return module;
+  const all = {};
+  for (const name of Object.keys(module || {}))
+    if (name !== "default") __createBinding(all, module, name);
+  __setModuleDefault(all, module);
+  return all;
+};

@@ -29,7 +29,7 @@ def entry(title, link, level, kind=""):
     others, and only the first level has a style."""
     kind = " ".join(["toctree-l1"] * (level == 1) + kind.split())
     named = f' class="{kind}"' if kind else ""
-    return f'<li{named}><a class=reference href="{escape(link)}">{escape(title)}</a>'
+    return f'<li{named}><a href="{escape(link)}">{escape(title)}</a>'
 
 
 def is_inside(part, page):
@@ -111,7 +111,10 @@ def own_contents(app, page, template, context, doctree):
         )
 
 
-HELPERS = re.compile(r"this&&this\.(__(?:assign|extends|read|spreadArray|values))\|\|")
+HELPERS = re.compile(
+    r"this&&this\.(__(?:assign|extends|read|spreadArray|values|createBinding"
+    r"|setModuleDefault|importStar|importDefault))\|\|"
+)
 
 
 def end_of_function(script, at):
@@ -186,6 +189,11 @@ def pruned(css, used):
     return "".join(kept)
 
 
+def unnamed_links(css):
+    "The sidebar's style for its links, which have no class: it holds no others."
+    return re.sub(r"(\.sidebar-tree[^{},]*)\.reference\b", r"\1a", css)
+
+
 def is_met(selector, used):
     "Whether all classes that a selector asks for are used; what is in brackets is not."
     outside = re.sub(r":(?:is|not|where|has)\([^()]*\)", "", selector)
@@ -206,7 +214,7 @@ def prune_styles(app, fault):
             used.update(re.findall(r"[\w-]+", path.read_text("utf-8")))
     for path in (out / "_static").rglob("*.css"):
         if "@import" not in (css := path.read_text("utf-8")):
-            path.write_text(pruned(css, used), "utf-8")
+            path.write_text(pruned(unnamed_links(css), used), "utf-8")
 
 
 def without_index_entries(script):
