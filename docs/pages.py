@@ -562,7 +562,7 @@ def fill_gallery(html, pages):
 
 
 def read_packages(modules):
-    "{package: its modules}, in the order of the book; cli stands by itself."
+    "{package: its modules}, in the order of the book."
     packages = {}
     for module in modules:
         packages.setdefault(module.partition(".")[0], []).append(module)

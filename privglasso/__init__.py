@@ -106,7 +106,7 @@ def main():
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, stop)
-    app = importlib.import_module("privglasso.cli").app
+    app = importlib.import_module("privglasso.cli.commands").app
     signal.signal(signal.SIGINT, before)
     try:
         app()

@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 from privglasso.base import kernels
 from privglasso.base.shell import say, say_json, sentence
 from privglasso.base.validation import InputError, is_plain
-from privglasso.cli import app, budget, friendly
+from privglasso.base.shell import friendly
+from privglasso.cli.commands import app
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.papers import registry
 from privglasso.privacy.budget import Budget
@@ -623,14 +624,18 @@ def test_every_exception_ends_in_one_sentence_without_values(error, code):
 
 
 def test_every_command_is_guarded():
+    (budget,) = (group.typer_instance for group in app.registered_groups)
     for command in app.registered_commands + budget.registered_commands:
         assert hasattr(command.callback, "__wrapped__"), command
     assert app.pretty_exceptions_enable is False
 
 
+PROGRAM = "from privglasso.cli.commands import app; app()"
+
+
 def program(folder, *words, prelude="", **options):
     "The command line in a process of its own."
-    text = f"import sys\n{prelude}\nfrom privglasso.cli import app\nsys.exit(app())"
+    text = f"import sys\n{prelude}\n{PROGRAM}"
     return subprocess.run(
         [sys.executable, "-c", text, *map(str, words)],
         capture_output=True,
@@ -1040,8 +1045,7 @@ def test_a_schema_from_the_shell(secret, tmp_path):
 def test_a_pipe_that_closes_early_is_no_error(tmp_path):
     read, write = os.pipe()
     os.close(read)
-    program = "from privglasso.cli import app; app()"
-    words = [sys.executable, "-c", program, "plan", "1000", "3", "--epsilon", "1"]
+    words = [sys.executable, "-c", PROGRAM, "plan", "1000", "3", "--epsilon", "1"]
     done = subprocess.run(words, stdout=write, stderr=subprocess.PIPE, text=True)
     os.close(write)
     assert done.returncode == 0 and done.stderr == ""
@@ -1051,7 +1055,7 @@ def test_a_pipe_that_closes_early_is_no_error(tmp_path):
 @pytest.mark.parametrize("redirection", ["| true", ">&-"])
 @pytest.mark.parametrize("words", ["--help", "plan --help", "--version"])
 def test_help_that_nobody_reads_is_no_error(redirection, words):
-    program = f"{sys.executable} -c 'from privglasso.cli import app; app()' {words}"
+    program = f"{sys.executable} -c '{PROGRAM}' {words}"
     line = f"sleep 0.2; {program}; echo $? >&2"
     shell = f"({line}) {redirection}"
     done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True)
@@ -1060,8 +1064,7 @@ def test_help_that_nobody_reads_is_no_error(redirection, words):
 
 def streamed(folder, words, **options):
     "A command in a process of its own: code, bytes of the output, what was said."
-    program = "from privglasso.cli import app; app()"
-    words = [sys.executable, "-c", program, *map(str, words)]
+    words = [sys.executable, "-c", PROGRAM, *map(str, words)]
     options = {"stdout": subprocess.PIPE, "cwd": folder} | options
     done = subprocess.run(words, stderr=subprocess.PIPE, **options)
     return done.returncode, done.stdout, done.stderr.decode()
@@ -1266,10 +1269,9 @@ def test_a_budget_that_is_read_only_is_left_alone(secret, tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full device")
 @pytest.mark.parametrize("words", ["--version", "--help", "plan 100 3 --epsilon 1"])
 def test_output_on_a_full_disk_ends_in_one_sentence(words):
-    program = "from privglasso.cli import app; app()"
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-c", program, *words.split()],
+            [sys.executable, "-c", PROGRAM, *words.split()],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -1614,7 +1616,7 @@ def test_levels_of_a_schema_are_known_to_the_recommendation(tmp_path):
 def test_a_plan_of_a_shape_loads_nothing_slow():
     program = (
         "import sys; from typer.testing import CliRunner"
-        "; from privglasso.cli import app"
+        "; from privglasso.cli.commands import app"
         "; print(CliRunner().invoke(app, ['plan', '9000', '9']).exit_code)"
         "; print(*{'pandas', 'sklearn', 'matplotlib'} & set(sys.modules))"
     )

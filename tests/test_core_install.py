@@ -92,7 +92,7 @@ PICTURES = "[m for m in ('matplotlib', 'seaborn', 'networkx') if m in sys.module
     "use",
     [
         "from privglasso.base import graphs, io, kernels, plots, settings, validation",
-        "import privglasso.cli, privglasso.data_sets.overview",
+        "import privglasso.cli.commands, privglasso.data_sets.overview",
         "import privglasso as pg; pg.plan; pg.audit; pg.CovarianceMechanism",
         "import privglasso as pg; pg.DPThresholding; pg.PrivateGraphicalLasso",
     ],
@@ -105,7 +105,7 @@ def test_no_picture_is_drawn_by_an_import(use):
 COMMANDS = """
 import sys
 import numpy as np
-from privglasso.cli import app
+from privglasso.cli.commands import app
 
 rows = np.random.default_rng(0).normal(size=(2000, 4)) @ (np.eye(4) + 0.5)
 np.savetxt("t.csv", rows, delimiter=",", header="a,b,c,d", comments="")
@@ -264,7 +264,7 @@ def test_the_wheel_does_the_main_job_outside_of_the_clone(wheel, tmp_path):
 EVERY_COMMAND = """
 import runpy
 import numpy as np
-from privglasso.cli import app
+from privglasso.cli.commands import app
 
 rows = np.random.default_rng(0).normal(size=(2000, 4)) @ (np.eye(4) + 0.5)
 np.savetxt("t.csv", rows, delimiter=",", header="a,b,c,d", comments="")

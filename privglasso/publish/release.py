@@ -10,6 +10,7 @@ __all__ = ['NotAnArrayError', 'framed', 'AnyRelease', 'ExactGraph', 'Release', '
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from inspect import signature
 
 import numpy as np
@@ -532,6 +533,12 @@ def in_order(values, columns, bounds):
     return values[:, [columns.index(name) for name in names]], names
 
 # %% ../../nbs/2_publish/15_release.ipynb #67a289af
+@lru_cache(maxsize=1000)
+def _mu_at(epsilon, delta):
+    "The μ of (ε, δ), found once: a mechanism asks for the same with every release."
+    return float(mu_gdp(epsilon, delta))
+
+
 def check_budget(mu=None, epsilon=None, delta=None, sigma=None):
     """Exactly one way of saying how much noise.
 
@@ -568,7 +575,7 @@ def check_budget(mu=None, epsilon=None, delta=None, sigma=None):
         epsilon = check_positive(epsilon, "epsilon")
         if delta is None:
             return {"epsilon": float(epsilon)}
-        return {"mu": float(mu_gdp(epsilon, check_probability(delta, "delta")))}
+        return {"mu": _mu_at(epsilon, check_probability(delta, "delta"))}
     if mu is not None:
         if not 1e-100 <= check_positive(mu, "mu") <= 1e100:
             raise InputError("mu", mu, "give a number from 1e-100 to 1e100")

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import privglasso as pg
-from privglasso.cli import app
+from privglasso.cli.commands import app
 from privglasso.data_sets.synthetic import example_table
 from privglasso.desk.ledger import begin_ledger
 from privglasso.desk.plan import plan_publication

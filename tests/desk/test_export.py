@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import privglasso as pg
 from privglasso.base.graphs import partial_correlations
 from privglasso.base.validation import InputError
-from privglasso.cli import app
+from privglasso.cli.commands import app
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.desk import export as module
 from privglasso.desk.export import export, exported

@@ -287,7 +287,7 @@ def full_disk(*arguments):
 
 
 def test_the_shell_writes_and_reads_folders(table, folder, tmp_path, capsys):
-    from privglasso.cli import app
+    from privglasso.cli.commands import app
 
     def run(*words):
         with pytest.raises(SystemExit) as ended:

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import privglasso as pg
 from privglasso.base.validation import InputError
-from privglasso.cli import app
+from privglasso.cli.commands import app
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.desk.page import Page
 from privglasso.desk.report import Report

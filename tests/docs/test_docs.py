@@ -376,10 +376,13 @@ def test_code_is_coloured_in_few_letters():
 
 def test_the_sidebar_names_no_class_that_has_no_style():
     assert theme.entry("A & B", "a.html", 2) == (
-        '<li><a class=reference href="a.html">A &amp; B</a>'
+        '<li><a href="a.html">A &amp; B</a>'
     )
     opened = theme.entry("A", "a.html", 1, "current has-children")
     assert opened.startswith('<li class="toctree-l1 current has-children"><a ')
+    css = ".sidebar-tree .current>.reference:hover{top:0}.toc-tree .reference{top:0}"
+    told = ".sidebar-tree .current>a:hover{top:0}.toc-tree .reference{top:0}"
+    assert theme.unnamed_links(css) == told
 
 
 def test_a_search_loads_no_entries_of_the_index():

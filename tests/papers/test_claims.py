@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privglasso.base.validation import InputError
-from privglasso.cli import app
+from privglasso.cli.commands import app
 from privglasso.papers import campbell, further_claims, guo, su_recipes, wang_xu
 from privglasso.papers.claim import VERDICTS, Check
 from privglasso.papers.registry import CLAIMS, claims_table

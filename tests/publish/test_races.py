@@ -143,7 +143,7 @@ def test_an_early_interrupt_is_one_sentence(delay):
     ],
 )
 def test_a_file_that_is_no_budget_is_not_quoted(tmp_path, content):
-    from privglasso.cli import app
+    from privglasso.cli.commands import app
     from typer.testing import CliRunner
 
     path = Path(tmp_path, "private_latin1.csv")

@@ -1,0 +1,115 @@
+"""The analyst's desk: the same answers in Python, at the shell and from the file."""
+
+import json
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from privglasso.base.words import WordsError
+from privglasso.cli.commands import app
+from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.desk.reading import Inspection, Recovery, fitted
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.files import read_release
+from privglasso.publish.graph_weights import GraphWeightsMechanism
+from privglasso.publish.tree import TreeMechanism
+
+ROWS = pd.DataFrame(
+    sample_gaussian(chain_precision(5, 0.4, scales=np.ones(5)), 20_000, random_state=0),
+    columns=list("abcde"),
+)
+CHAIN = nx.path_graph(list("abcde"))
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory):
+    "Files by the kind of their release."
+    folder = tmp_path_factory.mktemp("releases")
+    made = {
+        "covariance": CovarianceMechanism(mu=0.5),
+        "weights": GraphWeightsMechanism(CHAIN, mu=0.5),
+        "tree": TreeMechanism(mu=0.5, failure=1e-9),
+    }
+    files = {name: folder / f"{name}.parquet" for name in made}
+    for name, mechanism in made.items():
+        mechanism.publish(ROWS, random_state=1).to_parquet(files[name])
+    return files
+
+
+def at_the_shell(*words):
+    "What a command says to machines."
+    done = CliRunner().invoke(app, [*map(str, words), "--json"])
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("name", ["covariance", "weights", "tree"])
+def test_an_inspection_is_what_the_shell_prints(name, releases):
+    told = Inspection(releases[name]).as_dict()
+    assert json.loads(json.dumps(told, default=float)) == at_the_shell(
+        "inspect", releases[name]
+    )
+
+
+@pytest.mark.parametrize("name", ["covariance", "weights"])
+@pytest.mark.parametrize("words", [{}, {"level": 0.01}])
+def test_a_recovery_is_what_the_shell_prints(name, words, releases):
+    told = Recovery(releases[name], **words)
+    typed = [part for key, value in words.items() for part in (f"--{key}", value)]
+    assert json.loads(json.dumps(told.as_dict(), default=float)) == at_the_shell(
+        "recover", releases[name], *typed
+    )
+    again = Recovery(read_release(releases[name]), **words)
+    assert again.as_dict() == told.as_dict() and f"{again}" == f"{told}"
+    found = set(told.edges[["source", "target"]].itertuples(index=False, name=None))
+    assert {tuple(sorted(edge)) for edge in found} == set(CHAIN.edges)
+
+
+@pytest.mark.parametrize(
+    "name, words, told",
+    [
+        ("covariance", {"alpha": 0.1, "level": 0.05}, "alpha or level, not both"),
+        ("covariance", {"rule": "lasso"}, "search, ebic, simultaneous, cv"),
+        ("covariance", {"alpha": -1.0}, "greater than 0"),
+        ("covariance", {"rule": "cv"}, 'use rule="ebic"'),
+        ("weights", {"alpha": 0.1}, "needs no penalty"),
+    ],
+)
+def test_words_that_do_not_suit_are_refused(name, words, told, releases):
+    with pytest.raises(ValueError, match=told):
+        Recovery(releases[name], **words)
+
+
+def test_a_graph_is_not_recovered_again(releases):
+    for given, named in (
+        (releases["tree"], "tree.parquet"),
+        (read_release(releases["tree"]), "the release"),
+    ):
+        for ask in (Recovery, fitted):
+            with pytest.raises(WordsError, match=f"{named}: is a graph itself"):
+                ask(given)
+
+
+def test_lost_columns_are_named(tmp_path):
+    rows = ROWS.assign(flat=0.0)
+    release = CovarianceMechanism((-6, 6), mu=0.5, clipping="box").publish(rows, 1)
+    found = Recovery(release)
+    assert list(found.left_out) == ["flat"] and found.columns == list("abcde")
+
+
+def test_what_is_there_is_kept(releases, tmp_path):
+    found = Recovery(releases["covariance"])
+    for write, name in ((found.write, "edges.csv"), (found.draw, "graph.svg")):
+        path = tmp_path / name
+        path.write_text("mine")
+        with pytest.raises(ValueError, match=name):
+            write(path)
+        assert path.read_text() == "mine"
+        write(path, replace=True)
+        assert path.read_bytes() != b"mine"
+        with pytest.raises(ValueError, match="give one of"):
+            write(tmp_path / "graph.docx")
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["edges.csv", "graph.svg"]
