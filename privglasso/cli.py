@@ -183,6 +183,7 @@ def plan(
     find: _Find = None,
     want: _Want = None,
     graph: _Graph = None,
+    gaps: Annotated[bool, typer.Option("--gaps", help="cells may be missing")] = False,
     as_json: _Json = False,
 ):
     """Say what each mechanism's release could tell, before any data is seen.
@@ -194,6 +195,7 @@ def plan(
 
     asked = {"want": want and want.value, "schema": schema, "graph": graph}
     target = {"epsilon": epsilon, "delta": delta, "neighbors": neighbors.value}
+    asked["gaps"] = gaps
     told = plan_publication(n, p, **target, spread=spread, find=find, **asked)
     return say_json(told.as_dict()) if as_json else say(f"{told}")
 

@@ -192,6 +192,11 @@ def _unsaid(release, graph, silence):
             " interval holds 0 there may be none, and other pairs were not looked at."
         )
     told += _left_out(release, graph)
+    if gone := ", ".join(getattr(release, "mostly_missing", ())):
+        told.append(
+            f"Mostly missing: {gone}. Of these the release holds only whether there is"
+            " a value, and an edge says nothing of the values themselves."
+        )
     last = "No edge says what is the cause of what, and nothing is said of a person."
     return [*told, last]
 

@@ -167,11 +167,14 @@ class SyntheticRelease(_DrawnRows, Release):
         return "synthetic", self.table, {"moments": moments}
 
     def _summary(self):
+        gone = ", ".join(getattr(self.covariance_release, "mostly_missing", ()))
+        held = f" A number of {gone} does not stand for a value, but for whether there"
+        held = f"{held} is one (1) or not (0): most are missing." if gone else ""
         return (
             f"{self.n} synthetic rows, {len(self.columns)} columns by {self.mechanism}:"
             " only their mean and covariance are real, known from"
             f" {self.covariance_release.n} records with noise. All else is a"
-            " Gaussian's: no third moments, no tails, and no row is anybody."
+            f" Gaussian's: no third moments, no tails, and no row is anybody.{held}"
             f" {_projection_text(self)} What is promised"
         )
 
