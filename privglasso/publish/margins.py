@@ -680,7 +680,8 @@ def _digit_counts(values, atoms, known, shift):
     for block in blocks_of(values, _BLOCK_ROWS):
         for row, cells, atom in zip(counts, block.T, atoms, strict=True):
             # one pattern for all gaps, and one for both zeros
-            patterns = np.where(np.isnan(cells), np.nan, cells + 0.0).view(np.uint64)
+            cells = np.where(np.isnan(cells), np.nan, cells) + 0.0
+            patterns = cells.view(np.uint64)
             if known < 64:  # no shift of 64 places is defined
                 place = np.uint64(known)
                 patterns = patterns[patterns >> place == atom >> place]
