@@ -857,6 +857,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                         'privglasso.desk.report._left_out': ( '2_publish/report.html#_left_out',
                                                                               'privglasso/desk/report.py'),
                                         'privglasso.desk.report._meaning': ('2_publish/report.html#_meaning', 'privglasso/desk/report.py'),
+                                        'privglasso.desk.report._mostly_missing': ( '2_publish/report.html#_mostly_missing',
+                                                                                    'privglasso/desk/report.py'),
                                         'privglasso.desk.report._noise_of': ( '2_publish/report.html#_noise_of',
                                                                               'privglasso/desk/report.py'),
                                         'privglasso.desk.report._of_strength': ( '2_publish/report.html#_of_strength',

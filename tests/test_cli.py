@@ -21,6 +21,7 @@ from privglasso.base.shell import say, say_json, sentence
 from privglasso.base.validation import InputError, is_plain
 from privglasso.cli import app, budget, friendly
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.desk.plan import plan_publication
 from privglasso.papers import registry
 from privglasso.privacy.budget import Budget
 from privglasso.publish.covariance import CovarianceMechanism
@@ -370,6 +371,14 @@ def test_damaged_and_absent_budgets(secret, tmp_path):
                 and "Traceback" not in output
                 and not release.exists()
             )
+
+
+def test_a_plan_for_a_table_with_gaps_says_what_becomes_of_them():
+    for words, gaps in (((), False), (("--gaps",), True)):
+        code, output = call("plan", 20_000, 6, "--epsilon", 1, *words)
+        assert code == 0 and ("A column whose cells are mostly missing" in output) == gaps
+        planned = f"{plan_publication(20_000, 6, epsilon=1, gaps=gaps)}"
+        assert output.split() == planned.split()
 
 
 def test_the_plan_of_the_shell_is_that_of_python():
