@@ -175,7 +175,7 @@ def _left_out(release, graph):
         reasons[reason].append(name)
     return [f"Left out: {', '.join(names)} ({why})." for why, names in reasons.items()]
 
-
+# %% ../../nbs/2_publish/38_report.ipynb #f77415f8
 def _mostly_missing(release):
     "Columns of which only is told whether there is a value."
     gone = ", ".join(getattr(release, "mostly_missing", ()))
@@ -183,9 +183,9 @@ def _mostly_missing(release):
         return []
     return [
         f"Mostly missing: {gone}. Of these the release holds only whether there is a"
-        " value, and an edge says nothing of the values themselves. Columns with gaps in"
-        " the same records are copies of each other here: with more than one of them"
-        " selected, there may be no graph to tell."
+        " value, and an edge says nothing of the values themselves. Columns with gaps"
+        " in the same records are copies of each other here: with more than one of them"
+        " there may be no graph to tell."
     ]
 
 

@@ -686,14 +686,10 @@ def _column_margins(metadata):
     kinds, counts = tuple(stated["kinds"]), np.array(stated["counts"], np.int64)
     levels, presence = (np.array(kinds) == kind for kind in ("levels", "presence"))
     whole = (np.rint(center) == center) & (np.rint(scale) == scale)
-    _require(
-        (whole & (1 <= scale) & (scale < MOST_LEVELS))[levels].all(),
-        "its levels are not whole numbers from a short range",
-    )
-    _require(
-        ((center == 0) & (scale == 1))[presence].all(),
-        "whether there is a value is not 0 or 1",
-    )
+    short, yes = 1 <= scale, (center == 0) & (scale == 1)
+    short &= whole & (scale < MOST_LEVELS)
+    _require(short[levels].all(), "its levels are not whole numbers from a short range")
+    _require(yes[presence].all(), "whether there is a value is not 0 or 1")
     gaps = metadata.get("missing", "refuse") != "refuse"
     made = ScoreMargins(kinds, center, scale, counts, n, stated["sigma"], gaps)
     bins = [len(edges) + 1 for edges in made.edges]
@@ -722,10 +718,8 @@ def _check_searched(metadata, units):
         found <= searched <= (0 if units is None else units.p),
         "values were found in other columns than were looked at",
     )
-    _require(
-        metadata["missing"] != "refuse" or "presence" not in kinds,
-        "columns are mostly missing, and no cell may be",
-    )
+    may = metadata["missing"] != "refuse" or "presence" not in kinds
+    _require(may, "its columns are mostly missing, and no cell may be")
 
 # %% ../../nbs/2_publish/20_files.ipynb #76df5613
 def _whitened_release(metadata, table):

@@ -208,17 +208,17 @@ def test_no_column_is_said_to_be_mostly_missing_that_may_not_be(tmp_path):
     assert read.mostly_missing == ["h"] and read.guarantee == forger.promise
     counts = margins["counts"]
     half = [*counts[:4], [each // 2 for each in counts[4]]]
-    for path, value in {
-        ("missing",): "refuse",
-        ("searched",): 0,
-        ("searched",): told["units"]["p"] + 1,
-        ("units",): None,
-        ("margins", "kinds"): ["units"] * 3 + ["presence"] * 2,
-        ("margins", "kinds"): ["presence"] * 5,
-        ("margins", "center"): [*margins["center"][:4], 1.0],
-        ("margins", "scale"): [*margins["scale"][:4], 2.0],
-        ("margins", "counts"): half,
-    }.items():
+    for path, value in [
+        (("missing",), "refuse"),
+        (("searched",), 0),
+        (("searched",), told["units"]["p"] + 1),
+        (("units",), None),
+        (("margins", "kinds"), ["units"] * 3 + ["presence"] * 2),
+        (("margins", "kinds"), ["presence"] * 5),
+        (("margins", "center"), [*margins["center"][:4], 1.0]),
+        (("margins", "scale"), [*margins["scale"][:4], 2.0]),
+        (("margins", "counts"), half),
+    ]:
         with pytest.raises(ReleaseError, match="contradicts itself|damaged"):
             forger.read(changed(told, path, value))
 
