@@ -5345,6 +5345,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                             'privglasso/publish/synthetic.py'),
                                               'privglasso.publish.synthetic._DrawnRows.guarantee': ( '2_publish/synthetic.html#_drawnrows.guarantee',
                                                                                                      'privglasso/publish/synthetic.py'),
+                                              'privglasso.publish.synthetic._DrawnRows.mostly_missing': ( '2_publish/synthetic.html#_drawnrows.mostly_missing',
+                                                                                                          'privglasso/publish/synthetic.py'),
                                               'privglasso.publish.synthetic._DrawnRows.n': ( '2_publish/synthetic.html#_drawnrows.n',
                                                                                              'privglasso/publish/synthetic.py'),
                                               'privglasso.publish.synthetic._DrawnRows.projection': ( '2_publish/synthetic.html#_drawnrows.projection',

@@ -534,6 +534,7 @@ def _of_release(published, delta):
         "failure": getattr(promise, "failure", 0.0),
         "pure": getattr(promise, "pure", 0.0),
         "set_aside": dict(getattr(published, "set_aside", None) or {}),
+        "mostly_missing": list(getattr(published, "mostly_missing", ())),
     }
     if hasattr(published, "decided"):
         edges = published.edges.to_dict("records") if published.decided else []

@@ -381,6 +381,22 @@ def test_a_plan_for_a_table_with_gaps_says_what_becomes_of_them():
         assert output.split() == planned.split()
 
 
+def test_a_release_says_at_the_shell_what_is_mostly_missing(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(9000, 3)), columns=[*"abc"])
+    table["c"] = table.c.where(rng.random(9000) < 0.2)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    words = ("--epsilon", 1, "--missing", "center", "--seed", 1)
+    code, output = call("publish", tmp_path / "t.csv", tmp_path / "r.parquet", *words)
+    assert code == 0 and "cells are mostly missing" in output  # before it was paid for
+    code, output = call("inspect", tmp_path / "r.parquet")
+    assert code == 0 and "holds whether there is a value: c" in " ".join(output.split())
+    code, output = call("inspect", tmp_path / "r.parquet", "--json")
+    told = json.loads(output)
+    assert told["mostly_missing"] == ["c"] and told["set_aside"] == {}
+    assert set(told["columns"]) == {*"abc"}
+
+
 def test_the_plan_of_the_shell_is_that_of_python():
     code, output = call("plan", 20_000, 6, "--epsilon", 2, "--find", 0.2)
     offers = plan(

@@ -214,6 +214,7 @@ def test_rows_say_in_which_columns_numbers_stand_for_gaps(tmp_path):
     release.to_parquet(tmp_path / "rows.parquet")
     for each in (release, read_release(tmp_path / "rows.parquet")):
         assert "A number of c does not stand for a value" in str(each)
+        assert each.mostly_missing == ["c"]
         assert each.table.c.mean() == pytest.approx(0.25, abs=0.05)
         assert each.table.c.std() == pytest.approx(math.sqrt(0.25 * 0.75), abs=0.05)
         assert each.table.notna().all(axis=None)
