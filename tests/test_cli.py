@@ -22,6 +22,7 @@ from privglasso.base.validation import InputError, is_plain
 from privglasso.base.shell import friendly
 from privglasso.cli.commands import app
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.desk.plan import plan_publication
 from privglasso.papers import registry
 from privglasso.privacy.budget import Budget
 from privglasso.publish.covariance import CovarianceMechanism
@@ -371,6 +372,30 @@ def test_damaged_and_absent_budgets(secret, tmp_path):
                 and "Traceback" not in output
                 and not release.exists()
             )
+
+
+def test_a_plan_for_a_table_with_gaps_says_what_becomes_of_them():
+    for words, gaps in (((), False), (("--gaps",), True)):
+        code, output = call("plan", 20_000, 6, "--epsilon", 1, *words)
+        assert code == 0 and ("cells are mostly missing" in output) == gaps
+        planned = f"{plan_publication(20_000, 6, epsilon=1, gaps=gaps)}"
+        assert output.split() == planned.split()
+
+
+def test_a_release_says_at_the_shell_what_is_mostly_missing(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(9000, 3)), columns=[*"abc"])
+    table["c"] = table.c.where(rng.random(9000) < 0.2)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    words = ("--epsilon", 1, "--missing", "center", "--seed", 1)
+    code, output = call("publish", tmp_path / "t.csv", tmp_path / "r.parquet", *words)
+    assert code == 0 and "cells are mostly missing" in output  # before it was paid for
+    code, output = call("inspect", tmp_path / "r.parquet")
+    assert code == 0 and "holds whether there is a value: c" in " ".join(output.split())
+    code, output = call("inspect", tmp_path / "r.parquet", "--json")
+    told = json.loads(output)
+    assert told["mostly_missing"] == ["c"] and told["set_aside"] == {}
+    assert set(told["columns"]) == {*"abc"}
 
 
 def test_the_plan_of_the_shell_is_that_of_python():

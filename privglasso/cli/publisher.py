@@ -46,6 +46,7 @@ def plan(
     ] = None,
     want: Wanted = None,
     graph: Graph = None,
+    gaps: Annotated[bool, typer.Option("--gaps", help="cells may be missing")] = False,
     as_json: Json = False,
 ):
     """Say what each mechanism's release could tell, before any data is seen.
@@ -56,6 +57,7 @@ def plan(
     from privglasso.desk.plan import plan_publication
 
     asked = {"want": want and want.value, "schema": schema, "graph": graph}
+    asked["gaps"] = gaps
     target = {"epsilon": epsilon, "delta": delta, "neighbors": neighbors.value}
     told = plan_publication(n, p, **target, spread=spread, find=find, **asked)
     return say_json(told.as_dict()) if as_json else say(f"{told}")

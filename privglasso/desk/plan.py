@@ -238,6 +238,7 @@ def _too_rare(mechanism, n, p):
 def _advice(best, asked, target):
     "A sentence or two on what is recommended."
     from privglasso.privacy.guarantee import default_delta
+    from privglasso.publish.scores import MOSTLY_MISSING
     from privglasso.recover.recommendation import recommend
     from privglasso.start.advice import precision_sentence
 
@@ -248,7 +249,10 @@ def _advice(best, asked, target):
             said.append(f"With public bounds of all columns: {bounded}.")
     if best.works:
         at = target | {"delta": target.get("delta") or default_delta(n)}
-        said += [precision_sentence(n, p, **at), _too_rare(best.mechanism, n, p)]
+        whole = "" if asked["gaps"] else precision_sentence(n, p, **at)
+        said += [whole, _too_rare(best.mechanism, n, p)]
+    if asked["gaps"]:
+        said.append(MOSTLY_MISSING)
     return "\n".join(filter(None, said))
 
 # %% ../../nbs/2_publish/31_plan.ipynb #c991fd2c
@@ -283,7 +287,7 @@ def _weighed(given, n, p, **target):
 # %% ../../nbs/2_publish/31_plan.ipynb #833b824a
 def plan_publication(
     n, p=None, *, epsilon=None, delta=None, neighbors="record", spread=0.125, find=None,
-    want=None, schema=None, graph=None, known=None,
+    want=None, schema=None, graph=None, known=None, gaps=False,
 ) -> Plan:
     """What each mechanism's release could tell, before any data is seen.
 
@@ -309,6 +313,8 @@ def plan_publication(
         A public graph, of whose weights the errors are told.
     known : Schema, optional
         Instead of `schema`, where n and p are numbers already.
+    gaps : bool
+        Whether cells may be missing: what is recommended takes such tables then.
     """
     schema, graph = as_path(schema), as_path(graph)
     check_there(schema, graph)
@@ -327,11 +333,13 @@ def plan_publication(
         shown |= needed_to_find(kinds, n, p, find, used, spread, delta)
     target = {"epsilon": used, "neighbors": neighbors}
     weights = _weighed(graph, n, p, **target, delta=at)
-    asked = {"want": want or "graph", "schema": known or _read(schema)}
+    asked = {"want": want or "graph", "schema": known or _read(schema), "gaps": gaps}
     stated = target | ({} if delta is None else {"delta": delta})
     best = recommend(n, p, **asked, **stated, spread=spread)
     several = compare_epsilons(n, p, at, neighbors) if epsilon is None else None
-    told, votes = _advice(best, asked, stated), _voted(n, p, used, at)
+    told, votes = _advice(best, asked, stated), 0.0
+    if not gaps:  # no block votes on a table with gaps
+        votes = _voted(n, p, used, at)
     return Plan(n, p, used, at, neighbors, shown, best, told, several, weights, votes)
 
 

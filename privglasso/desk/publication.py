@@ -422,6 +422,7 @@ class Publication:
             epsilon = Guarantee(target.mu, target.neighbors).epsilon(at)
         stated = {"delta": target.delta, "neighbors": target.neighbors}
         stated |= {"want": self.how.want, "graph": self.how.graph}
+        stated |= {"gaps": self.how.gaps}
         known = self.table.schema
         return plan_publication(n, p, epsilon=epsilon, known=known, **stated, **words)
 
@@ -707,6 +708,10 @@ def _drafted(desk, usual, n, names, left, data):
         said.append(f"recommended: {best}")
         if desk.bounds is not None and KINDS[name].bounds == "never":
             said.append("the bounds are not used: this mechanism needs none")
+    if desk.how.gaps:
+        from privglasso.publish.scores import MOSTLY_MISSING
+
+        said.append(MOSTLY_MISSING)
     target, mu = _shares(desk, target)
     told = _details_and_make(desk, name, box, bounds, target, n, names, delta)
     made, warnings = told

@@ -65,6 +65,7 @@ class Inspection(Record):
             "failure": getattr(promise, "failure", 0.0),
             "pure": getattr(promise, "pure", 0.0),
             "set_aside": dict(getattr(release, "set_aside", None) or {}),
+            "mostly_missing": list(getattr(release, "mostly_missing", ())),
         }
         names = [str(name) for name in release.columns]
         if hasattr(release, "decided"):

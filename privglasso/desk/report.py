@@ -175,11 +175,24 @@ def _left_out(release, graph):
         reasons[reason].append(name)
     return [f"Left out: {', '.join(names)} ({why})." for why, names in reasons.items()]
 
+# %% ../../nbs/2_publish/38_report.ipynb #f77415f8
+def _mostly_missing(release):
+    "Columns of which only is told whether there is a value."
+    gone = ", ".join(getattr(release, "mostly_missing", ()))
+    if not gone:
+        return []
+    return [
+        f"Mostly missing: {gone}. Of these the release holds only whether there is a"
+        " value, and an edge says nothing of the values themselves. Columns with gaps"
+        " in the same records are copies of each other here: with more than one of them"
+        " there may be no graph to tell."
+    ]
+
 
 def _unsaid(release, graph, silence):
     "What the release cannot say, a paragraph each."
     if graph is None:
-        return [f"There is no graph to show: {silence}."]
+        return [f"There is no graph to show: {silence}.", *_mostly_missing(release)]
     told = [_MEANING[_meaning(release)], *_of_strength(_faintest(release, graph))]
     if isinstance(release, ScreenedGraphRelease):
         told.append(
@@ -191,7 +204,7 @@ def _unsaid(release, graph, silence):
             "The graph was public beforehand, and only its edges were weighed: where an"
             " interval holds 0 there may be none, and other pairs were not looked at."
         )
-    told += _left_out(release, graph)
+    told += _left_out(release, graph) + _mostly_missing(release)
     last = "No edge says what is the cause of what, and nothing is said of a person."
     return [*told, last]
 

@@ -675,7 +675,9 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
         the promise is what it was. Correlations shrink by the root of the shares of
         cells that are there. "random" makes up for it, by the released shares: for the
         default geometry, and where each column's gaps fall at random, by themselves.
-        Columns with gaps in the same records then look too much alike.
+        Columns with gaps in the same records then look too much alike. By the default
+        geometry, a column that has no unit since it is mostly missing is released as
+        whether there is a value, 1 or 0, under either rule.
     levels : dict of str to (low, high), optional
         Columns of whole numbers from a public range, such as answers from 1 to 5 or
         indicators: their bins are public, and they need no unit.

@@ -684,12 +684,12 @@ def _column_margins(metadata):
     stated, n = metadata["margins"], metadata["n"]
     center, scale = (np.array(stated[name], float) for name in ("center", "scale"))
     kinds, counts = tuple(stated["kinds"]), np.array(stated["counts"], np.int64)
-    levels = np.array(kinds) == "levels"
+    levels, presence = (np.array(kinds) == kind for kind in ("levels", "presence"))
     whole = (np.rint(center) == center) & (np.rint(scale) == scale)
-    _require(
-        (whole & (1 <= scale) & (scale < MOST_LEVELS))[levels].all(),
-        "its levels are not whole numbers from a short range",
-    )
+    short, yes = 1 <= scale, (center == 0) & (scale == 1)
+    short &= whole & (scale < MOST_LEVELS)
+    _require(short[levels].all(), "its levels are not whole numbers from a short range")
+    _require(yes[presence].all(), "whether there is a value is not 0 or 1")
     gaps = metadata.get("missing", "refuse") != "refuse"
     made = ScoreMargins(kinds, center, scale, counts, n, stated["sigma"], gaps)
     bins = [len(edges) + 1 for edges in made.edges]
@@ -699,7 +699,8 @@ def _column_margins(metadata):
         counts.shape[1] == max(bins)
         and not counts[behind].any()
         and counts.min() >= -reach
-        and counts.sum(axis=1).max() <= n + reach * math.sqrt(max(bins)),
+        and counts.sum(axis=1).max() <= n + reach * math.sqrt(max(bins))
+        and (counts[presence].sum(axis=1) >= n - reach * math.sqrt(2)).all(),
         f"the margins are not those of {n} records",
     )
     return made
@@ -708,14 +709,17 @@ def _column_margins(metadata):
 def _check_searched(metadata, units):
     "`_Contradiction` if units and the search for values do not fit the bins."
     kinds, searched = metadata["margins"]["kinds"], metadata["searched"]
+    found = kinds.count("atom") + kinds.count("presence")
     _require(
-        (units is not None) >= any(kind in ("units", "atom") for kind in kinds),
+        (units is not None) >= bool(found or "units" in kinds),
         "its columns have private units, and no budget was spent on these",
     )
     _require(
-        kinds.count("atom") <= searched <= (0 if units is None else units.p),
+        found <= searched <= (0 if units is None else units.p),
         "values were found in other columns than were looked at",
     )
+    may = metadata["missing"] != "refuse" or "presence" not in kinds
+    _require(may, "its columns are mostly missing, and no cell may be")
 
 # %% ../../nbs/2_publish/20_files.ipynb #76df5613
 def _whitened_release(metadata, table):

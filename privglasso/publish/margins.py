@@ -28,7 +28,8 @@ _IN_UNITS = np.r_[-27.0, -9.0, -4.5, _CORE, 4.5, 9.0, 27.0]
 _BESIDE = np.array([1.0, 2.0, 4.0])  # of a value that most cells have
 _IN_RANGE = 20  # bins between public bounds
 MOST_LEVELS = 32
-MARGIN_KINDS = ("units", "atom", "levels", "range")
+_COUNTED = ("levels", "presence")  # whose bins are whole numbers
+MARGIN_KINDS = ("units", "atom", "levels", "range", "presence")
 
 
 def bin_edges(kind: str, center: float, scale: float) -> np.ndarray:
@@ -36,12 +37,13 @@ def bin_edges(kind: str, center: float, scale: float) -> np.ndarray:
 
     Parameters
     ----------
-    kind : {"units", "atom", "levels", "range"}
+    kind : {"units", "atom", "levels", "range", "presence"}
         Bins in units about a centre; below, at and above one value; one for each whole
-        number of a public range; equal parts of public bounds.
+        number of a public range; equal parts of public bounds; of missing cells, and of
+        those that are there, which count as 0 and 1.
     center, scale : float
         Centre and unit; the value and a unit; the least whole number, and how many
-        there are beyond it; the low bound and the width of the range.
+        there are beyond it; the low bound and the width of the range; 0 and 1.
 
     Returns
     -------
@@ -55,7 +57,7 @@ def bin_edges(kind: str, center: float, scale: float) -> np.ndarray:
     with np.errstate(over="ignore"):  # beyond the largest double lies the last bin
         if kind == "units":
             return center + scale * _IN_UNITS
-        if kind == "levels":
+        if kind in _COUNTED:
             return center + np.arange(scale) + 0.5
         if kind == "range":
             return center + scale * np.arange(1, _IN_RANGE) / _IN_RANGE
@@ -75,9 +77,10 @@ def _padded(edges):
 _MISSING = 255
 
 
-def _place_few(values, edges, places, counts):
+def _place_few(values, edges, asked, places, counts):
     "`_place` with NumPy."
     p, bins = counts.shape
+    values = np.where(asked, ~np.isnan(values), values)
     columns = zip(values.T, edges, strict=True)
     found = [np.searchsorted(own, x, side="right") for x, own in columns]
     places[:] = np.where(np.isnan(values), _MISSING, np.stack(found, axis=1))
@@ -86,12 +89,15 @@ def _place_few(values, edges, places, counts):
 
 
 @kernel(small=_place_few)
-def _place(values, edges, places, counts):
-    "Fill the bin of each cell, and add every cell that is there to its count."
+def _place(values, edges, asked, places, counts):
+    """Fill the bin of each cell, and add every cell that is there to its count; a cell
+    of a column that is `asked` for its presence is 1 or 0."""
     most = edges.shape[1]
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
             x = values[i, j]
+            if asked[j]:
+                x = 1.0 if x == x else 0.0
             place = 0
             for k in range(most):
                 place += edges[j, k] <= x
@@ -115,7 +121,7 @@ def placed_cells(values, kinds, center, scale):
     Returns
     -------
     places : ndarray or Batches of uint8, shape (n, p)
-        255 where a cell is missing.
+        255 where a cell is missing, unless that is what its bin says.
     counts : ndarray of int64, shape (p, most bins)
 
     Examples
@@ -125,24 +131,26 @@ def placed_cells(values, kinds, center, scale):
     ([[1], [4]], [[0, 1, 0, 0, 1]])
     """
     edges = [bin_edges(*each) for each in zip(kinds, center, scale, strict=True)]
+    bins = edges, np.array([kind == "presence" for kind in kinds])
     if not isinstance(values, Batches):
-        return _placed(values, edges)
+        return _placed(values, bins)
     # a cell is placed twice, so that no place need be kept
-    places = mapped(values, lambda block: _placed(block, edges)[0])
-    return places, _bin_counts(values, edges)
+    places = mapped(values, lambda block: _placed(block, bins)[0])
+    return places, _bin_counts(values, bins)
 
 
 @summed
-def _bin_counts(values, edges):
+def _bin_counts(values, bins):
     "(p, most bins) how many cells a bin holds."
-    return sum(_placed(block, edges)[1] for block in blocks_of(values, _BLOCK_ROWS))
+    return sum(_placed(block, bins)[1] for block in blocks_of(values, _BLOCK_ROWS))
 
 
-def _placed(values, edges):
+def _placed(values, bins):
     "The bins of an array's cells, and how many cells a bin holds."
-    places = np.empty(values.shape, np.uint8)
+    (edges, asked), places = bins, np.empty(values.shape, np.uint8)
     counts = np.zeros((len(edges), max(map(len, edges)) + 1), dtype=np.int64)
-    _place(np.ascontiguousarray(values, dtype=float), _padded(edges), places, counts)
+    cells = np.ascontiguousarray(values, dtype=float)
+    _place(cells, _padded(edges), asked, places, counts)
     return places, counts
 
 # %% ../../nbs/2_publish/21_margins.ipynb #ac70ea59
@@ -515,10 +523,10 @@ class ScoreMargins:
     @cached_property
     def present(self) -> np.ndarray:
         """(p,) part of each column's cells that are not missing, from its noisy counts;
-        1 unless more are missing than noise explains."""
+        1 unless more are missing than noise explains, and where a gap has a bin."""
         share = np.maximum(self.counts.sum(axis=1) / self.n, 1 / self.n)
         seen = self.gaps & (1 - share > 2 * self.present_error)
-        return np.where(seen, share, 1.0)
+        return np.where(seen & (np.array(self.kinds) != "presence"), share, 1.0)
 
     @cached_property
     def shares(self) -> list:
@@ -671,7 +679,9 @@ def _digit_counts(values, atoms, known, shift):
     counts = np.zeros((len(atoms), 1 << _PIECE), dtype=np.int64)
     for block in blocks_of(values, _BLOCK_ROWS):
         for row, cells, atom in zip(counts, block.T, atoms, strict=True):
-            patterns = (cells[~np.isnan(cells)] + 0.0).view(np.uint64)
+            # one pattern for all gaps, and one for both zeros
+            cells = np.where(np.isnan(cells), np.nan, cells) + 0.0
+            patterns = cells.view(np.uint64)
             if known < 64:  # no shift of 64 places is defined
                 place = np.uint64(known)
                 patterns = patterns[patterns >> place == atom >> place]
@@ -693,8 +703,9 @@ def find_atoms(values, bits):
     Returns
     -------
     atoms : ndarray of shape (p,)
+        NaN where most cells are missing.
     found : ndarray of bool, shape (p,)
-        Whether so many cells have that value.
+        Whether so many cells have that value, or are missing.
 
     Examples
     --------
@@ -713,8 +724,8 @@ def find_atoms(values, bits):
         atoms |= counts.argmax(axis=1).astype(np.uint64) << np.uint64(shift)
         known = shift
     atoms = atoms.view(np.float64)
-    seen = counts.max(axis=1) > _ATOM_SHARE * n
-    return np.where(seen & np.isfinite(atoms), atoms, 0.0), seen & np.isfinite(atoms)
+    found = (counts.max(axis=1) > _ATOM_SHARE * n) & ~np.isinf(atoms)
+    return np.where(found, atoms, 0.0), found
 
 # %% ../../nbs/2_publish/21_margins.ipynb #2ce1d312
 _STANDS_FOR = np.r_[-6.0, -3.0, -1.5, -0.5, 0.0, 0.5, 1.5, 3.0, 6.0]  # beside a value
@@ -747,7 +758,8 @@ def location_and_scale(margins: ScoreMargins) -> tuple:
             )
             scale = (high - low) / 2
         else:
-            steps = np.arange(len(shares)) if kind == "levels" else unit * _STANDS_FOR
+            whole = kind in _COUNTED
+            steps = np.arange(len(shares)) if whole else unit * _STANDS_FOR
             middle = shares @ steps
             scale = math.sqrt(max(shares @ steps**2 - middle**2, 0.0))
             middle += margins.center[j]

@@ -72,6 +72,12 @@ class _DrawnRows:
         return list(self.table.columns)
 
     @property
+    def mostly_missing(self) -> list:
+        """Names of the columns in which a number does not stand for a value, but for
+        whether there is one."""
+        return getattr(self.covariance_release, "mostly_missing", [])
+
+    @property
     def guarantee(self):
         "What is promised: what the private moments promise."
         return self.covariance_release.guarantee
@@ -167,11 +173,14 @@ class SyntheticRelease(_DrawnRows, Release):
         return "synthetic", self.table, {"moments": moments}
 
     def _summary(self):
+        gone = ", ".join(self.mostly_missing)
+        held = f" A number of {gone} does not stand for a value, but for whether there"
+        held = f"{held} is one (1) or not (0): most are missing." if gone else ""
         return (
             f"{self.n} synthetic rows, {len(self.columns)} columns by {self.mechanism}:"
             " only their mean and covariance are real, known from"
             f" {self.covariance_release.n} records with noise. All else is a"
-            " Gaussian's: no third moments, no tails, and no row is anybody."
+            f" Gaussian's: no third moments, no tails, and no row is anybody.{held}"
             f" {_projection_text(self)} What is promised"
         )
 

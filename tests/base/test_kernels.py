@@ -227,7 +227,8 @@ def binned(rng):
 def placed(rng):
     values, edges = binned(rng)
     places = np.empty(values.shape, np.uint8)
-    return values, edges, places, np.zeros((4, edges.shape[1] + 1), int)
+    asked = rng.random(4) < 0.3
+    return values, edges, asked, places, np.zeros((4, edges.shape[1] + 1), int)
 
 
 def scored(rng):

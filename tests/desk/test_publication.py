@@ -15,6 +15,7 @@ from privglasso.desk.ledger import begin_ledger
 from privglasso.desk.plan import plan_publication
 from privglasso.privacy.budget import Budget, BudgetError
 from privglasso.publish.files import read_release
+from privglasso.publish.scores import MOSTLY_MISSING
 from privglasso.recover.recommendation import reference_chain
 
 
@@ -256,6 +257,19 @@ def test_many_columns_with_gaps_have_a_recommendation(many, tmp_path):
     desk = pg.Publication(gaps, epsilon=1, missing="center")
     record = desk.publish(tmp_path / "open.parquet", random_state=0)
     assert record.draft.best.name == "covariance"
+
+
+def test_it_is_said_beforehand_what_becomes_of_gaps(many, tmp_path):
+    few = many.iloc[:, :6].mask(many.iloc[:, :6] > 3)
+    for words in ({}, {"missing": "center"}, {"missing": "random"}):
+        desk = pg.Publication(few, epsilon=1, **words)
+        plan = desk.plan()
+        for each in (f"{plan}", f"{desk.rehearse().draft}"):
+            assert (MOSTLY_MISSING in each) == bool(words), each
+        assert plan.best.name == "covariance"
+        # votes and ranks take no gaps, and so they are not advised
+        assert not words or "Votes" not in f"{plan}"
+    assert plan_publication(7000, 6, gaps=True).best.mechanism.missing == "center"
 
 
 def test_a_remedy_can_be_followed(many, tmp_path):

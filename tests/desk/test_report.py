@@ -17,7 +17,7 @@ from privglasso.base.validation import InputError
 from privglasso.cli.commands import app
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.desk.page import Page
-from privglasso.desk.report import Report
+from privglasso.desk.report import Report, _unsaid
 from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.tree import ThresholdedGraphMechanism
@@ -108,6 +108,21 @@ def test_columns_that_were_left_out_are_named():
     rows = ROWS.assign(f=0.0)
     report = Report(released(pg.CovarianceMechanism(**TARGET), rows))
     assert any(each.startswith("Left out: f (") for each in report.unsaid)
+
+
+def test_columns_that_are_mostly_missing_are_named():
+    there = np.random.default_rng(3).random(len(ROWS)) < 0.3
+    rows = ROWS.assign(f=ROWS.f.where(there), g=ROWS.a.where(there))
+    report = Report(released(pg.CovarianceMechanism(missing="center", **TARGET), rows))
+    (said,) = (each for each in report.unsaid if each.startswith("Mostly missing"))
+    assert said.startswith("Mostly missing: f, g. Of these the release holds only")
+    assert said in report.html() and "Mostly missing" not in str(Report(RELEASE))
+    ends = [{*pair} for pair in report.edges[["source", "target"]].to_numpy()]
+    assert {"f", "g"} in ends and report.release.set_aside == {}
+    # where copies of each other hide the graph, it is said that they are copies
+    assert "are copies of each other" in said
+    assert _unsaid(report.release, None, "hidden")[1:] == [said]
+    assert _unsaid(RELEASE, None, "hidden") == ["There is no graph to show: hidden."]
 
 
 def test_a_model_of_ones_own_and_what_is_no_model_of_the_release():

@@ -170,6 +170,25 @@ def test_gaps_are_the_same_gaps(missing, tmp_path):
         assert_same(mechanism.publish(tmp_path / name, random_state=1), expected)
 
 
+def test_mostly_missing_columns_are_the_same_in_batches(tmp_path):
+    held, gone = table(gaps=True), np.random.default_rng(5).random(N)
+    held["normal"] = held.normal.mask(gone < 0.8)
+    held["whole"] = held.whole.mask(gone < 0.7)
+    for mechanism in (
+        CovarianceMechanism(mu=0.5, missing="center"),
+        SyntheticDataMechanism(mu=0.5, missing="random", rows=50),
+    ):
+        expected = mechanism.publish(held, random_state=1)
+        private = getattr(expected, "covariance_release", expected)
+        assert private.mostly_missing == ["whole", "normal"]
+        for size in (997, 1 << 14, N):
+            found = mechanism.publish(cut(held, list(held), size), random_state=1)
+            assert_same(found, expected)
+    for k, start in enumerate(range(0, N, 13_001)):
+        held[start : start + 13_001].to_parquet(tmp_path / f"{k}.parquet")
+    assert_same(mechanism.publish(tmp_path, random_state=1), expected)
+
+
 def written(held, folder):
     "Sources of one table of every kind, by name."
     arrow, parts = pa.Table.from_pandas(held, preserve_index=False), folder / "parts"

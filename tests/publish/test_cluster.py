@@ -67,6 +67,7 @@ MECHANISMS = {
     "sphere": CovarianceMechanism(mu=0.5, clipping="sphere"),
     "ball": CovarianceMechanism(mu=0.5, clipping=Ball(3.0, 10.0, 5.0)),
     "gaps": CovarianceMechanism(mu=0.5, missing="random"),
+    "mostly gaps": CovarianceMechanism(mu=0.5, missing="center"),
     "weights": GraphWeightsMechanism(
         graph_on(list(table(2)), [("skewed", "whole"), ("skewed", "normal")]), mu=0.5
     ),
@@ -84,8 +85,12 @@ def assert_same(one, two):
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_no_bit_depends_on_the_partitions(name):
-    held, mechanism = table(gaps=name == "gaps"), MECHANISMS[name]
+    held, mechanism = table(gaps="gaps" in name), MECHANISMS[name]
+    if name == "mostly gaps":
+        held.loc[np.arange(N) % 5 > 0, ["whole", "normal"]] = np.nan
     expected = mechanism.publish(held, random_state=1)
+    if name == "mostly gaps":
+        assert expected.mostly_missing == ["whole", "normal"]
     # inside of blocks of jitter, at their borders, with an empty one, and not at all
     for ends in ((1, 20_001, 20_001), (1 << 14,), ()):
         found = mechanism.publish(cut(held, *ends), random_state=1)

@@ -21,6 +21,7 @@ from privglasso.publish.shape import pair_kernel
 
 KINDS = ("units", "atom", "levels", "range")
 STATED = {"units": (3.0, 2.0), "atom": (0.0, 1.0), "levels": (1, 4), "range": (0, 10)}
+STATED["presence"] = 0.0, 1.0
 
 
 def margins_of(values, kinds, sigma=5.0, seed=0):
@@ -134,12 +135,15 @@ def test_scores_of_whole_tables_of_numpy_and_of_the_kernel_are_the_same_bits():
     table[::7, 1] = np.nan
     made = margins_of(table, KINDS)
     edges = module._padded(made.edges)
-    counts = np.zeros((2, 4, edges.shape[1] + 1), dtype=np.int64)
-    places = np.zeros((2, *table.shape), np.uint8)
-    module._place_few(table, edges, places[0], counts[0])
-    module._place.compiled(table, edges, places[1], counts[1])
-    assert np.array_equal(*counts) and counts[0].sum() == np.isfinite(table).sum()
-    assert np.array_equal(*places)
+    for asked in (np.zeros(4, bool), np.arange(4) == 1):
+        counts = np.zeros((2, 4, edges.shape[1] + 1), dtype=np.int64)
+        places = np.zeros((2, *table.shape), np.uint8)
+        module._place_few(table, edges, asked, places[0], counts[0])
+        module._place.compiled(table, edges, asked, places[1], counts[1])
+        held = np.isfinite(table) | asked
+        assert np.array_equal(*counts) and counts[0].sum() == held.sum()
+        assert np.array_equal(*places) and ((places[0] == 255) == ~held).all()
+    places[:] = placed_cells(table, KINDS, made.center, made.scale)[0]
     tables = np.random.default_rng(0).normal(size=(4, edges.shape[1] + 1, 256))
     jitter = np.random.default_rng(1).integers(0, 256, table.shape).astype(np.uint8)
     scores = np.full((2, *table.shape), 9.0)
@@ -293,6 +297,55 @@ def test_the_value_that_most_cells_have_is_found_to_the_last_bit():
             np.where(held, wanted, rng.normal(size=(1500, 4))), bit_source(seed)
         )
         assert seen.all() and np.array_equal(found, wanted)
+
+
+def any_gaps(rng, size):
+    "Missing cells of many bit patterns."
+    bits = rng.integers(1, 1 << 52, size, dtype=np.uint64) | np.uint64(0x7FF << 52)
+    return (bits | (rng.integers(0, 2, size, dtype=np.uint64) << np.uint64(63))).view(
+        float
+    )
+
+
+def test_a_gap_is_found_where_most_cells_are_missing_whatever_its_bits():
+    """50 releases of four columns; errors as above. A column that is not mostly missing
+    keeps its value."""
+    rng = np.random.default_rng(1)
+    for seed in range(50):
+        table = np.where(rng.random((1500, 4)) < 0.95, 0.1, rng.normal(size=(1500, 4)))
+        gone = rng.random((1500, 4)) < [0.8, 1.0, 0.1, 0.7]
+        table[gone] = any_gaps(rng, gone.sum())
+        assert np.isnan(table).sum() == gone.sum()
+        found, seen = find_atoms(table, bit_source(seed))
+        assert seen.all() and np.isnan(found[[0, 1, 3]]).all() and found[2] == 0.1
+
+
+def test_without_gaps_the_search_finds_what_it_found():
+    "No table without gaps has a column that is mostly missing, however wide its cells."
+    for seed in range(20):
+        table = np.random.default_rng(seed).uniform(-1.7, 1.7, (900, 5)) * 1e308
+        table[:, 0] = np.finfo(float).max  # begins with the bits of a gap
+        found, seen = find_atoms(table, bit_source(seed))
+        assert seen[0] and found[0] == table[0, 0] and np.isfinite(found).all()
+
+
+def test_a_presence_has_a_bin_for_gaps_and_one_for_all_values():
+    rng = np.random.default_rng(2)
+    cells = np.array([[np.nan], [-1e300], [0.0], [0.5], [7.0], [np.nan]])
+    places, counts = placed_cells(cells, ("presence",), [0.0], [1.0])
+    assert places.ravel().tolist() == [0, 1, 1, 1, 1, 0] and counts.tolist() == [[2, 4]]
+    table = np.where(rng.random((5000, 2)) < 0.15, rng.normal(size=(5000, 2)), np.nan)
+    kinds = ("presence", "levels")
+    center, scale = np.zeros(2), np.array([1.0, 4.0])
+    _, counts = placed_cells(table, kinds, center, scale)
+    for seed in range(60):  # of gaps that noise invents one in 40 would be believed
+        made = noisy_margins(
+            counts, 5000, kinds, center, scale, 40.0, bit_source(seed), True
+        )
+        assert made.present[0] == 1 and made.present[1] == pytest.approx(0.15, abs=0.1)
+        location, spread = location_and_scale(made)
+        assert location[0] == pytest.approx(0.15, abs=0.04)
+        assert spread[0] == pytest.approx(math.sqrt(0.15 * 0.85), abs=0.04)
 
 
 def test_columns_lie_where_their_cells_do():

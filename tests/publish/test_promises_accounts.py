@@ -445,3 +445,32 @@ def test_histograms_and_the_search_for_values_cost_what_they_say(publish):
         other[0] = -7.5
         told = told_by(found, one, other)
         assert atoms_mu(2, n) ** 2 / 2 < sum(told.values()) <= atoms_mu(2, n) ** 2
+
+
+def test_a_cell_that_goes_missing_costs_what_another_value_costs(publish):
+    "From a value to a gap and back, in the search and in the bins of a presence."
+    found = lambda X, tape: publish(find_atoms, X, tape)
+    for n in (3, 10, 5000):
+        # it leaves its bin in six histograms, and is in another of the one where the
+        # patterns part; of a value that begins like a gap that is the second
+        for most, rare, moved in (
+            (7.5, np.nan, 7),
+            (np.nan, 7.5, 7),
+            (np.nan, 1.5e308, 6),
+        ):
+            one = np.full((n, 2), most)
+            other = one.copy()
+            other[0] = rare
+            told = sum(told_by(found, one, other).values())
+            assert told == pytest.approx(atoms_mu(2, n) ** 2 * moved / 12)
+    bins = ("presence",) * 3, np.zeros(3), np.ones(3)
+    for sigma in (1.0, 40.0):
+        count = lambda X, bits, sigma=sigma: noisy_margins(
+            placed_cells(X, *bins)[1], len(X), *bins, sigma, bits
+        )
+        counted = lambda X, tape, count=count: publish(count, X, tape)
+        one, other, value = (np.full((9, 3), 1.0) for _ in range(3))
+        other[0], value[0] = np.nan, -1e9
+        told = told_by(counted, one, other)
+        assert sum(told.values()) == pytest.approx(histogram_mu(3, sigma) ** 2)
+        assert not sum(told_by(counted, one, value).values())  # the value is not told

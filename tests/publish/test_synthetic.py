@@ -1,5 +1,7 @@
 """Synthetic rows: what they promise, what they carry, and too few records."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from privglasso.privacy.accounting import privacy_losses
 from privglasso.privacy.budget import Budget
 from privglasso.publish.noise_correction import CovarianceError, sample_covariance
 from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.files import read_release
 from privglasso.recover.estimators import PrivateGraphicalLasso
 from privglasso.privacy.guarantee import Guarantee
 from privglasso.data_sets.synthetic import sample_gaussian, tridiagonal_precision
@@ -200,6 +203,23 @@ def test_the_error_is_known_beforehand():
         )
         away = mechanism.sampling_error(Sigma, 4000, location=5.0)
         assert (away.noise > planned.noise).all()
+
+
+def test_rows_say_in_which_columns_numbers_stand_for_gaps(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(50, 9, (9000, 3)), columns=[*"abc"])
+    table["c"] = table.c.where(rng.random(9000) < 0.25)
+    mechanism = SyntheticDataMechanism(missing="center", mu=1.0, rows=4000)
+    release = mechanism.publish(table, random_state=0)
+    release.to_parquet(tmp_path / "rows.parquet")
+    for each in (release, read_release(tmp_path / "rows.parquet")):
+        assert "A number of c does not stand for a value" in str(each)
+        assert each.mostly_missing == ["c"]
+        assert each.table.c.mean() == pytest.approx(0.25, abs=0.05)
+        assert each.table.c.std() == pytest.approx(math.sqrt(0.25 * 0.75), abs=0.05)
+        assert each.table.notna().all(axis=None)
+    whole = mechanism.publish(table[["a", "b"]], random_state=0)
+    assert "does not stand for a value" not in str(whole)
 
 
 def test_jitter_of_rare_values_is_not_taken_for_knowledge():

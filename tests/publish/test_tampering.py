@@ -30,6 +30,7 @@ MECHANISMS = {
     "covariance": CovarianceMechanism((-20, 20), mu=1.0, clipping="box"),
     "shape": CovarianceMechanism(clipping="sphere", mu=2.0),
     "scores": CovarianceMechanism(mu=2.0, levels={"f": (1, 5)}),
+    "gaps": CovarianceMechanism(mu=2.0, missing="center"),
     "synthetic": SyntheticDataMechanism(clipping="sphere", rows=9, mu=2.0),
     "synthetic scores": SyntheticDataMechanism(rows=9, mu=2.0),
     "kendall": KendallMechanism(mu=1.0),
@@ -89,6 +90,8 @@ class Forger:
         table = TABLE.assign(e=1.0) if wide else TABLE
         if kind == "scores":
             table = table.assign(f=np.arange(len(table)) % 5 + 1, g=_LOST)
+        if kind == "gaps":
+            table = table.assign(h=np.where(np.arange(len(table)) % 4, np.nan, 3.0))
         if kind in ("weights", "screened"):
             table = table.assign(f=np.arange(len(table)) % 5 + 1)
         self.path = folder / "r.parquet"
@@ -195,6 +198,29 @@ def test_what_is_out_of_proportion_is_contradicted(tmp_path):
     }.items():
         with pytest.raises(ReleaseError, match="contradicts itself"):
             forger.read(changed(forger.metadata, path, value))
+
+
+def test_no_column_is_said_to_be_mostly_missing_that_may_not_be(tmp_path):
+    forger = Forger("gaps", tmp_path)
+    told, margins = forger.metadata, forger.metadata["margins"]
+    assert margins["kinds"] == ["units"] * 4 + ["presence"] and told["searched"] == 1
+    read = forger.read(told)
+    assert read.mostly_missing == ["h"] and read.guarantee == forger.promise
+    counts = margins["counts"]
+    half = [*counts[:4], [each // 2 for each in counts[4]]]
+    for path, value in [
+        (("missing",), "refuse"),
+        (("searched",), 0),
+        (("searched",), told["units"]["p"] + 1),
+        (("units",), None),
+        (("margins", "kinds"), ["units"] * 3 + ["presence"] * 2),
+        (("margins", "kinds"), ["presence"] * 5),
+        (("margins", "center"), [*margins["center"][:4], 1.0]),
+        (("margins", "scale"), [*margins["scale"][:4], 2.0]),
+        (("margins", "counts"), half),
+    ]:
+        with pytest.raises(ReleaseError, match="contradicts itself|damaged"):
+            forger.read(changed(told, path, value))
 
 
 def with_entry(values, place, new):
