@@ -261,14 +261,16 @@ class SyntheticDataMechanism(CovarianceMechanism):
         )
         self.rows = None if rows is None else check_integer(rows, "rows", 2)
 
-    def sampling_error(self, covariance, n: int, location=None) -> SamplingError:
+    def sampling_error(
+        self, covariance, n: int, location=None, p=None
+    ) -> SamplingError:
         """How well a (p, p) `covariance` will be known from such rows, before there are
         any data.
 
         If eigenvalues must be lifted, it will be known less well. `n` people stand
         behind the rows; `location` (p,) is where their mean might be, the public centre
-        when None."""
-        people = super().sampling_error(covariance, n, location)
+        when None; `p` as for `Mechanism.sampling_error`."""
+        people = super().sampling_error(covariance, n, location, p)
         drawn = people.parts[0][0]
         return SamplingError((*people.parts, (drawn, self.rows or n)), people.noise)
 
