@@ -238,8 +238,9 @@ _MANY = 50  # columns from which on a screen of pairs is asked, too
 def _race(mechanism, n, p, seen):
     """Sums of the pairs that a screen selects of the chain, their correlations, and
     which of them are its edges; None if the screen cannot run."""
-    correlations, graph = reference_chain(p, seen)
     try:
+        mechanism.guarantee(n, p)  # refuses before a long chain is made
+        correlations, graph = reference_chain(p, seen)
         stages = mechanism.rehearse(correlations, n)
     except InputError as refusal:  # too little budget, or too many columns
         if refusal.argument not in ("mu", "n", "edges"):
