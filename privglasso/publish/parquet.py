@@ -95,8 +95,8 @@ def _digest(raw, table):
 def _parts(raw, table):
     "What a checksum is taken over, one part at a time: a table may be large."
     yield raw
-    for j, name in enumerate(table.columns):
-        values = np.asarray(table.iloc[:, j])
+    for name, column in table.items():
+        values = np.asarray(column)
         values = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
         yield str(name).encode()
         yield values.dtype.str.encode()
@@ -354,7 +354,8 @@ def _table(path, stored):
         if start != rows:
             raise ValueError("rows are missing")
         table = pd.DataFrame(dict(enumerate(columns)), copy=False)
-        return table.set_axis(fields.names, axis=1)
+        table.columns = fields.names  # names that stand twice are told later
+        return table
     except Exception as error:
         raise ReleaseError(f"{path.name} {_DAMAGED}") from error
 

@@ -516,7 +516,11 @@ class SignError(SamplingError):
             rows = np.maximum(own, _NEVER_LESS * rows)
         else:
             rows = rows * self._mean_loss(scaled)
-        return rows + self._noise_alone().precision_variance(precision)
+        return rows + self.noise_in_precision(precision)
+
+    def noise_in_precision(self, precision) -> np.ndarray:
+        "The part of `precision_variance` that noise on the entries has."
+        return self._noise_alone().precision_variance(precision)
 
     def partial_correlation_variance(self, precision, i, j) -> np.ndarray:
         """(m,) variances of partial correlations at pairs (i, j) of columns, each with

@@ -23,7 +23,7 @@ from .block_descent import CAREFUL, LARGE
 from .block_descent import descend, fresh_state
 from .block_descent import thresholded
 from .components import connected_columns, descend_apart
-from .components import groups_of, spread
+from .components import groups_of, inverse_by_blocks, spread
 from .crowded_columns import share_above
 from .dense_graphs import ascend
 from .feasibility import ConvergenceError, InfeasibleError
@@ -79,8 +79,7 @@ class GraphicalLassoResult:
         -------
         array of shape (p, p)
         """
-        inverse = np.linalg.inv(self.precision)
-        return (inverse + inverse.T) / 2
+        return inverse_by_blocks(self.precision)
 
     @cached_property
     def objective(self):
