@@ -332,8 +332,11 @@ class _NoisyMoments:
         """(p, p) unbiased covariance about the mean (about `location`, if that is the
         public centre); may be indefinite."""
         unit, offset = self.lattice.unit, self._offset()
-        average = self.second_moment / self.n * np.outer(unit, unit)
-        return average - np.outer(offset, offset) + np.diag(self.lattice.mean_noise())
+        average = self.second_moment / self.n
+        average *= np.outer(unit, unit)  # in place: there may be many columns
+        average -= np.outer(offset, offset)
+        average[np.diag_indices(len(unit))] += self.lattice.mean_noise()
+        return average
 
     @property
     def matrix_noise_variance(self) -> np.ndarray:

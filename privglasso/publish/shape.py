@@ -561,10 +561,11 @@ def _expected_error(lattice, covariance, location):
     return SamplingError(((covariance, rows_worth(rows.n, rows)),), noise * units**2)
 
 
-def average_direction(shape, p):
+def average_direction(shape, p=None):
     """(k, k) expected outer product of directions of length √p whose shape is this
     (k, k) matrix, again and again if k < p; a straight line where it is not positive
     definite."""
+    p = len(shape) if p is None else p
     values, vectors = eigen(shape)
     values = values * len(values) / values.sum()
     spectrum = _positive_spectrum(values)

@@ -1018,7 +1018,7 @@ def test_what_falls_into_many_pieces_is_solved_without_a_matrix_of_the_whole():
     assert np.array_equal(dense[i, j], values) and result.precision is dense
     W = result.dual_covariance
     assert np.abs(np.linalg.inv(dense) - result.covariance).max() < 1e-9
-    assert dual_gap(S, dense, W, 0.3) == pytest.approx(result.dual_gap, abs=1e-8)
+    assert dual_gap(S, 0.3, dense, W) == pytest.approx(result.dual_gap, abs=1e-8)
     assert not hasattr(result, "missing")
 
 
