@@ -4452,6 +4452,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                     'privglasso/publish/parquet.py'),
                                             'privglasso.publish.parquet._parts': ( '2_publish/parquet.html#_parts',
                                                                                    'privglasso/publish/parquet.py'),
+                                            'privglasso.publish.parquet._repeating': ( '2_publish/parquet.html#_repeating',
+                                                                                       'privglasso/publish/parquet.py'),
                                             'privglasso.publish.parquet._skimmed': ( '2_publish/parquet.html#_skimmed',
                                                                                      'privglasso/publish/parquet.py'),
                                             'privglasso.publish.parquet._struct': ( '2_publish/parquet.html#_struct',

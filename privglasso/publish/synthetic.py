@@ -189,7 +189,8 @@ def _draw(private, rows, bits):
         * np.sqrt(np.maximum(variances, private.floor))
     )
     drawn = generator.standard_normal((rows, len(variances))) @ root.T
-    return pd.DataFrame(drawn + private.location, columns=private.columns)
+    drawn += private.location  # in place: there may be many rows
+    return pd.DataFrame(drawn, columns=private.columns)
 
 # %% ../../nbs/2_publish/11_synthetic.ipynb #500738b2
 class SyntheticDataMechanism(CovarianceMechanism):

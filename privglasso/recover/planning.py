@@ -180,10 +180,12 @@ def standing_for_all(mechanism, p):
     >>> standing_for_all(GaussianMechanism((0, 8), mu=1.0), 5000)
     256
     """
-    stated = [getattr(mechanism, name, None) for name in ("bounds", "center")]
-    stated.append(getattr(getattr(mechanism, "clipping", None), "scale", None))
-    known = [each for each in stated if each is not None]
-    alike = all(np.ptp(half) == 0 for each in known for half in np.atleast_1d(each))
+    bounds = getattr(mechanism, "bounds", None)
+    clipping = getattr(mechanism, "clipping", None)  # of a sphere, with public units
+    stated = [] if bounds is None else [*bounds]
+    stated += [getattr(each, "center", 0.0) for each in (mechanism, clipping)]
+    stated.append(getattr(clipping, "scale", 1.0))
+    alike = all(np.ptp(each) == 0 for each in stated)
     return min(p, _ENOUGH) if alike else p
 
 

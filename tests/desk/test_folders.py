@@ -336,7 +336,7 @@ def test_a_large_file_is_read_in_batches_and_gives_the_release_of_its_table(
 
 
 def test_what_is_not_numbers_or_no_file_is_no_large_table(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "_HELD", 10)
+    monkeypatch.setattr(source, "_HELD", table.shape[1])
     words, damaged = tmp_path / "words.parquet", tmp_path / "damaged.parquet"
     table.assign(word="a").to_parquet(words)
     damaged.write_bytes(b"PAR1 and nothing else")
