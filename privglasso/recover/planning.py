@@ -181,11 +181,11 @@ def standing_for_all(mechanism, p):
     256
     """
     bounds = getattr(mechanism, "bounds", None)
-    clipping = getattr(mechanism, "clipping", None)  # of a sphere, with public units
-    stated = [] if bounds is None else [*bounds]
-    stated += [getattr(each, "center", 0.0) for each in (mechanism, clipping)]
-    stated.append(getattr(clipping, "scale", 1.0))
-    alike = all(np.ptp(each) == 0 for each in stated)
+    clipping = getattr(mechanism, "clipping", None)
+    stated = [getattr(mechanism, "center", None), *([] if bounds is None else bounds)]
+    if hasattr(clipping, "scale"):  # a sphere or a ball with public units
+        stated += [clipping.center, clipping.scale]
+    alike = all(each is None or np.ptp(each) == 0 for each in stated)
     return min(p, _ENOUGH) if alike else p
 
 

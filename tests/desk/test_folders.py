@@ -10,7 +10,7 @@ import pytest
 import privglasso as pg
 from privglasso.base.words import WordsError
 from privglasso.data_sets.synthetic import example_table
-from privglasso.desk import source
+from privglasso.desk import source as sources
 from privglasso.desk.choices import KINDS
 from privglasso.desk.ledger import begin_ledger
 from privglasso.desk.plan import plan_publication
@@ -321,7 +321,7 @@ def test_a_large_file_is_read_in_batches_and_gives_the_release_of_its_table(
     table.to_parquet(path, index=False, row_group_size=7001)
     held = pg.Publication(path, **words)
     assert not held.table.is_parted
-    monkeypatch.setattr(source, "_HELD", table.size - 1)
+    monkeypatch.setattr(sources, "_HELD", table.size - 1)
 
     def refused(*args, **form):
         raise AssertionError("the file was read as a whole")
@@ -336,14 +336,14 @@ def test_a_large_file_is_read_in_batches_and_gives_the_release_of_its_table(
 
 
 def test_what_is_not_numbers_or_no_file_is_no_large_table(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "_HELD", table.shape[1])
+    monkeypatch.setattr(sources, "_HELD", table.shape[1])
     words, damaged = tmp_path / "words.parquet", tmp_path / "damaged.parquet"
     table.assign(word="a").to_parquet(words)
     damaged.write_bytes(b"PAR1 and nothing else")
     table.iloc[:1].to_parquet(tmp_path / "small.parquet")
     for path in (words, damaged, tmp_path / "small.parquet", tmp_path / "none.parquet"):
-        assert not source.PrivateTable(path).is_large
-    large = source.PrivateTable(tmp_path / "large.parquet")
+        assert not sources.PrivateTable(path).is_large
+    large = sources.PrivateTable(tmp_path / "large.parquet")
     table.to_parquet(large.source)
     assert large.is_large and not large.holds(large.source)
     assert large.shape() == (len(table), list(table.columns))
