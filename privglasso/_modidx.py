@@ -3333,6 +3333,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                    'privglasso/publish/batches.py'),
                                             'privglasso.publish.batches.rows_at': ( '2_publish/batches.html#rows_at',
                                                                                     'privglasso/publish/batches.py'),
+                                            'privglasso.publish.batches.rows_at_once': ( '2_publish/batches.html#rows_at_once',
+                                                                                         'privglasso/publish/batches.py'),
                                             'privglasso.publish.batches.summed': ( '2_publish/batches.html#summed',
                                                                                    'privglasso/publish/batches.py')},
             'privglasso.publish.best_test': { 'privglasso.publish.best_test.BestTest': ( '2_publish/best_test.html#besttest',

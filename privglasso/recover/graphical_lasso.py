@@ -165,8 +165,8 @@ def _checked(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start
         )
     if weights is not None:
         weights = _finite_weights(S, weights, alphas, penalize_diagonal)
-    # matrices in another order in memory would be compiled for, again
-    S = np.ascontiguousarray(S)
+    # matrices of another kind in memory would be compiled for, again
+    S = np.require(S, requirements=["C", "W"])
     return _Problem(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start)
 
 

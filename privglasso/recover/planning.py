@@ -161,7 +161,7 @@ def assumed_variances(mechanism, p, spread=0.125):
         )
     return np.broadcast_to((spread * (high - low)) ** 2, (p,))
 
-
+# %% ../../nbs/3_recover/14_planning.ipynb #0692c6d3
 _ENOUGH = 256  # columns, for simulations that average over pairs
 
 

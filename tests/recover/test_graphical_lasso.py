@@ -1051,3 +1051,20 @@ def test_inverses_of_wide_matrices_are_taken_block_by_block(monkeypatch):
     inverse = inverse_by_blocks(S)
     assert np.abs(inverse - expected).max() < 1e-10
     assert np.array_equal(inverse, inverse.T)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_matrix_that_is_given_is_only_read(solver):
+    "As no copy is taken of it; one that nobody may write to is copied, all the same."
+    for seed in range(6):
+        S = gram(9, 5, seed, minus=0.3)
+        before, locked = S.copy(), S.copy()
+        locked.setflags(write=False)
+        alpha = 2 * min_feasible_alpha(S).upper + 1e-3
+        first = graphical_lasso(S, alpha, solver=solver)
+        assert np.array_equal(S, before)
+        assert not np.shares_memory(first.dual_covariance, S)
+        second = graphical_lasso(locked, alpha, solver=solver)
+        assert np.array_equal(first.precision, second.precision)
+    checked = solvers._checked(locked, [1.0], solver, True, None, 1e-6, 10, None)
+    assert checked.S.flags.writeable and checked.S.flags.c_contiguous
