@@ -251,10 +251,10 @@ def public_graph(given, columns):
         raise WordsError("{file}: needs the columns source, target", file=given.name)
     return graph_on(columns, stated[ends].to_numpy().tolist())
 
-# %% ../../nbs/2_publish/29_source.ipynb #9f7a4c7d
+
 _HELD = 1 << 24  # cells of a file that are held in memory
 
-
+# %% ../../nbs/2_publish/29_source.ipynb #9f7a4c7d
 class PrivateTable:
     """A table that nobody else may see, and what is publicly said of it.
 
@@ -308,7 +308,7 @@ class PrivateTable:
 
     @cached_property
     def is_large(self) -> bool:
-        "Whether it is a Parquet file of so many numbers that they are not held at once."
+        "Whether it is a Parquet file of more numbers than are held at once."
         if self.is_stored or not self.is_file or not self.source.is_file():
             return False
         if self.source.suffix.lower() != ".parquet":
@@ -319,8 +319,8 @@ class PrivateTable:
 
     @property
     def is_parted(self) -> bool:
-        """Whether it is read in batches: a folder of tables, a pattern, in a database, on
-        a cluster, or a large file."""
+        """Whether it is read in batches: a folder of tables, a pattern, in a database,
+        on a cluster, or a large file."""
         if not self.is_file or self.is_stored or self.source.is_file():
             return self.is_stored or self.is_spread or self.is_large
         pattern = set("*?[") & set(self.source.name)

@@ -358,7 +358,7 @@ def _parquet(path, form):
 
     return schema, n, read
 
-
+# %% ../../nbs/2_publish/27_batches.ipynb #0adc2099
 def cells_announced(path) -> int:
     """How many cells a Parquet file of numbers announces: public, for n and p are. 0 of
     one that holds something else, or cannot be opened.

@@ -409,7 +409,8 @@ def _check_parts(parts):
             type(parts).__name__,
             "give pairs: a covariance and its number of rows",
         ) from error
-    pairs = [(check_symmetric(A, "parts"), check_integer(n, "parts", 1)) for A, n in pairs]
+    checked = lambda A, n: (check_symmetric(A, "parts"), check_integer(n, "parts", 1))
+    pairs = [checked(A, n) for A, n in pairs]
     shapes = sorted({A.shape for A, _ in pairs})
     if len(shapes) != 1:
         raise InputError(

@@ -316,6 +316,7 @@ def expected_log_likelihood(precision, moments):
 
 # %% ../../nbs/3_recover/09_graph_models.ipynb #0d4679a0
 Q_METHODS = ("bh", "by")
+TESTED = ("unshrunk", "standard_error", "z_value", "p_value", "q_value")
 
 
 def q_values(p_value, method="by") -> np.ndarray:
@@ -362,9 +363,6 @@ def _q_matrix(p_value, method):
 
 
 # %% ../../nbs/3_recover/09_graph_models.ipynb #e7a90c15
-TESTED = ("unshrunk", "standard_error", "z_value", "p_value", "q_value")
-
-
 class EdgeTests(NamedTuple):
     """What a release says of every pair of columns, whether it is an edge or not.
 
@@ -460,7 +458,7 @@ def _closeness(squared, p):
     "Relative error of a matrix whose p columns have such squared errors, about."
     return float(2 * np.sqrt(p * squared))
 
-
+# %% ../../nbs/3_recover/09_graph_models.ipynb #4804a768
 def _tests_from(start, corrected, error):
     "One Newton step from a precision matrix to an unpenalised one, and its errors."
     back = between(start, corrected)

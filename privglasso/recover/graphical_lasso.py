@@ -755,7 +755,7 @@ def _joined(apart, parts, m):
         pair = [pieces.dense() for pieces in pair]
     return *pair, report
 
-
+# %% ../../nbs/3_recover/08_graphical_lasso.ipynb #38d36797
 def _result(problem, alpha, precision, W, report):
     "The result, and a warning with its gap if that is larger than wanted."
     _, gap, sweeps, rounding = report
