@@ -66,8 +66,13 @@ class _MomentNoise:
         in data units to the fourth; of so many columns, all if None."""
         off_diagonal, diagonal = variance(self.sigma[0]), variance(self.sigma[1])
         unit = self.unit[:columns]
-        steps = np.where(np.eye(len(unit), dtype=bool), diagonal, off_diagonal)
-        return steps * (np.outer(unit, unit) / self.n) ** 2
+        noise = np.outer(unit, unit)  # in place: there may be many columns
+        noise /= self.n
+        noise *= noise
+        own = noise.diagonal() * diagonal
+        noise *= off_diagonal
+        np.fill_diagonal(noise, own)
+        return noise
 
     def mean_noise(self) -> np.ndarray:
         """(p,) variance of the noise on the mean, in squared data units; zeros if none
@@ -276,9 +281,12 @@ def _matrix_noise_variance(lattice, squared_offset):
     the centre."""
     few, square = len(squared_offset), np.maximum(squared_offset, 0.0)
     v = lattice.mean_noise()[:few]
-    cross = np.outer(square, v)
-    mean_part = cross + cross.T + np.outer(v, v)
-    return lattice.second_moment_noise(few) + mean_part + np.diag(np.diag(mean_part))
+    cross, noise = np.outer(square, v), lattice.second_moment_noise(few)
+    mean_part = cross + cross.T
+    mean_part += np.outer(v, v)
+    noise += mean_part
+    noise[np.diag_indices(few)] += mean_part.diagonal()
+    return noise
 
 
 def _expected_error(lattice, covariance, location):

@@ -257,7 +257,8 @@ def correlation_scale(S):
         "their diagonal entries are not positive, so they have no scale",
     )
     deviation = np.sqrt(variance)
-    correlation = S / np.outer(deviation, deviation)
+    correlation = np.outer(deviation, deviation)
+    np.divide(S, correlation, out=correlation)
     np.fill_diagonal(correlation, 1.0)
     return correlation, deviation
 

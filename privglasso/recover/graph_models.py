@@ -171,9 +171,10 @@ def _refuse_collinear(data, names):
     deviation = np.sqrt(np.maximum(np.diag(data.corrected), 0))
     if data.n <= len(names) or not (deviation > 0).all():
         return
-    noise = np.sqrt(data.error.noise) / np.outer(deviation, deviation)
-    if noise.min() > _COLLINEAR:  # nothing that noise is on is that constant
-        return
+    least = _COLLINEAR * deviation
+    rows = zip(data.error.noise, deviation, strict=True)
+    if all((np.sqrt(noise) > own * least).all() for noise, own in rows):
+        return  # nothing that noise is on is that constant
     correlation = data.corrected / np.outer(deviation, deviation)
     try:  # much faster, and nearly always enough
         np.linalg.cholesky(correlation - _COLLINEAR * np.eye(len(names)))
@@ -449,9 +450,9 @@ def noise_hides(precision, error) -> bool:
     """
     if len(precision) <= _WIDE:
         return False
-    units = np.sqrt(np.diag(precision))
-    noise = error.noise_in_precision(precision) / np.outer(units, units) ** 2
-    return not _closeness(np.mean(noise), len(precision)) <= _CLOSE
+    weights, p = 1 / np.diag(precision), len(precision)
+    squared = weights @ error.noise_in_precision(precision) @ weights / p**2
+    return not _closeness(squared, p) <= _CLOSE
 
 
 def _closeness(squared, p):
