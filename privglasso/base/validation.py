@@ -345,7 +345,7 @@ def _as_float(X, name, columns, copy):
     return np.require(X, np.float64, ["W"])
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #42788574
-def check_symmetric(S, name="S"):
+def check_symmetric(S, name="S", copy=True):
     """Check a symmetric matrix, which need not be positive definite.
 
     Parameters
@@ -353,13 +353,16 @@ def check_symmetric(S, name="S"):
     S : array or DataFrame of shape (p, p)
     name : str
         What to call it in a message.
+    copy : bool
+        Whether the caller's own array must not be returned; without, it is, if it is of
+        the right kind, and is only to be read.
 
     Returns
     -------
     array of shape (p, p)
-        Exactly symmetric, and not the caller's own.
+        Exactly symmetric.
     """
-    S = _square(S, name)
+    S = _square(S, name, copy)
     if _is_symmetric(S):
         return S
     gap = np.abs(S - S.T).max()
@@ -383,8 +386,8 @@ def _is_symmetric(S):
     )
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #a3e88e5f
-def _square(S, name):
-    "A copy of `S` as a square matrix of finite float64 entries."
+def _square(S, name, copy=True):
+    "`S` as a square matrix of finite float64 entries, a copy if that is asked for."
     _check_labels(S, name)
     masked = np.ma.is_masked(S)
     try:
@@ -398,8 +401,8 @@ def _square(S, name):
         raise InputError(
             name, f"{S.dtype} array of shape {S.shape}", "give a square numeric matrix"
         )
-    S = S.astype(np.float64)
-    if not np.isfinite(S).all():
+    S = S.astype(np.float64, copy=copy)
+    if not all(np.isfinite(S[i : i + _BLOCK]).all() for i in range(0, len(S), _BLOCK)):
         found = "masked entries" if masked else "NaN or infinity"
         raise InputError(name, f"matrix with {found}", "give finite entries")
     return S

@@ -251,6 +251,9 @@ def public_graph(given, columns):
         raise WordsError("{file}: needs the columns source, target", file=given.name)
     return graph_on(columns, stated[ends].to_numpy().tolist())
 
+
+_HELD = 1 << 24  # cells of a file that are held in memory
+
 # %% ../../nbs/2_publish/29_source.ipynb #9f7a4c7d
 class PrivateTable:
     """A table that nobody else may see, and what is publicly said of it.
@@ -258,8 +261,9 @@ class PrivateTable:
     Parameters
     ----------
     source : path, DataFrame, Arrow table or array of shape (n, p)
-        As for `read_table`; a folder, a pattern such as `day-*.parquet`, or a table in
-        a database, `duckdb:file.db?table`, is read in batches.
+        As for `read_table`; a folder, a pattern such as `day-*.parquet`, a table in a
+        database, `duckdb:file.db?table`, or a large Parquet file of numbers is read in
+        batches.
     schema : path, Schema or dict, optional
         What the columns mean.
     drop : str or list of str, optional
@@ -302,11 +306,23 @@ class PrivateTable:
         "Whether it is a DataFrame of Dask."
         return type(self.source).__module__.partition(".")[0] == "dask"
 
+    @cached_property
+    def is_large(self) -> bool:
+        "Whether it is a Parquet file of more numbers than are held at once."
+        if self.is_stored or not self.is_file or not self.source.is_file():
+            return False
+        if self.source.suffix.lower() != ".parquet":
+            return False
+        from privglasso.publish.batches import cells_announced
+
+        return cells_announced(self.source) > _HELD
+
     @property
     def is_parted(self) -> bool:
-        "Whether it is a folder of tables, a pattern, in a database or on a cluster."
+        """Whether it is read in batches: a folder of tables, a pattern, in a database,
+        on a cluster, or a large file."""
         if not self.is_file or self.is_stored or self.source.is_file():
-            return self.is_stored or self.is_spread
+            return self.is_stored or self.is_spread or self.is_large
         pattern = set("*?[") & set(self.source.name)
         return self.source.is_dir() or bool(pattern) and not self.source.exists()
 
@@ -322,7 +338,7 @@ class PrivateTable:
 
     def holds(self, path) -> bool:
         "Whether a file of this name would be one of the tables in the folder."
-        if not self.is_parted or self.is_stored or self.is_spread:
+        if not self.is_parted or self.is_stored or self.is_spread or self.is_large:
             return False
         path, folder = Path(path).resolve(), self.source.resolve()
         if self.source.is_dir():

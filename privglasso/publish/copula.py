@@ -272,16 +272,18 @@ class _SplitBudget:
     def _lattice(self, n, p):
         return self.lattice(n, p)
 
-    def noise_std(self, n: int, p: int) -> np.ndarray:
-        "(p, p) standard deviation of the noise on each average of sign products."
-        return np.sqrt(self.lattice(n, p).ranks.noise())
+    def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
+        """(p, p) standard deviation of the noise on each average of sign products; of
+        so many `columns`, all if None."""
+        return np.sqrt(self.lattice(n, p).ranks.noise(columns))
 
-    def sampling_error(self, covariance, n: int):
+    def sampling_error(self, covariance, n: int, p=None):
         """How well the correlations of a (p, p) `covariance` will be known from `n`
-        rows without ties, before there are any data."""
-        ranks = self.lattice(n, len(covariance)).ranks
+        rows without ties, before there are any data; `p` as for
+        `Mechanism.sampling_error`."""
+        ranks = self.lattice(n, len(covariance) if p is None else p).ranks
         mechanism = KendallMechanism(mu=ranks.guarantee("record").mu)
-        return mechanism.sampling_error(covariance, n)
+        return mechanism.sampling_error(covariance, n, p)
 
 # %% ../../nbs/2_publish/12_copula.ipynb #94a5f1f5
 _MARGIN_ARRAYS = ("counts", "center", "scale", "whole")

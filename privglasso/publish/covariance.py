@@ -61,12 +61,18 @@ def _room(p, ball):
 class _MomentNoise:
     "What the noise on a lattice is in the units of the data."
 
-    def second_moment_noise(self) -> np.ndarray:
+    def second_moment_noise(self, columns=None) -> np.ndarray:
         """(p, p) variance of the noise on the average outer product about the centre,
-        in data units to the fourth."""
+        in data units to the fourth; of so many columns, all if None."""
         off_diagonal, diagonal = variance(self.sigma[0]), variance(self.sigma[1])
-        steps = np.where(np.eye(len(self.unit), dtype=bool), diagonal, off_diagonal)
-        return steps * (np.outer(self.unit, self.unit) / self.n) ** 2
+        unit = self.unit[:columns]
+        noise = np.outer(unit, unit)  # in place: there may be many columns
+        noise /= self.n
+        noise *= noise
+        own = noise.diagonal() * diagonal
+        noise *= off_diagonal
+        np.fill_diagonal(noise, own)
+        return noise
 
     def mean_noise(self) -> np.ndarray:
         """(p,) variance of the noise on the mean, in squared data units; zeros if none
@@ -75,14 +81,15 @@ class _MomentNoise:
             self.unit / self.n
         ) ** 2
 
-    def noise_std(self) -> np.ndarray:
+    def noise_std(self, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry of the covariance, in
-        squared data units, were the mean at the centre."""
-        return np.sqrt(_matrix_noise_variance(self, 0 * self.center))
+        squared data units, were the mean at the centre; of so many columns, all if
+        None."""
+        return np.sqrt(_matrix_noise_variance(self, 0 * self.center[:columns]))
 
     def expected_error(self, covariance, location=None) -> SamplingError:
-        """How well a (p, p) `covariance` will be known; the mean at `location` (p,), or
-        the centre when None."""
+        """How well a (p, p) `covariance` will be known, perhaps of the first columns
+        only; the mean at `location` (p,), or the centre when None."""
         return _expected_error(self, covariance, location)
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #4969a522
@@ -272,15 +279,20 @@ def _default_share(p):
 def _matrix_noise_variance(lattice, squared_offset):
     """(p, p) variances of the noise on the covariance about a private mean so far from
     the centre."""
-    v, square = lattice.mean_noise(), np.maximum(squared_offset, 0.0)
-    cross = np.outer(square, v)
-    mean_part = cross + cross.T + np.outer(v, v)
-    return lattice.second_moment_noise() + mean_part + np.diag(np.diag(mean_part))
+    few, square = len(squared_offset), np.maximum(squared_offset, 0.0)
+    v = lattice.mean_noise()[:few]
+    cross, noise = np.outer(square, v), lattice.second_moment_noise(few)
+    mean_part = cross + cross.T
+    mean_part += np.outer(v, v)
+    noise += mean_part
+    noise[np.diag_indices(few)] += mean_part.diagonal()
+    return noise
 
 
 def _expected_error(lattice, covariance, location):
     "How far a release may be from a covariance of rows with that location."
-    center, p = lattice.center, len(lattice.center)
+    p = len(covariance)  # perhaps of the first columns only
+    center = lattice.center[:p]
     place = center if location is None else per_column(location, "location", p)
     offset = place - center
     if not lattice.sigma[2]:  # then all is about the centre
@@ -328,8 +340,11 @@ class _NoisyMoments:
         """(p, p) unbiased covariance about the mean (about `location`, if that is the
         public centre); may be indefinite."""
         unit, offset = self.lattice.unit, self._offset()
-        average = self.second_moment / self.n * np.outer(unit, unit)
-        return average - np.outer(offset, offset) + np.diag(self.lattice.mean_noise())
+        average = self.second_moment / self.n
+        average *= np.outer(unit, unit)  # in place: there may be many columns
+        average -= np.outer(offset, offset)
+        average[np.diag_indices(len(unit))] += self.lattice.mean_noise()
+        return average
 
     @property
     def matrix_noise_variance(self) -> np.ndarray:
@@ -495,13 +510,15 @@ class _PlannedMoments:
         Y[0, changed] = (after / 16 + 1 / 32)[changed]
         return low + (high - low) * X, low + (high - low) * Y
 
-    def noise_std(self, n: int, p: int) -> np.ndarray:
+    def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry, in squared units, were
         the `n` rows' mean at the centre and, on a sphere, all columns independent with
-        deviations of one unit."""
-        return self.lattice(n, p).noise_std()
+        deviations of one unit; of so many `columns`, all if None."""
+        return self.lattice(n, p).noise_std(columns)
 
-    def sampling_error(self, covariance, n: int, location=None) -> SamplingError:
+    def sampling_error(
+        self, covariance, n: int, location=None, p=None
+    ) -> SamplingError:
         """How well a (p, p) `covariance` will be known from a release of `n` rows,
         before there are any data.
 
@@ -510,9 +527,12 @@ class _PlannedMoments:
         location : float or array of shape (p,), optional
             Where the mean might be; the public centre when None. The farther from it,
             the more the mean's noise tells. Private units find the centre.
+        p : int, optional
+            As for `Mechanism.sampling_error`.
         """
         covariance = check_symmetric(covariance, "covariance")
-        return self.lattice(n, len(covariance)).expected_error(covariance, location)
+        lattice = self.lattice(n, len(covariance) if p is None else p)
+        return lattice.expected_error(covariance, location)
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #6318a9f7
 def _check_clipping(bounds, clipping, norm_bound, center):

@@ -83,15 +83,17 @@ class LocalMechanism(CovarianceMechanism):
             mean_share=0,
         )
 
-    def noise_std(self, n: int, p: int) -> np.ndarray:
+    def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry of the covariance of `n`
-        users and `p` columns."""
-        return np.sqrt(n) * super().noise_std(n, p)
+        users and `p` columns; of so many `columns`, all if None."""
+        return np.sqrt(n) * super().noise_std(n, p, columns)
 
-    def sampling_error(self, covariance, n: int, location=None) -> SamplingError:
+    def sampling_error(
+        self, covariance, n: int, location=None, p=None
+    ) -> SamplingError:
         """How well a (p, p) `covariance` will be known from `n` reports, the mean at
-        `location` (p,) or the centre."""
-        central = super().sampling_error(covariance, n, location)
+        `location` (p,) or the centre; `p` as for `Mechanism.sampling_error`."""
+        central = super().sampling_error(covariance, n, location, p)
         return SamplingError(central.parts, n * central.noise)
 
     def report(self, row, n: int, random_state=None) -> np.ndarray:

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['CovarianceError', 'column_means', 'sample_covariance', 'check_noise_variance', 'noise_corrected_covariance',
-           'correlation_scale', 'wishart_variance', 'check_weights', 'SamplingError']
+           'correlation_scale', 'wishart_variance', 'between', 'check_weights', 'SamplingError']
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #c5e669ec
 from dataclasses import dataclass
@@ -257,7 +257,8 @@ def correlation_scale(S):
         "their diagonal entries are not positive, so they have no scale",
     )
     deviation = np.sqrt(variance)
-    correlation = S / np.outer(deviation, deviation)
+    correlation = np.outer(deviation, deviation)
+    np.divide(S, correlation, out=correlation)
     np.fill_diagonal(correlation, 1.0)
     return correlation, deviation
 
@@ -291,9 +292,8 @@ def _noise_bracket(Theta, V):
     if not V.any():
         return np.zeros_like(V)
     if is_wide_diagonal(Theta):
-        return _between(Theta**2, V)
-    squares, off_diagonal = Theta**2, V - np.diag(np.diag(V))
-    unequal = squares @ off_diagonal @ squares.T
+        return between(Theta**2, V)
+    unequal = between(Theta**2, V - np.diag(np.diag(V)))
     p, work = len(V), (np.count_nonzero(Theta, axis=1) ** 2).mean()
     positive = (V + np.eye(p) > 0).all()
     if positive and p > WIDE and work > 30 * p:  # as finding the directions costs
@@ -352,17 +352,39 @@ def _of_size(matrix, name, p):
     return matrix
 
 
-def _between(Theta, A):
-    "ΘAΘ."
+_SPARSE = 0.02  # share of entries up to which products with them alone are faster
+
+
+def between(Theta, A):
+    """ΘAΘ, at the cost of the entries of Θ that are there if it is large and sparse.
+
+    Parameters
+    ----------
+    Theta, A : array of shape (p, p)
+        Symmetric.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+
+    Examples
+    --------
+    >>> between(np.diag([2.0, 1.0]), np.ones((2, 2))).tolist()
+    [[4.0, 2.0], [2.0, 1.0]]
+    """
     if is_wide_diagonal(Theta):
         return np.diag(Theta)[:, None] * A * np.diag(Theta)
+    if len(Theta) > WIDE and np.count_nonzero(Theta) < _SPARSE * Theta.size:
+        from scipy.sparse import csr_array  # slow to load
+
+        Theta = csr_array(Theta)
+        return Theta @ np.ascontiguousarray((Theta @ A).T)
     return Theta @ A @ Theta
 
 
 def _positive_part(A):
     """The matrix with negative eigenvalues, in units of its columns, replaced by 0;
     itself when it has none."""
-    A = check_symmetric(A, "parts")
     if is_wide_diagonal(A) and (np.diag(A) >= 0).all():
         return A
     try:
@@ -388,7 +410,8 @@ def _check_parts(parts):
             type(parts).__name__,
             "give pairs: a covariance and its number of rows",
         ) from error
-    pairs = tuple((_positive_part(A), check_integer(n, "parts", 1)) for A, n in pairs)
+    checked = lambda A, n: (check_symmetric(A, "parts"), check_integer(n, "parts", 1))
+    pairs = [checked(A, n) for A, n in pairs]
     shapes = sorted({A.shape for A, _ in pairs})
     if len(shapes) != 1:
         raise InputError(
@@ -457,9 +480,16 @@ class SamplingError:
     noise: np.ndarray = 0.0
 
     def __post_init__(self):
-        parts = _check_parts(self.parts)
-        object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "noise", _check_noise(self.noise, len(parts[0][0])))
+        known = vars(self)
+        known["_stated"] = _check_parts(known.pop("parts"))
+        known["noise"] = _check_noise(self.noise, len(known["_stated"][0][0]))
+
+    def __getattr__(self, name):
+        if name != "parts" or "_stated" not in vars(self):
+            raise AttributeError(name)
+        # asked for late: of a large matrix negative eigenvalues take long to find
+        pairs = [(_positive_part(A), n) for A, n in vars(self).pop("_stated")]
+        return vars(self).setdefault("parts", tuple(pairs))
 
     def covariance_variance(self) -> np.ndarray:
         "(p, p) variance of each entry of the corrected covariance."
@@ -502,8 +532,18 @@ class SamplingError:
             (p, p).
         """
         Theta = _of_size(precision, "precision", len(self.noise))
-        variance = sum(wishart_variance(_between(Theta, A)) / n for A, n in self.parts)
-        return variance + _noise_bracket(Theta, self.noise)
+        variance = sum(wishart_variance(between(Theta, A)) / n for A, n in self.parts)
+        return variance + self.noise_in_precision(Theta)
+
+    def noise_in_precision(self, precision) -> np.ndarray:
+        """The part of `precision_variance` that noise on the entries has.
+
+        Parameters
+        ----------
+        precision : array of shape (p, p)
+            As there.
+        """
+        return _noise_bracket(precision, self.noise)
 
     def weighted_variance(self, weights) -> np.ndarray:
         """Variances of sums of the entries with given weights: of any estimate whose

@@ -87,9 +87,11 @@ class SignLattice:
         change = self.squared_shift(neighbors) * self.scale**2 * weights
         return Guarantee(float(mu_for(self.sigma, change)), neighbors)
 
-    def noise(self) -> np.ndarray:
-        "(p, p) variances of the noise on the averages of the sign products."
-        steps = np.full((self.p, self.p), variance(self.sigma[0]))
+    def noise(self, columns=None) -> np.ndarray:
+        """(p, p) variances of the noise on the averages of the sign products; of so
+        many columns, all if None."""
+        few = self.p if columns is None else min(self.p, columns)
+        steps = np.full((few, few), variance(self.sigma[0]))
         np.fill_diagonal(steps, variance(self.sigma[1]))
         return steps / (self.counted * self.scale) ** 2
 
@@ -514,7 +516,11 @@ class SignError(SamplingError):
             rows = np.maximum(own, _NEVER_LESS * rows)
         else:
             rows = rows * self._mean_loss(scaled)
-        return rows + self._noise_alone().precision_variance(precision)
+        return rows + self.noise_in_precision(precision)
+
+    def noise_in_precision(self, precision) -> np.ndarray:
+        "The part of `precision_variance` that noise on the entries has."
+        return self._noise_alone().precision_variance(precision)
 
     def partial_correlation_variance(self, precision, i, j) -> np.ndarray:
         """(m,) variances of partial correlations at pairs (i, j) of columns, each with
@@ -731,18 +737,20 @@ class SignMechanism(Mechanism):
     def _lattice(self, n, p):
         return self.lattice(n, p)
 
-    def noise_std(self, n: int, p: int) -> np.ndarray:
+    def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each average of sign products of
-        `n` rows and `p` columns; a correlation near 0 has π/2 times as much."""
-        return np.sqrt(self.lattice(n, p).noise())
+        `n` rows and `p` columns, a correlation near 0 has π/2 times as much; of so many
+        `columns`, all if None."""
+        return np.sqrt(self.lattice(n, p).noise(columns))
 
-    def sampling_error(self, covariance, n: int) -> SignError:
+    def sampling_error(self, covariance, n: int, p=None) -> SignError:
         """How well the correlations of a (p, p) `covariance` will be known from `n`
-        rows without ties, before there are any data."""
+        rows without ties, before there are any data; `p` as for
+        `Mechanism.sampling_error`."""
         covariance = check_symmetric(covariance, "covariance")
         r, deviation = correlation_scale(covariance)
-        lattice = self.lattice(n, len(r))
-        noise = sine_noise(r, angle_variance(lattice.noise()))
+        lattice = self.lattice(n, len(r) if p is None else p)
+        noise = sine_noise(r, angle_variance(lattice.noise(len(r))))
         noise = noise * np.outer(deviation, deviation) ** 2
         return self._expected(((covariance, n),), noise, lattice)
 

@@ -847,12 +847,12 @@ class Mechanism(AnyMechanism):
     The covariance is corrected for the noise: Guo et al., Theorem 4.3."""
 
     @abstractmethod
-    def noise_std(self, n: int, p: int) -> np.ndarray:
+    def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
         """Standard deviation of the noise on each number that is released of a table of
-        shape (`n`, `p`)."""
+        shape (`n`, `p`); of the first so many `columns` only, of all if None."""
 
     @abstractmethod
-    def sampling_error(self, covariance, n: int) -> SamplingError:
+    def sampling_error(self, covariance, n: int, p=None) -> SamplingError:
         """How well a covariance will be known from such a release, before there are any
         data.
 
@@ -862,4 +862,7 @@ class Mechanism(AnyMechanism):
             What the population's covariance might be, in squared data units.
         n : int
             Number of rows.
+        p : int, optional
+            Columns of the table, if `covariance` is of the first of them only and all
+            others are more of the same kind, independent of these.
         """

@@ -106,15 +106,16 @@ class ScoresLattice:
         is published, and nothing will be seen of it."""
         return least_share(self.rows.n, self.sigma)
 
-    def noise_std(self) -> np.ndarray:
+    def noise_std(self, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry, in squared units of the
-        columns, were they normal and independent."""
-        p = len(self.rows.center) - 1
-        return np.sqrt(self.expected_error(np.eye(p)).noise)
+        columns, were they normal and independent; of so many columns, all if None."""
+        few = len(self.rows.center[:-1][:columns])
+        return np.sqrt(self.expected_error(np.eye(few)).noise)
 
     def expected_error(self, covariance, location=None) -> SamplingError:
-        """How well a (p, p) `covariance` of normal columns will be known; where they
-        lie does not matter."""
+        """How well a (p, p) `covariance` of normal columns will be known, or that of
+        some of them if all others are more of the same kind; where they lie does not
+        matter."""
         return _expected_error(self.rows, (self.constant, self.half), covariance)
 
     def statistic(self, X, X_neighbor):
@@ -452,11 +453,12 @@ class _Behind:
         return np.sqrt(np.maximum(np.diag(self.matrix), 1e-12))
 
 
-def _scores_behind(average, noise, weights):
+def _scores_behind(average, noise, weights, columns=None):
     """The `_Behind` of an average product (p + 1, p + 1) of rows with such a constant
-    and such weights, with this variance of noise on its entries."""
+    and such weights, with this variance of noise on its entries; of so many columns,
+    if these are some of them."""
     p, constant = len(average) - 1, weights[0]
-    shape = shape_behind(average[:p, :p], *weights)
+    shape = shape_behind(average[:p, :p], *weights, columns)
     flat = np.abs(shape.values) < 1e-9
     rise = np.where(flat, 1 / shape.slopes, shape.values / (shape.seen + flat))
     turn = (shape.vectors * rise) @ shape.vectors.T / constant
@@ -529,20 +531,21 @@ def _expected_error(rows, weights, covariance):
     "How far a release may be from a covariance (p, p) of normal columns."
     from scipy.special import ndtr
 
-    p, scale = len(covariance), np.sqrt(np.diag(covariance))
+    few, scale = len(covariance), np.sqrt(np.diag(covariance))
     edges = np.r_[-np.inf, bin_edges("units", 0.0, 1.0), np.inf]
+    p = len(rows.center) - 1
     kernel = pair_kernel(p, *weights)
     own = coefficients_on_sphere(np.diff(ndtr(edges)), kernel[0])
     left = math.sqrt(float(((own[0] ** 2) * kernel[1]).sum().real))
     R = covariance / np.outer(scale, scale)
-    slopes = np.where(np.eye(p, dtype=bool), 1.0, left**2)
+    slopes = np.where(np.eye(few, dtype=bool), 1.0, left**2)
     values, vectors = eigen(R * slopes)
-    seen = sphere_spectrum(np.maximum(values, 1e-9), *weights)
-    average = np.zeros((p + 1, p + 1))
-    average[:p, :p] = (vectors * seen) @ vectors.T
-    behind = _scores_behind(average, _product_noise(rows, weights), weights)
+    seen = sphere_spectrum(np.maximum(values, 1e-9), *weights, p)
+    average = np.zeros((few + 1, few + 1))
+    average[:few, :few] = (vectors * seen) @ vectors.T
+    behind = _scores_behind(average, _product_noise(rows, weights), weights, p)
     worth = _worth(rows.n, p, *weights)
-    return _error(worth, behind.noise, R, slopes, np.full(p, left), scale)
+    return _error(worth, behind.noise, R, slopes, np.full(few, left), scale)
 
 # %% ../../nbs/2_publish/22_scores.ipynb #0a99132b
 class _ScoresEstimate(Release):

@@ -33,18 +33,21 @@ def gauss_rule():
     return np.polynomial.legendre.leggauss(200)
 
 
-def _kernel_of(spectrum, constant=0.0, half=None):
+def _kernel_of(spectrum, constant=0.0, half=None, p=None):
     """Nodes t and weights w(t) dt of the integral for a shape with these eigenvalues,
     whose rows have one more coordinate, a constant; complex if rows of the squared
-    length `half` weigh half, and then the real part of the integral counts."""
+    length `half` weigh half, and then the real part of the integral counts. Of `p`
+    columns, if given, that have these eigenvalues again and again."""
     nodes, weights = gauss_rule()
-    p, s, shift = len(spectrum), (nodes + 1) / 2, constant**2
+    p = len(spectrum) if p is None else p
+    s, shift = (nodes + 1) / 2, constant**2
     norm, ray = p + shift, 1 / (p + shift)
     if half is not None:  # along a ray on which nothing oscillates
         ray = np.exp(0.25j * np.pi) / math.hypot(norm, half)
         norm, shift = -1j * (norm**2 / half + half), shift - 1j * half
     t = (1 - s**2) / s**2 * ray
-    logs = -np.log1p(2 * np.outer(t, spectrum)).sum(axis=1) / 2 - t * shift
+    logs = np.log1p(2 * np.outer(t, spectrum)).sum(axis=1) * (p / len(spectrum))
+    logs = -logs / 2 - t * shift
     return t, weights / s**3 * (ray * norm / p) * np.exp(logs)
 
 
@@ -61,7 +64,7 @@ def _slope(values, t, weights, p):
     return p * (weights / (1 + 2 * above * t) ** 2).sum(axis=1).real
 
 # %% ../../nbs/2_publish/05_shape.ipynb #bd657b59
-def sphere_spectrum(spectrum, constant=0.0, half=None):
+def sphere_spectrum(spectrum, constant=0.0, half=None, p=None):
     """Eigenvalues of the average outer product of directions of length √p.
 
     Parameters
@@ -74,6 +77,8 @@ def sphere_spectrum(spectrum, constant=0.0, half=None):
     half : float, optional
         b, if a row whose squared length, the constant's included, is S weighs
         b²/(S² + b²) of itself instead; so scaled that a row of S = p + c² counts 1.
+    p : int, optional
+        Columns of a table whose spectrum is this one again and again, as in a plan.
 
     Returns
     -------
@@ -90,7 +95,8 @@ def sphere_spectrum(spectrum, constant=0.0, half=None):
     alone = not constant and half is None
     if np.ptp(spectrum) == 0 and alone:  # as in a plan: no nodes are needed
         return np.ones(len(spectrum))
-    return _seen(spectrum, *_kernel_of(spectrum, constant, half), len(spectrum))
+    p = len(spectrum) if p is None else p
+    return _seen(spectrum, *_kernel_of(spectrum, constant, half, p), p)
 
 def pair_kernel(p, constant=0.0, half=None):
     """What the length of a row of `p` columns does to the product of two of them.
@@ -122,10 +128,9 @@ def pair_kernel(p, constant=0.0, half=None):
     return t, weights / (weights / (1 + 2 * t) ** 3).sum().real
 
 # %% ../../nbs/2_publish/05_shape.ipynb #40b2dbdc
-def _undone(delta, t, weights):
+def _undone(delta, t, weights, p):
     """λ for eigenvalues δ, the kernel held fixed: Newton's method, monotone from the
     left."""
-    p = len(delta)
     values = delta / _slope(np.zeros(1), t, weights, p)
     for _ in range(100):
         step = (delta - _seen(values, t, weights, p)) / _slope(values, t, weights, p)
@@ -194,7 +199,7 @@ class Shape:
         return np.where(close, tangent, rise / np.where(close, 1.0, run))
 
 # %% ../../nbs/2_publish/05_shape.ipynb #dbdac8ad
-def shape_behind(average, constant=0.0, half=None) -> Shape:
+def shape_behind(average, constant=0.0, half=None, p=None) -> Shape:
     """The shape whose directions have this average outer product.
 
     Parameters
@@ -206,6 +211,9 @@ def shape_behind(average, constant=0.0, half=None) -> Shape:
         c, if rows have it as one more coordinate: see `sphere_spectrum`.
     half : float, optional
         b, if rows are weighted instead: see there.
+    p : int, optional
+        Columns of the rows, if the average is of some of them and all others are more
+        of the same kind, independent of these.
 
     Returns
     -------
@@ -217,23 +225,24 @@ def shape_behind(average, constant=0.0, half=None) -> Shape:
     [[1.0, 0.8], [0.8, 1.0]]
     """
     seen, vectors = eigen(np.asarray(average, float))
-    p = len(seen)
+    few = len(seen)
+    p = few if p is None else p
     if p == 1:  # one column has no shape
         return Shape(vectors, seen, np.ones(1), np.ones(1))
-    seen = seen * p / seen.sum()
+    seen = seen * few / seen.sum()
     alone = not constant and half is None
     if np.ptp(seen) == 0 and alone:  # the integral is p / (p + 2)
-        return Shape(vectors, seen, np.ones(p), np.full(p, p / (p + 2)))
+        return Shape(vectors, seen, np.ones(few), np.full(few, p / (p + 2)))
     spectrum = _positive_spectrum(seen)
     for _ in range(200):
-        t, weights = _kernel_of(spectrum, constant, half)
+        t, weights = _kernel_of(spectrum, constant, half, p)
         if not alone:  # the sum that such a spectrum has
             seen = seen * _seen(spectrum, t, weights, p).sum() / seen.sum()
-        values = _undone(seen, t, weights)
+        values = _undone(seen, t, weights, p)
         previous, spectrum = spectrum, _positive_spectrum(values)
         if np.abs(spectrum - previous).max() <= 1e-12 * spectrum.max():
             break
-    size = p / values.sum()
+    size = few / values.sum()
     slopes = _slope(values, t, weights, p) / size
     return Shape(vectors, seen, values * size, slopes)
 
@@ -320,7 +329,8 @@ def rows_noise(lattice, average, squared_mean):
     ----------
     lattice : RowLattice
     average : array of shape (p, p)
-        Average product of the rows on their lattice, in units.
+        Average product of the rows on their lattice, in units; perhaps of some columns
+        only, if all others are more of the same kind.
     squared_mean : array of shape (p,)
         Squares of the average row, in units.
 
@@ -335,7 +345,8 @@ def rows_noise(lattice, average, squared_mean):
     variance, p = lattice.product_noise(), len(average)
     if not lattice.normalised:
         return variance * (1 + np.eye(p)) + mean_part
-    matrix_part = shape_behind(average).noise_variance(variance)
+    shape = shape_behind(average, p=len(lattice.center))
+    matrix_part = shape.noise_variance(variance)
     return matrix_part * (1 + mean_part / variance / (1 + np.eye(p)))
 
 # %% ../../nbs/2_publish/05_shape.ipynb #555b7df1
@@ -533,9 +544,9 @@ def joint_constant(mean_share, squared_radius):
 # %% ../../nbs/2_publish/05_shape.ipynb #d63c17c1
 def _expected_error(lattice, covariance, location):
     "How far a release may be from a covariance (p, p) of rows with that location."
-    p, rows = len(covariance), lattice.rows
+    p, rows = len(covariance), lattice.rows  # perhaps of the first columns only
     if lattice.units is None:
-        scale, center = rows.scale, rows.center
+        scale, center = rows.scale[:p], rows.center[:p]
     else:
         scale, center = np.sqrt(np.diag(covariance)), 0.0
         location = None
@@ -544,21 +555,23 @@ def _expected_error(lattice, covariance, location):
     size = 1.0
     if rows.normalised:
         size = np.trace(seen) / p
-        seen = average_direction(seen)
+        seen = average_direction(seen, len(rows.center))
     noise = rows_noise(rows, seen, np.broadcast_to((away / scale) ** 2 / size, (p,)))
     units = size * np.outer(scale, scale)
     return SamplingError(((covariance, rows_worth(rows.n, rows)),), noise * units**2)
 
 
-def average_direction(shape):
-    """(p, p) expected outer product of directions of length √p whose shape is this
-    (p, p) matrix; a straight line where it is not positive definite."""
+def average_direction(shape, p=None):
+    """(k, k) expected outer product of directions of length √p whose shape is this
+    (k, k) matrix, again and again if k < p; a straight line where it is not positive
+    definite."""
+    p = len(shape) if p is None else p
     values, vectors = eigen(shape)
     values = values * len(values) / values.sum()
     spectrum = _positive_spectrum(values)
     if np.ptp(spectrum) == 0:
         return np.eye(len(values))
-    return (vectors * _seen(values, *_kernel_of(spectrum), len(values))) @ vectors.T
+    return (vectors * _seen(values, *_kernel_of(spectrum, p=p), p)) @ vectors.T
 
 # %% ../../nbs/2_publish/05_shape.ipynb #7fec6880
 @dataclass(frozen=True, eq=False)
@@ -590,10 +603,11 @@ class ShapeLattice:
         """
         return with_units(self.rows.guarantee(neighbors), self.units)
 
-    def noise_std(self) -> np.ndarray:
+    def noise_std(self, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry, in squared data units,
-        were all columns independent with deviations of one unit about their centres."""
-        scale = self.rows.scale
+        were all columns independent with deviations of one unit about their centres; of
+        so many columns, all if None."""
+        scale = self.rows.scale[:columns]
         p = len(scale)
         noise = rows_noise(self.rows, np.eye(p), np.zeros(p))
         return np.sqrt(noise) * np.outer(scale, scale)

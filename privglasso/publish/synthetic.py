@@ -198,7 +198,8 @@ def _draw(private, rows, bits):
         * np.sqrt(np.maximum(variances, private.floor))
     )
     drawn = generator.standard_normal((rows, len(variances))) @ root.T
-    return pd.DataFrame(drawn + private.location, columns=private.columns)
+    drawn += private.location  # in place: there may be many rows
+    return pd.DataFrame(drawn, columns=private.columns)
 
 # %% ../../nbs/2_publish/11_synthetic.ipynb #500738b2
 class SyntheticDataMechanism(CovarianceMechanism):
@@ -270,14 +271,16 @@ class SyntheticDataMechanism(CovarianceMechanism):
         )
         self.rows = None if rows is None else check_integer(rows, "rows", 2)
 
-    def sampling_error(self, covariance, n: int, location=None) -> SamplingError:
+    def sampling_error(
+        self, covariance, n: int, location=None, p=None
+    ) -> SamplingError:
         """How well a (p, p) `covariance` will be known from such rows, before there are
         any data.
 
         If eigenvalues must be lifted, it will be known less well. `n` people stand
         behind the rows; `location` (p,) is where their mean might be, the public centre
-        when None."""
-        people = super().sampling_error(covariance, n, location)
+        when None; `p` as for `Mechanism.sampling_error`."""
+        people = super().sampling_error(covariance, n, location, p)
         drawn = people.parts[0][0]
         return SamplingError((*people.parts, (drawn, self.rows or n)), people.noise)
 

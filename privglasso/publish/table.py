@@ -195,16 +195,17 @@ class _PlannedTable:
     def _lattice(self, n, p):
         return self.lattice(p, n)
 
-    def noise_std(self, n: int, p: int) -> np.ndarray:
+    def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
         """(p,) standard deviation of the noise on a cell of each column in a table of
-        `n` rows, in data units."""
-        return np.sqrt(self.lattice(p, n).noise_variance)
+        `n` rows, in data units; of so many `columns`, all if None."""
+        return np.sqrt(self.lattice(p, n).noise_variance[:columns])
 
-    def sampling_error(self, covariance, n: int) -> SamplingError:
+    def sampling_error(self, covariance, n: int, p=None) -> SamplingError:
         """How well a (p, p) `covariance` will be known from `n` noisy rows, before
-        there are any data."""
+        there are any data; `p` as for `Mechanism.sampling_error`."""
         covariance = check_symmetric(covariance, "covariance")
-        noise = self.lattice(len(covariance), n).noise_variance
+        few = len(covariance)
+        noise = self.lattice(few if p is None else p, n).noise_variance[:few]
         return SamplingError(((covariance + np.diag(noise), n),))
 
 # %% ../../nbs/2_publish/01_table.ipynb #ca8a885d

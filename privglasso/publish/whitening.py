@@ -332,16 +332,17 @@ class WhitenedLattice:
         "The lattice of one round with the noise that both rounds have on average."
         return replace(self.first, rows=_pooled(self.first.rows, self.second.rows)[1])
 
-    def noise_std(self) -> np.ndarray:
+    def noise_std(self, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry, in squared data units,
-        were all columns independent with deviations of one unit about their centres."""
-        return self._single().noise_std()
+        were all columns independent with deviations of one unit about their centres; of
+        so many columns, all if None."""
+        return self._single().noise_std(columns)
 
     def expected_error(self, covariance, location=None) -> SamplingError:
         """How well a positive definite (p, p) `covariance` will be known; the mean at
         `location` (p,), or the centre when None."""
-        rows, p = self.first.rows, len(covariance)
-        scale = rows.scale
+        rows, p = self.first.rows, len(covariance)  # perhaps of some columns only
+        scale = rows.scale[:p]
         if self.first.units is not None:
             scale = np.sqrt(np.diag(covariance))
         shape = covariance / np.outer(scale, scale)

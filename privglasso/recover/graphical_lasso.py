@@ -23,7 +23,7 @@ from .block_descent import CAREFUL, LARGE
 from .block_descent import descend, fresh_state
 from .block_descent import thresholded
 from .components import connected_columns, descend_apart
-from .components import groups_of, spread
+from .components import Pieces, groups_of, inverse_by_blocks
 from .crowded_columns import share_above
 from .dense_graphs import ascend
 from .feasibility import ConvergenceError, InfeasibleError
@@ -71,6 +71,31 @@ class GraphicalLassoResult:
     n_iter: int
     penalize_diagonal: bool
 
+    def __post_init__(self):
+        for name in ("precision", "dual_covariance"):
+            if isinstance(vars(self)[name], Pieces):
+                vars(self)[f"_{name}"] = vars(self).pop(name)
+
+    def __getattr__(self, name):
+        pieces = vars(self).get(f"_{name}")
+        if not isinstance(pieces, Pieces):
+            raise AttributeError(f"GraphicalLassoResult has no attribute {name!r}")
+        return vars(self).setdefault(name, pieces.dense())
+
+    def edges(self) -> tuple:
+        """The entries of `precision` above the diagonal that are not 0, found without
+        the (p, p) matrix if the graph is in pieces.
+
+        Returns
+        -------
+        arrays of shape (m,), (m,), (m,)
+            Rows, columns and values, row by row.
+        """
+        if "_precision" in vars(self):
+            return self._precision.above()
+        i, j = np.nonzero(np.triu(self.precision, 1))
+        return i, j, self.precision[i, j]
+
     @cached_property
     def covariance(self):
         """The inverse of `precision`, computed when first asked for.
@@ -79,8 +104,7 @@ class GraphicalLassoResult:
         -------
         array of shape (p, p)
         """
-        inverse = np.linalg.inv(self.precision)
-        return (inverse + inverse.T) / 2
+        return inverse_by_blocks(self.precision)
 
     @cached_property
     def objective(self):
@@ -93,8 +117,9 @@ class GraphicalLassoResult:
         return self.trace_and_penalty - log_det(self.precision)
 
     def _repr_html_(self):
-        edges = np.count_nonzero(np.triu(self.precision, 1))
-        facts = {"columns": len(self.precision), "edges": edges, "alpha": self.alpha}
+        pieces, edges = vars(self).get("_precision"), len(self.edges()[0])
+        p = len(self.precision) if pieces is None else pieces.p
+        facts = {"columns": p, "edges": edges, "alpha": self.alpha}
         gap = {"duality gap": f"{self.dual_gap:.2g}", "iterations": self.n_iter}
         return html_card("Graphical lasso", facts | gap)
 
@@ -140,8 +165,8 @@ def _checked(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start
         )
     if weights is not None:
         weights = _finite_weights(S, weights, alphas, penalize_diagonal)
-    # matrices in another order in memory would be compiled for, again
-    S = np.ascontiguousarray(S)
+    # matrices of another kind in memory would be compiled for, again
+    S = np.require(S, requirements=["C", "W"])
     return _Problem(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start)
 
 
@@ -249,10 +274,13 @@ class _Apart(NamedTuple):
     precisions: np.ndarray
     reports: np.ndarray
 
-    def write(self, m, precision, W):
-        "The pairs of the m-th alpha, into the whole; what the report says of them."
-        spread(self.precisions[m], self.groups, self.wanted, precision)
-        spread(self.duals[m], self.groups, self.wanted, W)
+    def pieces(self, packed, others):
+        "The matrix of what is packed here, and of other columns and their blocks."
+        p = len(self.groups[0])
+        return Pieces(p, self.groups, self.solved, self.wanted, packed, others)
+
+    def report(self, m):
+        "What the report says of the m-th alpha."
         linear, gaps, passes, rounding = self.reports[self.solved, m].T
         return [linear.sum(), gaps.sum(), passes.max(initial=0), rounding.sum()]
 
@@ -706,21 +734,28 @@ def _raise_errors(parts, p):
     raise type(worst.error)(alpha, works, lower, certificate)
 
 # %% ../../nbs/3_recover/08_graphical_lasso.ipynb #ce87bd9d
-def _joined(apart, parts, m, p):
+_IN_PIECES = 1000  # columns from which on the whole is made only if asked for
+
+
+def _joined(apart, parts, m):
     "The pair and report of the whole for the m-th alpha."
     if apart is None:
         return parts[0].solved[m]
-    precision, W = np.zeros((p, p)), np.zeros((p, p))
-    report = np.array(apart.write(m, precision, W))
+    report, others = np.array(apart.report(m)), ([], [])
     for part in parts:
-        block = np.ix_(part.columns, part.columns)
-        precision[block], W[block], own = part.solved[m]
+        *pair, own = part.solved[m]
+        for blocks, block in zip(others, pair, strict=True):
+            blocks.append((part.columns, block))
         passes = max(report[2], own[2])  # the others are sums
         report = report + own
         report[2] = passes
-    return precision, W, report
+    packed = apart.precisions[m], apart.duals[m]
+    pair = [apart.pieces(*both) for both in zip(packed, others, strict=True)]
+    if len(apart.groups[0]) < _IN_PIECES:
+        pair = [pieces.dense() for pieces in pair]
+    return *pair, report
 
-
+# %% ../../nbs/3_recover/08_graphical_lasso.ipynb #38d36797
 def _result(problem, alpha, precision, W, report):
     "The result, and a warning with its gap if that is larger than wanted."
     _, gap, sweeps, rounding = report
@@ -756,7 +791,7 @@ def _split_and_joined(problem):
     done = min((len(part.solved) for part in parts), default=len(problem.alphas))
     if not finished and done == 0:
         raise KeyboardInterrupt
-    return [_joined(apart, parts, m, p) for m in range(done)]
+    return [_joined(apart, parts, m) for m in range(done)]
 
 
 def _by_textbook(problem):
@@ -891,7 +926,8 @@ def graphical_lasso(
     [[2.0, 0.0], [0.0, 2.0]]
     """
     check_same_names(S, weights)
-    S, alphas = check_symmetric(S), [check_positive(alpha, "alpha")]
+    S = check_symmetric(S, copy=False)
+    alphas = [check_positive(alpha, "alpha")]
     options = solver, penalize_diagonal, weights, tol, max_iter, start
     return _solve(_checked(S, alphas, *options))[0]
 

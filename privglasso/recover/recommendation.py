@@ -27,7 +27,8 @@ from .efficient_score import EfficientScore, GraphFit, observe
 from .efficient_score import parameters_of
 from .efficient_search import MOST_COLUMNS, edge_threshold
 from .efficient_search import relative_error
-from .planning import assumed_covariance, least_enough
+from .planning import assumed_variances, largest_noise
+from .planning import least_enough, standing_for_all
 
 # %% ../../nbs/3_recover/24_recommendation.ipynb #5eed0001
 REFERENCE = 0.25  # partial correlation of neighbours in the reference chain
@@ -82,9 +83,13 @@ def reference_chain(p, seen=1.0):
     """
     p = check_integer(p, "p", 2)
     graph = np.eye(p, k=1, dtype=bool) | np.eye(p, k=-1, dtype=bool)
-    covariance = np.linalg.inv(np.eye(p) - REFERENCE * graph)
-    size = np.sqrt(np.diag(covariance)) / np.broadcast_to(seen, (p,))
-    correlations = (covariance + covariance.T) / 2 / np.outer(size, size)
+    # a tridiagonal inverse: powers of a root, and how far the ends are
+    root = (1 - math.sqrt(1 - 4 * REFERENCE**2)) / (2 * REFERENCE)
+    place, seen = np.arange(p), np.broadcast_to(seen, (p,))
+    ends = np.sqrt((1 - root ** (2 * place + 2)) / (1 - root ** (2 * (p - place))))
+    correlations = np.minimum.outer(ends, ends) / np.maximum.outer(ends, ends)
+    correlations *= (root**place)[np.abs(np.subtract.outer(place, place))]
+    correlations *= np.outer(seen, seen)
     np.fill_diagonal(correlations, 1.0)
     return correlations, graph
 
@@ -134,8 +139,6 @@ class _Told(NamedTuple):
 def _share_found(covariance, error, graph):
     "The share of the edges that the efficient search is expected to draw."
     p, deviation = len(graph), np.sqrt(np.diag(covariance))
-    if p > MOST_COLUMNS:
-        return math.nan
     observation = observe(None, _Told(covariance, error))
     precision = np.linalg.inv(covariance / np.outer(deviation, deviation))
     places, score = parameters_of(graph), EfficientScore(observation, precision)
@@ -154,14 +157,18 @@ def _share_found(covariance, error, graph):
 
 # %% ../../nbs/3_recover/24_recommendation.ipynb #be90da02
 def _chain_release(mechanism, n, p, seen, spread):
-    "Covariance, error and graph of a release of the chain; None if there is none."
-    correlations, graph = reference_chain(p, seen)
-    deviation = np.sqrt(np.diag(assumed_covariance(mechanism, p, 1.0)))
+    """Covariance, error and graph of a release of the chain; None if there is none. Of
+    very many columns that are alike, shorter chains stand for one."""
+    deviation = np.sqrt(assumed_variances(mechanism, p, 1.0))
     if getattr(mechanism, "bounds", None) is not None:
         deviation = deviation * spread
+    alike = np.ptp(seen) == 0 and np.ptp(deviation) == 0
+    few = standing_for_all(mechanism, p) if alike else p
+    deviation, seen = deviation[:few], np.broadcast_to(seen, (p,))[:few]
+    correlations, graph = reference_chain(few, seen)
     covariance = correlations * np.outer(deviation, deviation)
     try:
-        return covariance, mechanism.sampling_error(covariance, n), graph
+        return covariance, mechanism.sampling_error(covariance, n, p=p), graph
     except InputError as refusal:  # too little budget, or too many rows
         if refusal.argument not in ("mu", "n"):
             raise
@@ -219,6 +226,8 @@ def expected_recovery(mechanism, n, p, seen=1.0, spread=0.125) -> Recovery:
         return Recovery(auc, math.nan)
     if hasattr(mechanism, "certificate"):
         return Recovery(auc, 2 * auc - 1)
+    if p > MOST_COLUMNS:
+        return Recovery(auc, math.nan)
     told = _chain_release(mechanism, n, p, seen, spread)
     return Recovery(auc, 0.0 if told is None else _share_found(*told))
 
@@ -229,8 +238,9 @@ _MANY = 50  # columns from which on a screen of pairs is asked, too
 def _race(mechanism, n, p, seen):
     """Sums of the pairs that a screen selects of the chain, their correlations, and
     which of them are its edges; None if the screen cannot run."""
-    correlations, graph = reference_chain(p, seen)
     try:
+        mechanism.guarantee(n, p)  # refuses before a long chain is made
+        correlations, graph = reference_chain(p, seen)
         stages = mechanism.rehearse(correlations, n)
     except InputError as refusal:  # too little budget, or too many columns
         if refusal.argument not in ("mu", "n", "edges"):
@@ -456,7 +466,7 @@ def _hopeless(mechanism, n, p):
     if p < 2:
         return True
     try:
-        return float(np.max(mechanism.noise_std(n, p))) > REFERENCE
+        return largest_noise(mechanism, n, p) > REFERENCE
     except InputError:  # too little budget to run
         return True
 

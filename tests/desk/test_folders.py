@@ -10,12 +10,13 @@ import pytest
 import privglasso as pg
 from privglasso.base.words import WordsError
 from privglasso.data_sets.synthetic import example_table
+from privglasso.desk import source as sources
 from privglasso.desk.choices import KINDS
 from privglasso.desk.ledger import begin_ledger
 from privglasso.desk.plan import plan_publication
 from privglasso.desk.source import open_release
 from privglasso.privacy.budget import Budget, BudgetError
-from privglasso.publish import folders
+from privglasso.publish import folders, tables
 from privglasso.publish.files import read_release
 from privglasso.publish.tables import TableError
 
@@ -307,3 +308,42 @@ def test_the_shell_writes_and_reads_folders(table, folder, tmp_path, capsys):
     assert code != 0 and "a release already" in said
     code, said = run("inspect", folder)
     assert code != 0 and "without a manifest.json" in said
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_large_file_is_read_in_batches_and_gives_the_release_of_its_table(
+    way, table, tmp_path, monkeypatch
+):
+    to, words = tmp_path / "one.parquet", dict(WAYS[way])
+    words |= {"graph": words["graph"](table)} if "graph" in words else {}
+    words |= {"drop": [table.columns[1]]} if "drop" in words else {}
+    path = tmp_path / "private.parquet"
+    table.to_parquet(path, index=False, row_group_size=7001)
+    held = pg.Publication(path, **words)
+    assert not held.table.is_parted
+    monkeypatch.setattr(sources, "_HELD", table.size - 1)
+
+    def refused(*args, **form):
+        raise AssertionError("the file was read as a whole")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "_read_file", refused)
+        large = pg.Publication(path, **words)
+        assert large.table.is_parted and large.table.files() == [path]
+        large.publish(to, random_state=3)
+    held.publish(tmp_path / "two.parquet", random_state=3)
+    assert_same(read_release(to), read_release(tmp_path / "two.parquet"))
+
+
+def test_what_is_not_numbers_or_no_file_is_no_large_table(table, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "_HELD", table.shape[1])
+    words, damaged = tmp_path / "words.parquet", tmp_path / "damaged.parquet"
+    table.assign(word="a").to_parquet(words)
+    damaged.write_bytes(b"PAR1 and nothing else")
+    table.iloc[:1].to_parquet(tmp_path / "small.parquet")
+    for path in (words, damaged, tmp_path / "small.parquet", tmp_path / "none.parquet"):
+        assert not sources.PrivateTable(path).is_large
+    large = sources.PrivateTable(tmp_path / "large.parquet")
+    table.to_parquet(large.source)
+    assert large.is_large and not large.holds(large.source)
+    assert large.shape() == (len(table), list(table.columns))

@@ -434,3 +434,15 @@ def test_memory_does_not_grow_with_the_table(mechanism, tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     short, long = map(float, done.stdout.split())
     assert long - short < 8 * (1 << 16) * p * 8 / 2**20 / 2  # MiB more in the cells
+
+
+def test_a_batch_of_many_columns_has_few_rows(tmp_path):
+    made = np.random.default_rng(0).integers(0, 9, (2500, 2000)).astype(float)
+    path = tmp_path / "wide.parquet"
+    pd.DataFrame(made, columns=[f"x{j}" for j in range(2000)]).to_parquet(path)
+    batches, most = as_batches(path), (1 << 22) // 2000
+    assert max(map(len, batches.read(list(range(2000))))) <= most < 2500
+    blocks = list(batches.blocks())
+    assert [len(block) for block in blocks] == [most, 2500 - most]
+    assert np.array_equal(np.vstack(blocks), made)
+    assert [len(block) for block in batches.read([0, 1])] == [2500]

@@ -588,3 +588,17 @@ def test_a_missing_whole_number_is_refused_and_what_was_read_may_be_written_to(p
     assert read["a"].dtype == np.int64 and np.isnan(read.loc[1, "b"])
     read.iloc[0, 1] = 7.0
     assert read["b"].tolist()[0] == 7.0
+
+
+def test_a_dictionary_is_made_only_of_numbers_that_repeat(tmp_path):
+    "Of names with dots, too; and what is read is what was written, to the bit."
+    drawn = np.random.default_rng(0).normal(size=(20_000, 1))
+    table = pd.DataFrame(np.hstack([drawn, drawn.round(1)]), columns=["a.b", "c.d"])
+    for rows, kinds in ((20_000, (False, True)), (4096, (True, True))):
+        path = tmp_path / f"{rows}.parquet"
+        with open(path, "wb") as file:
+            parquet._written(pa.Table.from_pandas(table[:rows]), file)
+        group = pq.read_metadata(path).row_group(0)
+        found = [group.column(j).has_dictionary_page for j in range(2)]
+        assert tuple(found) == kinds
+        assert pq.read_table(path).to_pandas().equals(table[:rows])

@@ -675,3 +675,52 @@ def test_intervals_of_all_pairs():
     assert len(all_pairs) == 10 > len(edges)
     both = edges.merge(all_pairs, on=["source", "target"], suffixes=("", "_all"))
     assert len(both) == len(edges) and np.allclose(both.low, both.low_all)
+
+
+def wide_release(mu, p=320, n=4000):
+    "A box release of pairs of columns, and the estimate of these at a penalty."
+    X = np.random.default_rng(0).normal(size=(n, p))
+    X[:, 1::2] = 0.8 * X[:, ::2] + 0.6 * X[:, 1::2]
+    made = CovarianceMechanism((-4.0, 4.0), clipping="box", mu=mu)
+    release = made.publish(X, 0)
+    return release, PrivateGraphicalLasso(0.6).fit(release)
+
+
+def test_errors_that_noise_hides_cost_no_decomposition(monkeypatch):
+    "As wide as the table: no eigenvalues, no inverse, no product of two full matrices."
+    release, _ = wide_release(3000.0)
+    for name in ("eigh", "eigvalsh", "inv", "solve"):
+        own = getattr(np.linalg, name)
+
+        def narrow(matrix, *rest, own=own):
+            assert len(matrix) < 300
+            return own(matrix, *rest)
+
+        monkeypatch.setattr(np.linalg, name, narrow)
+    noisy, model = wide_release(60.0)
+    assert np.count_nonzero(model.precision_) < 3 * 320
+    assert model._noise_hides() and len(model.edges_) > 50
+    assert model.edges_[list(graph_models.TESTED)].isna().all(axis=None)
+    with pytest.raises(CovarianceError, match="known to"):
+        monkeypatch.undo()
+        model.edge_intervals()
+
+
+@pytest.mark.parametrize("mu", [200.0, 1000.0, 1e4, 1e5])
+def test_noise_hides_nothing_that_the_tests_rely_on(mu):
+    _, model = wide_release(mu)
+    tests = model._pair_tests()
+    assert not (model._noise_hides() and tests.closeness <= 0.5)
+    if model._noise_hides():
+        assert tests.doubt is not None and model.edges_.p_value.isna().all()
+    else:
+        assert model.edges_.p_value.isna().all() == (tests.doubt is not None)
+
+
+def test_errors_of_rows_are_those_of_the_positive_part_whenever_they_are_asked_for():
+    A = np.array([[1.0, 1.5], [1.5, 1.0]])
+    error = SamplingError([(A, 100)], 0.01)
+    assert not hasattr(error, "missing")
+    (part, n), = pickle.loads(pickle.dumps(error)).parts
+    assert n == 100 and np.linalg.eigvalsh(part)[0] > -1e-12
+    assert np.array_equal(part, error.parts[0][0]) and error.parts is error.parts

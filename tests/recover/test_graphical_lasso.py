@@ -16,7 +16,8 @@ from privglasso.base import kernels
 from privglasso.recover import block_descent
 from privglasso.recover import graphical_lasso as solvers
 from privglasso.recover.block_descent import descend, thresholded
-from privglasso.recover.components import connected_columns, descend_apart, spread
+from privglasso.recover.components import connected_columns, descend_apart
+from privglasso.recover.components import inverse_by_blocks, spread
 from privglasso.publish.noise_correction import correlation_scale, sample_covariance
 from privglasso.data_sets.grids import load_grid115
 from privglasso.experiments.solver_stress import hard_problem as stress_problem
@@ -985,3 +986,85 @@ def test_a_free_variance_below_zero_is_the_certificate_whatever_it_is_joined_to(
         error = refused_or_none(S, 1e-3, weights, penalize_diagonal=False)
     assert error.lower_bound == error.works == np.inf
     assert np.array_equal(error.certificate, np.diag([0.0, 1.0, 0.0]))
+
+
+def scattered(p, size=10, seed=0):
+    "A covariance of small components whose columns stand apart, and noise below .1."
+    rng = np.random.default_rng(seed)
+    noise = 0.05 * rng.uniform(-1, 1, (p, p))
+    S = (noise + noise.T) / 2
+    order = rng.permutation(p)
+    chain = 0.7 ** np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
+    for own in order.reshape(-1, size):
+        S[np.ix_(own, own)] = chain
+    return S
+
+
+def test_what_falls_into_many_pieces_is_solved_without_a_matrix_of_the_whole():
+    p = 1500
+    S = scattered(p)
+    graphical_lasso(scattered(1000), 0.3)  # compiled
+    tracemalloc.start()
+    try:
+        result = graphical_lasso(S, 0.3)
+        i, j, values = result.edges()
+        assert tracemalloc.get_traced_memory()[1] < 8 * p**2 / 4
+    finally:
+        tracemalloc.stop()
+    assert "precision" not in vars(result) and 0 <= result.dual_gap < 1e-6 * p
+    assert "1500" in result._repr_html_() and "precision" not in vars(result)
+    dense = result.precision
+    assert np.array_equal(np.nonzero(np.triu(dense, 1)), (i, j)) and len(i) >= p * 0.9
+    assert np.array_equal(dense[i, j], values) and result.precision is dense
+    W = result.dual_covariance
+    assert np.abs(np.linalg.inv(dense) - result.covariance).max() < 1e-9
+    assert dual_gap(S, 0.3, dense, W) == pytest.approx(result.dual_gap, abs=1e-8)
+    assert not hasattr(result, "missing")
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.6, 0.69])
+def test_pieces_are_what_the_whole_is(alpha, monkeypatch):
+    S = scattered(1000, 20)
+    pieces = graphical_lasso(S, alpha)
+    before = S.copy()
+    monkeypatch.setattr(solvers, "_IN_PIECES", 10**9)
+    whole = graphical_lasso(S, alpha)
+    assert np.array_equal(S, before)  # which is read only
+    for name in ("precision", "dual_covariance"):
+        assert np.array_equal(getattr(pieces, name), getattr(whole, name))
+    assert (pieces.dual_gap, pieces.n_iter) == (whole.dual_gap, whole.n_iter)
+    assert all(map(np.array_equal, pieces.edges(), whole.edges()))
+    again = graphical_lasso(S, alpha, start=pieces)
+    assert np.allclose(again.precision, whole.precision, atol=1e-3)
+
+
+def test_inverses_of_wide_matrices_are_taken_block_by_block(monkeypatch):
+    S = scattered(300)
+    S[np.abs(S) < 0.1] = 0.0
+    expected, own = np.linalg.inv(S), np.linalg.inv
+
+    def narrow(matrix):
+        assert len(matrix) == 10
+        return own(matrix)
+
+    monkeypatch.setattr(np.linalg, "inv", narrow)
+    inverse = inverse_by_blocks(S)
+    assert np.abs(inverse - expected).max() < 1e-10
+    assert np.array_equal(inverse, inverse.T)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_matrix_that_is_given_is_only_read(solver):
+    "As no copy is taken of it; one that nobody may write to is copied, all the same."
+    for seed in range(6):
+        S = gram(9, 5, seed, minus=0.3)
+        before, locked = S.copy(), S.copy()
+        locked.setflags(write=False)
+        alpha = 2 * min_feasible_alpha(S).upper + 1e-3
+        first = graphical_lasso(S, alpha, solver=solver)
+        assert np.array_equal(S, before)
+        assert not np.shares_memory(first.dual_covariance, S)
+        second = graphical_lasso(locked, alpha, solver=solver)
+        assert np.array_equal(first.precision, second.precision)
+    checked = solvers._checked(locked, [1.0], solver, True, None, 1e-6, 10, None)
+    assert checked.S.flags.writeable and checked.S.flags.c_contiguous

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import tracemalloc
 from functools import partial
 from unittest.mock import Mock
 
@@ -22,9 +23,9 @@ from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from privglasso.recover.planning import MECHANISM_STYLES, MECHANISMS, assumed_covariance
 from privglasso.recover.planning import epsilon_needed, least_enough, plan, plan_over
-from privglasso.recover.planning import plan_rows
+from privglasso.recover.planning import largest_noise, plan_rows
 from privglasso.recover.planning import plot_plan
-from privglasso.recover.planning import records_needed, resolution
+from privglasso.recover.planning import records_needed, resolution, standing_for_all
 
 KINDS = {name: partial(kind, (0, 1)) for name, kind in MECHANISMS.items()}
 
@@ -340,3 +341,47 @@ def test_the_plan_of_a_wide_table_needs_no_products_of_its_size(monkeypatch):
     for name, row in long.items():
         numbers = {k: v for k, v in row.items() if not isinstance(v, str)}
         assert {k: short[name][k] for k in numbers} == pytest.approx(numbers, rel=1e-9)
+
+
+WIDE = {"epsilon": 1.0, "delta": 1e-12}
+ALIKE = {
+    "scores": CovarianceMechanism(**WIDE),
+    "box": CovarianceMechanism((-4.0, 4.0), clipping="box", **WIDE),
+    "sphere": CovarianceMechanism(clipping="sphere", **WIDE),
+    "rows": SyntheticDataMechanism(**WIDE),
+    "cells": GaussianMechanism((0, 1), **WIDE),
+}
+
+
+def test_a_plan_of_very_many_columns_holds_no_matrix_of_all_pairs():
+    n, p = 10**6, 3000
+    made = {name: ALIKE[name] for name in ("scores", "box", "cells")}
+    plan_rows(made, n, 2)  # loads what is loaded late
+    tracemalloc.start()
+    try:
+        plan_rows(made, n, p)
+        assert tracemalloc.get_traced_memory()[1] < 8 * p**2 / 2
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_few_columns_tell_what_all_that_are_alike_would():
+    n, p = 10**6, 300
+    few = plan_rows(ALIKE, n, p)
+    for name, made in ALIKE.items():
+        assert standing_for_all(made, p) < p
+        stated = assumed_covariance(made, p)
+        whole = plan_rows({name: made}, n, p, covariance=stated)[name]
+        numbers = {k: v for k, v in whole.items() if not isinstance(v, str)}
+        assert {k: few[name][k] for k in numbers} == pytest.approx(numbers, rel=1e-9)
+
+
+def test_columns_of_other_bounds_stand_for_themselves():
+    high = np.r_[np.ones(299), 9.0]
+    for made in (
+        GaussianMechanism((0 * high, high), mu=1.0),
+        CovarianceMechanism((0 * high, high), clipping="box", mu=1.0),
+        CovarianceMechanism(norm_bound=1.0, center=high, mu=1.0),
+    ):
+        assert standing_for_all(made, 300) == 300
+        assert largest_noise(made, 1000, 300) == made.noise_std(1000, 300).max()

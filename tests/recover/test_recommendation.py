@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from privglasso.base.validation import InputError
+from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.schema import Schema
 from privglasso.publish.screened_weights import ScreenedGraphMechanism
-from privglasso.recover import recommendation
+from privglasso.recover import planning, recommendation
 from privglasso.recover.recommendation import WANTED, level_share, recommend
 from privglasso.recover.recommendation import reference_chain, smallest_tested
 from privglasso.start.advice import epsilon_rows
@@ -112,3 +113,24 @@ def test_every_epsilon_has_a_mechanism_for_many_columns():
     assert names == ["covariance", "screened", "covariance"]
     least = [row["smallest_partial_correlation"] for row in rows]
     assert least[0] == math.inf and 0 < least[2] < least[1] < 0.5
+
+
+def test_the_chain_is_the_inverse_of_its_precision():
+    for p, seen in ((2, 1.0), (7, np.linspace(0.5, 1, 7)), (60, 0.8)):
+        correlations, graph = reference_chain(p, seen)
+        covariance = np.linalg.inv(np.eye(p) - recommendation.REFERENCE * graph)
+        size = np.sqrt(np.diag(covariance)) / np.broadcast_to(seen, (p,))
+        expected = covariance / np.outer(size, size)
+        np.fill_diagonal(expected, 1.0)
+        assert np.abs(correlations - expected).max() < 1e-14
+
+
+@pytest.mark.parametrize("n", [20_000, 60_000])
+def test_shorter_chains_stand_for_a_very_long_one(n, monkeypatch):
+    made = CovarianceMechanism(epsilon=1.0, delta=1e-10)
+    box = CovarianceMechanism((-4, 4), clipping="box", mu=3.0)
+    short = [recommendation.expected_auc(each, n, 400) for each in (made, box)]
+    monkeypatch.setattr(planning, "_ENOUGH", 400)
+    whole = [recommendation.expected_auc(each, n, 400) for each in (made, box)]
+    assert short != whole and short == pytest.approx(whole, abs=2e-3)
+    assert 0.55 < min(whole) < max(whole) < 1
