@@ -21,6 +21,8 @@ from ..privacy.discrete_gaussian import LARGEST_SIGMA, SMALLEST_SIGMA
 from ..privacy.discrete_gaussian import counted_variance
 from .batches import Batches
 from .best_test import stability_test
+from .continual import StreamError, is_stream_of_releases
+from .continual import read_stream
 from .copula import CopulaLattice, CopulaRelease, Margins, bin_counts
 from .copula import drawn_correlation
 from .covariance import CovarianceRelease, MomentLattice
@@ -1097,6 +1099,9 @@ _KINDS = {
 def _read_checked(path):
     "The release in a file, or `ReleaseError`, or that there is no file."
     try:
+        if is_stream_of_releases(path):
+            outputs = read_stream(path)
+            return outputs.covariance(outputs.periods)
         stored = stored_folder if path.is_dir() else stored_release
         metadata, table = stored(path)
         return _checked_release(metadata, table)
@@ -1108,6 +1113,8 @@ def _read_checked(path):
         raise ReleaseError(
             f"{path.name} is damaged: {damage}: fetch the file again"
         ) from damage
+    except StreamError as error:
+        raise ReleaseError(f"{path.name}: {error}") from error
     except (ReleaseError, FileNotFoundError):
         raise
     except Exception as error:  # a file may state anything
@@ -1125,7 +1132,8 @@ def read_release(path):
     ----------
     path : str or Path
         A file; or a folder of parts, whose rows stay where they are: the release's
-        `table` reads them in batches.
+        `table` reads them in batches. Of the folder of a stream, or a file of its
+        outputs, the release is the newest covariance.
 
     Returns
     -------
