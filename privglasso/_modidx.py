@@ -3565,6 +3565,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                               'privglasso/publish/continual.py'),
                                               'privglasso.publish.continual.StreamRelease.covariance': ( '2_publish/continual.html#streamrelease.covariance',
                                                                                                          'privglasso/publish/continual.py'),
+                                              'privglasso.publish.continual.StreamRelease.newest': ( '2_publish/continual.html#streamrelease.newest',
+                                                                                                     'privglasso/publish/continual.py'),
                                               'privglasso.publish.continual.StreamRelease.periods': ( '2_publish/continual.html#streamrelease.periods',
                                                                                                       'privglasso/publish/continual.py'),
                                               'privglasso.publish.continual.StreamRelease.until': ( '2_publish/continual.html#streamrelease.until',

@@ -220,7 +220,7 @@ def _check_manifest(path):
             manifest=MANIFEST,
         )
 
-
+# %% ../../nbs/2_publish/29_source.ipynb #2107d1b0
 def open_release(path):
     """The release in a file, or one sentence.
 

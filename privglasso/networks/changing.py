@@ -156,13 +156,7 @@ def _joint_paths(V, c, metric, limits, beta, X):
     "Every pair's best path: (T, p, p) arrays, the diagonal without a limit."
     T, p, _ = V.shape
     at, slope, lift = np.zeros(4 * T + 8), np.zeros(4 * T + 8), np.zeros(4 * T + 8)
-    low, high, v, x, none = (
-        np.zeros(T),
-        np.zeros(T),
-        np.zeros(T),
-        np.zeros(T),
-        np.zeros(T),
-    )
+    low, high, v, x, none = np.zeros((5, T))
     for i in range(p):
         for j in range(i + 1):
             v[:] = V[:, i, j]
@@ -171,6 +165,17 @@ def _joint_paths(V, c, metric, limits, beta, X):
             fused_path(v, own, limit, beta, x, at, slope, lift, low, high)
             X[:, i, j] = x
             X[:, j, i] = x
+
+
+def _living(problem, V, c):
+    "Places of pairs that may differ from 0, and how they are paid for and counted."
+    limits = problem.limits[:, None, None]
+    alive = (np.abs(V) * c[:, None, None] * problem.metric > limits).any(axis=0)
+    i, j = np.nonzero(np.triu(alive | np.eye(len(alive), dtype=bool)))
+    off, metric = 1.0 * (i != j), problem.metric[i, j]
+    if problem.fusion == "columns":
+        return (i, j), (off, metric, (1 + off) / 2, np.stack([i, j]))
+    return (i, j), (off, metric, 1 + off, np.zeros((1, len(i)), dtype=np.int64))
 
 # %% ../../nbs/4_networks/04_changing.ipynb #3b8a81de
 @kernel
@@ -336,7 +341,8 @@ def _joint_groups(V, c, limits, pairs, beta, theta, rate, floor, Z, x, most):
     (T, m), sides, groups = V.shape, Z.shape[1], group.max() + 1
     stiff, loose = _TIES * c.mean() * metric, paid / (c.mean() * metric)
     size, slope, bent = np.zeros(groups), np.zeros(groups), np.zeros((T, groups))
-    A, B, pull, pivot = np.zeros((T, m)), np.zeros(Z.shape), np.zeros((T, m)), _pivots(c)
+    A, B, pull = np.zeros((T, m)), np.zeros(Z.shape), np.zeros((T, m))
+    pivot = _pivots(c)
     _thresholded(V, c, limits, paid, metric, Z, pull, x)
     for t in range(T):
         A[t] = x[t] + (c[t] * (V[t] - x[t]) + pull[t] / metric) / c.mean()
@@ -362,23 +368,12 @@ def _joint_groups(V, c, limits, pairs, beta, theta, rate, floor, Z, x, most):
             )
     return most
 
-# %% ../../nbs/4_networks/04_changing.ipynb #12f4106d
+# %% ../../nbs/4_networks/04_changing.ipynb #d4c39951
 _MOST = 100  # steps within a step: the next step goes on with their multipliers
 _SHARE = 0.3  # of what a step gains: how near to its best it must be
 _LIKE = 5.0  # scales of columns that differ by less count as one
 
 
-def _living(problem, V, c):
-    "Places of pairs that may differ from 0, and how they are paid for and counted."
-    limits = problem.limits[:, None, None]
-    alive = (np.abs(V) * c[:, None, None] * problem.metric > limits).any(axis=0)
-    i, j = np.nonzero(np.triu(alive | np.eye(len(alive), dtype=bool)))
-    off, metric = 1.0 * (i != j), problem.metric[i, j]
-    if problem.fusion == "columns":
-        return (i, j), (off, metric, (1 + off) / 2, np.stack([i, j]))
-    return (i, j), (off, metric, 1 + off, np.zeros((1, len(i)), dtype=np.int64))
-
-# %% ../../nbs/4_networks/04_changing.ipynb #d4c39951
 def _joint_step(problem, V, c, start, floor, Z):
     "The best next matrices, all periods at once, and multipliers of their changes."
     X = np.zeros_like(V)

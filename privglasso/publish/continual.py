@@ -619,7 +619,7 @@ def _plan_in(text):
         pass
     raise StreamError("plan.json is damaged or of another format: fetch it back")
 
-# %% ../../nbs/2_publish/33_continual.ipynb #0922982f
+# %% ../../nbs/2_publish/33_continual.ipynb #b4700c5d
 def _packed(second, total):
     "Symmetric sums (p, p) and the sums of rows (p,) as one vector."
     return np.concatenate([second[np.triu_indices(len(second))], total])
@@ -632,7 +632,7 @@ def _unpacked(vector, p):
     second[above] = second.T[above] = vector[: len(above[0])]
     return second, vector[len(above[0]) :]
 
-
+# %% ../../nbs/2_publish/33_continual.ipynb #0922982f
 @dataclass(frozen=True, eq=False)
 class StreamRelease:
     """The outputs of a stream so far.
@@ -683,6 +683,12 @@ class StreamRelease:
         promise = plan.guarantee(), self.secure, "Stream"
         return ShapeRelease(second, total, names, lattice, None, {}, *promise)
 
+    def newest(self) -> ShapeRelease:
+        "The covariance that was wanted of the last period so far."
+        if not self.periods:
+            raise StreamError("no output is published so far")
+        return self.covariance(self.periods)
+
     def until(self, period: int) -> "StreamRelease":
         """The outputs up to a period, of which its covariance is the last.
 
@@ -711,8 +717,8 @@ class StreamRelease:
         if path.suffix != ".json":
             raise InputError("path", str(path), "end it in .json")
         text = _plan_text(self.plan, self.secure)
-        for t, (rows, output) in enumerate(zip(self.rows, self.outputs, strict=True), 1):
-            text += _period_text(t, int(rows), output)
+        for t in range(self.periods):
+            text += _period_text(t + 1, int(self.rows[t]), self.outputs[t])
         write_whole(path, lambda file: file.write(text), replace=replace)
 
 # %% ../../nbs/2_publish/33_continual.ipynb #e3a89b97
@@ -739,12 +745,13 @@ def _period_in(text, period, plan):
     whole = fits and output.shape == (p * (p + 3) // 2,)
     return (stated["rows"], output) if whole else None
 
-
+# %% ../../nbs/2_publish/33_continual.ipynb #a7c6c175
 def _parts(path):
     "The plan's text and those of the outputs, by the names of the files they are in."
     if path.is_file():
         plan, *texts = path.read_bytes().splitlines(keepends=True)
-        return plan, {f"line {k} of {path.name}": text for k, text in enumerate(texts, 2)}
+        names = (f"line {k} of {path.name}" for k in range(2, len(texts) + 2))
+        return plan, dict(zip(names, texts, strict=True))
     try:
         plan, texts = (path / "plan.json").read_bytes(), {}
     except OSError as error:

@@ -22,7 +22,7 @@ from .efficient_search import pair_estimates, working_fit
 from .graph_models import Q_METHODS, EdgeTests, q_values
 from .selection import Rule, efficient
 
-# %% ../../nbs/3_recover/26_false_discoveries.ipynb #af8f768a
+# %% ../../nbs/3_recover/26_false_discoveries.ipynb #140bde63
 def _less_sure(one, other):
     "Estimates and standard errors of all pairs, each from where its |z| is smaller."
     found = [np.array(pair_estimates(fit)) for fit in (one, other)]
@@ -50,7 +50,7 @@ class NamedPairsError(HiddenGraphError):
             " Give a larger level, or PrivateGraphicalLasso() for a graph with a model",
         )
 
-
+# %% ../../nbs/3_recover/26_false_discoveries.ipynb #af8f768a
 @dataclass(frozen=True)
 class FDR(Rule):
     """The graph of which, on average, at most a stated share of the edges is false, and
