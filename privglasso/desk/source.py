@@ -184,7 +184,9 @@ def read_bounds(path, columns):
 
 # %% ../../nbs/2_publish/29_source.ipynb #52613b7f
 def check_release(path):
-    "One sentence unless a file is there that can be a release."
+    "One sentence unless a file is there that can be a release, or a stream of them."
+    if _is_stream(path):
+        return
     if path.is_dir():
         return _check_manifest(path)
     if not path.is_file():
@@ -195,6 +197,15 @@ def check_release(path):
             " made by privglasso publish",
             file=path.name,
         )
+
+
+def _is_stream(path):
+    "Whether there is a stream's folder, or a file of its outputs."
+    if not (path / "plan.json").is_file() and path.suffix.lower() != ".json":
+        return False
+    from privglasso.publish.continual import is_stream_of_releases
+
+    return is_stream_of_releases(path)
 
 
 def _check_manifest(path):
@@ -209,7 +220,7 @@ def _check_manifest(path):
             manifest=MANIFEST,
         )
 
-
+# %% ../../nbs/2_publish/29_source.ipynb #2107d1b0
 def open_release(path):
     """The release in a file, or one sentence.
 

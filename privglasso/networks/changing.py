@@ -156,13 +156,7 @@ def _joint_paths(V, c, metric, limits, beta, X):
     "Every pair's best path: (T, p, p) arrays, the diagonal without a limit."
     T, p, _ = V.shape
     at, slope, lift = np.zeros(4 * T + 8), np.zeros(4 * T + 8), np.zeros(4 * T + 8)
-    low, high, v, x, none = (
-        np.zeros(T),
-        np.zeros(T),
-        np.zeros(T),
-        np.zeros(T),
-        np.zeros(T),
-    )
+    low, high, v, x, none = np.zeros((5, T))
     for i in range(p):
         for j in range(i + 1):
             v[:] = V[:, i, j]
@@ -173,129 +167,238 @@ def _joint_paths(V, c, metric, limits, beta, X):
             X[:, j, i] = x
 
 
-@kernel
-def _thresholded(V, c, metric, limits, mirror, Z, pull, x):
-    "The best x (T, m) for multipliers Z (T - 1, m), of which the symmetric part acts."
-    T, m = V.shape
-    for t in range(T - 1):
-        for k in range(m):
-            pull[t + 1, k] = (Z[t, k] + Z[t, mirror[k]]) / 2
-    for t in range(T):
-        for k in range(m):
-            own = c[t] * metric[k]
-            y = own * V[t, k] + pull[t + 1, k] - pull[t, k]
-            x[t, k] = (y - min(max(y, -limits[t, k]), limits[t, k])) / own
+def _living(problem, V, c):
+    "Places of pairs that may differ from 0, and how they are paid for and counted."
+    limits = problem.limits[:, None, None]
+    alive = (np.abs(V) * c[:, None, None] * problem.metric > limits).any(axis=0)
+    i, j = np.nonzero(np.triu(alive | np.eye(len(alive), dtype=bool)))
+    off, metric = 1.0 * (i != j), problem.metric[i, j]
+    if problem.fusion == "columns":
+        return (i, j), (off, metric, (1 + off) / 2, np.stack([i, j]))
+    return (i, j), (off, metric, 1 + off, np.zeros((1, len(i)), dtype=np.int64))
 
 # %% ../../nbs/4_networks/04_changing.ipynb #3b8a81de
 @kernel
+def _thresholded(V, c, limits, paid, metric, Z, pull, x):
+    "The best x (T, m) for multipliers Z (T - 1, sides, m); pull is Z_t - Z_{t-1}."
+    sides = Z.shape[1]
+    pull[:] = 0.0
+    for t in range(len(Z)):
+        for s in range(sides):
+            for k in range(len(paid)):
+                z = Z[t, s, k] / sides
+                pull[t, k] += z
+                pull[t + 1, k] -= z
+    for t in range(len(V)):
+        for k in range(len(paid)):
+            own, limit = c[t] * metric[k], limits[t] * paid[k]
+            y = own * V[t, k] + pull[t, k]
+            x[t, k] = (y - min(max(y, -limit), limit)) / own
+
+
+@kernel
+def _add_squares(d, times, group, size):
+    "Adds squares to the sizes of their groups, of which many lie side by side."
+    last, total = group[0], 0.0
+    for k in range(len(d)):
+        if group[k] != last:
+            size[last] += total
+            last, total = group[k], 0.0
+        total += times[k] * d[k] * d[k]
+    size[last] += total
+
+# %% ../../nbs/4_networks/04_changing.ipynb #ad660cba
+@kernel
 def _gap_of_step(x, Z, times, group, beta, size):
     "How far the joint step may be from its best."
-    gap = 0.0
+    gap, d = 0.0, np.zeros(x.shape[1])
     for t in range(len(Z)):
         size[:] = 0.0
-        for k in range(x.shape[1]):
-            d = x[t + 1, k] - x[t, k]
-            size[group[k]] += times[k] * d * d
-            gap -= times[k] * Z[t, k] * d
+        d[:] = x[t + 1] - x[t]
+        for s in range(Z.shape[1]):
+            _add_squares(d, times, group[s], size)
+            for k in range(len(d)):
+                gap -= times[k] * Z[t, s, k] * d[k]
         gap += beta * np.sqrt(size).sum()
     return gap
 
 
 @kernel
-def _into_balls(Y, x, step, times, group, beta, size, new):
-    "A gradient step from multipliers Y, and back into the balls."
-    for t in range(len(Y)):
+def _into_balls(B, bent, stiff, times, group, beta, size, Z):
+    "The multipliers Z that sums B of changes and multipliers are shrunk to."
+    for t in range(len(Z)):
         size[:] = 0.0
-        for k in range(x.shape[1]):
-            z = Y[t, k] + step * (x[t + 1, k] - x[t, k])
-            new[t, k] = z
-            size[group[k]] += times[k] * z * z
+        for s in range(Z.shape[1]):
+            z, b, own, bend = Z[t, s], B[t, s], group[s], bent[t]
+            for k in range(len(z)):
+                z[k] = stiff[k] * b[k] / (1 + bend[own[k]] * stiff[k])
+            _add_squares(z, times, own, size)
         for g in range(len(size)):
             size[g] = min(1.0, beta / max(np.sqrt(size[g]), 1e-300))
-        for k in range(x.shape[1]):
-            new[t, k] *= size[group[k]]
+        for s in range(Z.shape[1]):
+            z, own = Z[t, s], group[s]
+            for k in range(len(z)):
+                z[k] *= size[own[k]]
 
-# %% ../../nbs/4_networks/04_changing.ipynb #ad660cba
+# %% ../../nbs/4_networks/04_changing.ipynb #9955e165
+@kernel
+def _smooth(x, tie, pivot):
+    "Solves the system with three diagonals, -tie beside the middle one, in place."
+    T, m = x.shape
+    for t in range(1, T):
+        share, row, before = tie * pivot[t - 1], x[t], x[t - 1]
+        for k in range(m):
+            row[k] += share * before[k]
+    x[T - 1] *= pivot[T - 1]
+    for t in range(T - 2, -1, -1):
+        share, row, later = pivot[t], x[t], x[t + 1]
+        for k in range(m):
+            row[k] = (row[k] + tie * later[k]) * share
+
+
+@kernel
+def _pivots(c):
+    "One over the pivots of that system."
+    pivot, tie = np.zeros(len(c)), _TIES * c.mean()
+    for t in range(len(c)):
+        ends = (t > 0) + (t < len(c) - 1)
+        pivot[t] = c[t] + c.mean() + tie * ends
+        if t > 0:
+            pivot[t] -= tie * tie * pivot[t - 1]
+        pivot[t] = 1 / pivot[t]
+    return pivot
+
+# %% ../../nbs/4_networks/04_changing.ipynb #56d71248
+_TIES, _RELAXED = 10.0, 1.6  # how tightly changes are tied; more than the half step
+_BLOCK = 64  # pairs that are in the processor's cache together
+
+
+@kernel
+def _step_of_block(block, V, c, limits, loose, A, B, bent, stiff, group, pivot, x):
+    "One step of alternating directions for pairs first … last - 1."
+    (first, last), sides, T = block, B.shape[1], len(V)
+    free, near = loose[first:last], c.mean()
+    tie = _TIES * near
+    for t in range(T):
+        row, v, a = x[t], V[t, first:last], A[t, first:last]
+        for k in range(len(a)):
+            cut = min(max(a[k], -limits[t] * free[k]), limits[t] * free[k])
+            row[k] = c[t] * v[k] + near * (a[k] - 2 * cut)
+    for s in range(sides):
+        own, firm = group[s, first:last], stiff[first:last]
+        for t in range(T - 1):
+            row, later, b, bend = x[t], x[t + 1], B[t, s, first:last], bent[t]
+            for k in range(len(b)):
+                kept = 1 / (1 + bend[own[k]] * firm[k])
+                q = tie / sides * b[k] * (1 - 2 * kept)
+                row[k] -= q
+                later[k] += q
+                b[k] *= 1 - _RELAXED + _RELAXED * kept
+    _smooth(x, tie, pivot)
+    for t in range(T):
+        row, a = x[t], A[t, first:last]
+        for k in range(len(a)):
+            cut = min(max(a[k], -limits[t] * free[k]), limits[t] * free[k])
+            a[k] += _RELAXED * (row[k] - a[k] + cut)
+    for t in range(T - 1):
+        row, later = x[t], x[t + 1]
+        for s in range(sides):
+            b = B[t, s, first:last]
+            for k in range(len(b)):
+                b[k] += _RELAXED * (later[k] - row[k])
+
+# %% ../../nbs/4_networks/04_changing.ipynb #51fffc19
+@kernel
+def _bend(B, stiff, times, group, beta, bent, size, slope):
+    "Updates κ, by which sums B are shrunk; exact where all have one stiffness."
+    even = stiff.min() == stiff.max()
+    for t in range(len(B)):
+        for _ in range(1 if even else 2):
+            size[:], slope[:] = 0.0, 0.0
+            for s in range(B.shape[1]):
+                b, own, bend = B[t, s], group[s], bent[t]
+                if even:
+                    _add_squares(b, times, own, size)
+                    continue
+                for k in range(len(b)):
+                    shrunk = stiff[k] / (1 + bend[own[k]] * stiff[k])
+                    square = times[k] * (shrunk * b[k]) ** 2
+                    size[own[k]] += square
+                    slope[own[k]] += square * shrunk
+            for g in range(len(size)):
+                norm = np.sqrt(size[g])
+                if even:
+                    bent[t, g] = max(norm / beta - 1 / stiff[0], 0.0)
+                elif slope[g] > 0:
+                    bent[t, g] += size[g] / slope[g] * (norm / beta - 1)
+                    bent[t, g] = max(bent[t, g], 0.0)
+
+# %% ../../nbs/4_networks/04_changing.ipynb #05be4554
 @kernel
 def _joint_groups(V, c, limits, pairs, beta, theta, rate, floor, Z, x, most):
     "Steps until the gap of x is below `floor` and what x moved from theta; Z moves."
-    times, group, mirror, metric = pairs
-    T, m = V.shape
-    size, pull = np.zeros(group.max() + 1), np.zeros((T + 1, m))
-    Y, new, momentum = Z.copy(), Z.copy(), 1.0
-    for k in range(most):
-        if k % 5 == 0:
-            _thresholded(V, c, metric, limits, mirror, Z, pull, x)
+    paid, metric, times, group = pairs
+    (T, m), sides, groups = V.shape, Z.shape[1], group.max() + 1
+    stiff, loose = _TIES * c.mean() * metric, paid / (c.mean() * metric)
+    size, slope, bent = np.zeros(groups), np.zeros(groups), np.zeros((T, groups))
+    A, B, pull = np.zeros((T, m)), np.zeros(Z.shape), np.zeros((T, m))
+    pivot = _pivots(c)
+    _thresholded(V, c, limits, paid, metric, Z, pull, x)
+    for t in range(T):
+        A[t] = x[t] + (c[t] * (V[t] - x[t]) + pull[t] / metric) / c.mean()
+        for s in range(sides if t < T - 1 else 0):
+            B[t, s] = x[t + 1] - x[t] + Z[t, s] / stiff
+    for step in range(most + 1):
+        if step % 5 == 0:
+            if step > 0:
+                _into_balls(B, bent, stiff, times, group, beta, size, Z)
+                _thresholded(V, c, limits, paid, metric, Z, pull, x)
             moved = 0.0
             for t in range(T):
-                moved += rate[t] * (times * metric * (x[t] - theta[t]) ** 2).sum()
+                far = times * metric * (x[t] - theta[t]) ** 2
+                moved += rate[t] * sides * far.sum()
             if _gap_of_step(x, Z, times, group, beta, size) <= floor + moved:
-                return k
-        _thresholded(V, c, metric, limits, mirror, Y, pull, x)
-        _into_balls(Y, x, c.min() * metric.min() / 4, times, group, beta, size, new)
-        if ((Y - new) * (new - Z) * times).sum() > 0:
-            momentum = 1.0
-        following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        Y[:] = new + (momentum - 1) / following * (new - Z)
-        Z[:] = new
-        momentum = following
-    _thresholded(V, c, metric, limits, mirror, Z, pull, x)
+                return step
+        _bend(B, stiff, times, group, beta, bent, size, slope)
+        for first in range(0, m, _BLOCK):
+            last = min(first + _BLOCK, m)
+            block, own = (first, last), np.zeros((T, last - first))
+            _step_of_block(
+                block, V, c, limits, loose, A, B, bent, stiff, group, pivot, own
+            )
     return most
 
-# %% ../../nbs/4_networks/04_changing.ipynb #12f4106d
-_MOST = 2000  # steps within a step
-_SHARE = 0.2  # of what a step gains: how near to its best it must be
-
-
-def _living(problem, V, c, Z):
-    "Places of entries that may differ from 0 or 0 change, and how they are counted."
-    limits = problem.limits[:, None, None]
-    alive = (np.abs(V) * c[:, None, None] * problem.metric > limits).any(axis=0) | (
-        Z != 0
-    ).any(axis=0)
-    alive |= alive.T | np.eye(len(alive), dtype=bool)
-    if problem.fusion == "columns":
-        j, i = np.nonzero(alive)
-        number = np.zeros(alive.shape, dtype=np.int64)
-        number[i, j] = np.arange(len(i))
-        return (i, j), (np.ones(len(i)), j, number[j, i], problem.metric[i, j])
-    i, j = np.nonzero(np.triu(alive))
-    group = np.zeros(len(i), dtype=np.int64)
-    return (i, j), (
-        np.where(i == j, 1.0, 2.0),
-        group,
-        np.arange(len(i)),
-        problem.metric[i, j],
-    )
-
 # %% ../../nbs/4_networks/04_changing.ipynb #d4c39951
+_MOST = 100  # steps within a step: the next step goes on with their multipliers
+_SHARE = 0.3  # of what a step gains: how near to its best it must be
+_LIKE = 5.0  # scales of columns that differ by less count as one
+
+
 def _joint_step(problem, V, c, start, floor, Z):
     "The best next matrices, all periods at once, and multipliers of their changes."
     X = np.zeros_like(V)
     if problem.fusion == "l1":
         _joint_paths(V, c, problem.metric, problem.limits, problem.beta, X)
         return X, Z
-    (i, j), pairs = _living(problem, V, c, Z)
-    limits = problem.limits[:, None] * (i != j)
-    some = lambda M: np.ascontiguousarray(M[:, i, j])
-    rate, inner, x = _SHARE / 2 * c, some(Z), np.zeros((len(V), len(i)))
+    (i, j), pairs = _living(problem, V, c)
+    sides = [Z[:, j, i], Z[:, i, j]][: len(pairs[-1])]  # in column i, and in column j
+    inner, x = np.stack(sides, axis=1), np.zeros((len(V), len(i)))
     _joint_groups(
-        some(V),
+        np.ascontiguousarray(V[:, i, j]),
         c,
-        limits,
+        problem.limits,
         pairs,
         problem.beta,
-        some(start),
-        rate,
+        np.ascontiguousarray(start[:, i, j]),
+        _SHARE / 2 * c,
         floor,
         inner,
         x,
         _MOST,
     )
     moved = np.zeros_like(Z)
-    X[:, i, j], moved[:, i, j] = x, inner
-    if problem.fusion == "frobenius":
-        X[:, j, i], moved[:, j, i] = x, inner
+    X[:, i, j] = X[:, j, i] = x
+    moved[:, i, j], moved[:, j, i] = inner[:, -1], inner[:, 0]
     return X, moved
 
 # %% ../../nbs/4_networks/04_changing.ipynb #e164aa34
@@ -337,10 +440,11 @@ class _State(NamedTuple):
 def _stepped(problem, state, highest, floor):
     "The next state, its step cut until the objective falls; None if it never does."
     step, metric = state.step, problem.weights[:, None, None] * problem.metric
+    Z = state.Z
     for _ in range(60):
         V = state.X - step * (problem.S - state.inverse) / problem.metric
         c = problem.weights / step
-        X, Z = _joint_step(problem, V, c, state.X, floor, state.Z)
+        X, Z = _joint_step(problem, V, c, state.X, floor, Z)
         D, log_dets = X - state.X, _log_dets(X)
         if log_dets is not None:
             linear = problem.linear(X)
@@ -755,7 +859,7 @@ def changing_graphical_lasso(
     problem = _Problem(S, weights, limits, beta, fusion)
     start, V = _start(problem)
     size = 1 / np.diag(start[0])
-    if fusion != "l1":  # a norm of several entries has one unit
+    if fusion != "l1" and size.max() < _LIKE * size.min():  # one factor shrinks a norm
         size = np.full(len(size), np.exp(np.log(size).mean()))
     problem = problem._replace(metric=np.outer(size, size))
     if V is not None:

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['workload', 'noise_of', 'square_root', 'unit_columns', 'optimal_factor', 'tree_noise', 'equal_split_noise', 'factor',
            'noise_table', 'integer_factor', 'squared_sensitivity', 'StreamPlan', 'plan_stream', 'StreamError',
-           'StreamRelease', 'read_stream', 'Stream']
+           'StreamRelease', 'read_stream', 'is_stream_of_releases', 'Stream']
 
 # %% ../../nbs/2_publish/33_continual.ipynb #cc2f9fb8
 import base64
@@ -581,6 +581,7 @@ class _Journal:
 
 # %% ../../nbs/2_publish/33_continual.ipynb #f5f76e4f
 _KIND = {"file": "privglasso stream", "format": 1}
+_FIRST = json.dumps(_KIND).rstrip("}").encode()  # how every plan begins
 _ARRAYS = ("center", "scale", "sigma")
 _LATTICE = (*_ARRAYS, "radius", "normalised", "steps", "constant")
 
@@ -618,7 +619,7 @@ def _plan_in(text):
         pass
     raise StreamError("plan.json is damaged or of another format: fetch it back")
 
-# %% ../../nbs/2_publish/33_continual.ipynb #0922982f
+# %% ../../nbs/2_publish/33_continual.ipynb #b4700c5d
 def _packed(second, total):
     "Symmetric sums (p, p) and the sums of rows (p,) as one vector."
     return np.concatenate([second[np.triu_indices(len(second))], total])
@@ -631,7 +632,7 @@ def _unpacked(vector, p):
     second[above] = second.T[above] = vector[: len(above[0])]
     return second, vector[len(above[0]) :]
 
-
+# %% ../../nbs/2_publish/33_continual.ipynb #0922982f
 @dataclass(frozen=True, eq=False)
 class StreamRelease:
     """The outputs of a stream so far.
@@ -682,6 +683,44 @@ class StreamRelease:
         promise = plan.guarantee(), self.secure, "Stream"
         return ShapeRelease(second, total, names, lattice, None, {}, *promise)
 
+    def newest(self) -> ShapeRelease:
+        "The covariance that was wanted of the last period so far."
+        if not self.periods:
+            raise StreamError("no output is published so far")
+        return self.covariance(self.periods)
+
+    def until(self, period: int) -> "StreamRelease":
+        """The outputs up to a period, of which its covariance is the last.
+
+        Parameters
+        ----------
+        period : int
+            From 1 to `periods`.
+        """
+        t = check_integer(period, "period", 1)
+        if t > self.periods:
+            raise InputError("period", t, f"{self.periods} are published so far")
+        return replace(self, rows=self.rows[:t], outputs=self.outputs[:t])
+
+    def write(self, path, *, replace: bool = False) -> None:
+        """Write one file that `read_release` takes: it gives the last covariance, with
+        the promise of the whole stream, which follows from the plan in the file.
+
+        Parameters
+        ----------
+        path : str or Path
+            Ends in .json.
+        replace : bool
+            Whether it may be written over a file that is there already.
+        """
+        path = Path(path)
+        if path.suffix != ".json":
+            raise InputError("path", str(path), "end it in .json")
+        text = _plan_text(self.plan, self.secure)
+        for t in range(self.periods):
+            text += _period_text(t + 1, int(self.rows[t]), self.outputs[t])
+        write_whole(path, lambda file: file.write(text), replace=replace)
+
 # %% ../../nbs/2_publish/33_continual.ipynb #e3a89b97
 def _period_file(folder, period):
     "Where the output of a period goes."
@@ -693,42 +732,73 @@ def _period_text(period, rows, output):
     return _as_json({"period": period, "rows": rows, "output": output.tolist()})
 
 
-def read_stream(folder) -> StreamRelease:
+def _period_in(text, period, plan):
+    "Rows and output of a period in its text, or None if it is damaged."
+    try:
+        stated = json.loads(text)
+        output = np.array(stated["output"], dtype=np.int64)
+        fits = _period_text(period, stated["rows"], output) == text
+        fits &= stated["rows"] in range(plan.n + 1)
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return None
+    p = len(plan.columns)
+    whole = fits and output.shape == (p * (p + 3) // 2,)
+    return (stated["rows"], output) if whole else None
+
+# %% ../../nbs/2_publish/33_continual.ipynb #a7c6c175
+def _parts(path):
+    "The plan's text and those of the outputs, by the names of the files they are in."
+    if path.is_file():
+        plan, *texts = path.read_bytes().splitlines(keepends=True)
+        names = (f"line {k} of {path.name}" for k in range(2, len(texts) + 2))
+        return plan, dict(zip(names, texts, strict=True))
+    try:
+        plan, texts = (path / "plan.json").read_bytes(), {}
+    except OSError as error:
+        raise StreamError(f"plan.json cannot be read ({error.strerror})") from error
+    while (own := _period_file(path, len(texts) + 1)).exists():
+        texts[own.name] = own.read_bytes()
+    return plan, texts
+
+
+def read_stream(path) -> StreamRelease:
     """The outputs of a stream, from its open files.
 
     Parameters
     ----------
-    folder : str or Path
+    path : str or Path
+        Its folder, or a file of `StreamRelease.write`.
 
     Raises
     ------
     StreamError
         If the plan is missing or damaged, or an output is.
     """
-    folder = Path(folder)
-    try:
-        plan, secure = _plan_in((folder / "plan.json").read_bytes())
-    except OSError as error:
-        raise StreamError(f"plan.json cannot be read ({error.strerror})") from error
-    p, rows, outputs = len(plan.columns), [], []
-    for period in range(1, plan.periods + 1):
-        if not (path := _period_file(folder, period)).exists():
-            break
-        try:
-            text = path.read_bytes()
-            stated = json.loads(text)
-            output = np.array(stated["output"], dtype=np.int64)
-            fits = _period_text(period, stated["rows"], output) == text
-            fits &= stated["rows"] in range(plan.n + 1)
-        except (ValueError, KeyError, TypeError, OverflowError):
-            fits = False
-        if not fits or output.shape != (p * (p + 3) // 2,):
-            raise StreamError(f"{path.name} is damaged: fetch it back")
-        rows.append(stated["rows"])
-        outputs.append(output)
-    shape = len(rows), p * (p + 3) // 2
-    known = np.array(outputs, dtype=np.int64).reshape(shape)
-    return StreamRelease(plan, np.array(rows, dtype=np.int64), known, secure)
+    text, texts = _parts(Path(path))
+    plan, secure = _plan_in(text)
+    known, width = [], len(plan.columns) * (len(plan.columns) + 3) // 2
+    for period, (name, text) in enumerate(texts.items(), start=1):
+        known.append(_period_in(text, period, plan))
+        if known[-1] is None or period > plan.periods:
+            raise StreamError(f"{name} is damaged: fetch it back")
+    rows = np.array([rows for rows, _ in known], dtype=np.int64)
+    outputs = np.array([output for _, output in known], dtype=np.int64)
+    return StreamRelease(plan, rows, outputs.reshape(len(known), width), secure)
+
+
+def is_stream_of_releases(path) -> bool:
+    """Whether a path is the folder of a stream, or a file of `StreamRelease.write`.
+
+    Parameters
+    ----------
+    path : Path
+    """
+    if path.is_dir():
+        return (path / "plan.json").is_file()
+    if not path.is_file():
+        return False
+    with open(path, "rb") as file:
+        return file.read(len(_FIRST)) == _FIRST
 
 # %% ../../nbs/2_publish/33_continual.ipynb #1139ee10
 def _key(secret, bits=None):
@@ -905,6 +975,16 @@ class Stream:
                 )
             self._hand_over(period, rows, output)
             self._restore(journal, period)
+        return self.release(period)
+
+    def release(self, period: int) -> ShapeRelease:
+        """The covariance that was published of a period, from the open files.
+
+        Parameters
+        ----------
+        period : int
+            From 1 to `published`.
+        """
         return read_stream(self.folder).covariance(period)
 
     def _restore(self, journal, period):

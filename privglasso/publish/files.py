@@ -21,6 +21,7 @@ from ..privacy.discrete_gaussian import LARGEST_SIGMA, SMALLEST_SIGMA
 from ..privacy.discrete_gaussian import counted_variance
 from .batches import Batches
 from .best_test import stability_test
+from .continual import StreamError, is_stream_of_releases, read_stream
 from .copula import CopulaLattice, CopulaRelease, Margins, bin_counts
 from .copula import drawn_correlation
 from .covariance import CovarianceRelease, MomentLattice
@@ -29,8 +30,7 @@ from .lattice import LATTICE_FIELDS, Lattice
 from .local import LocalRelease
 from .margins import MARGIN_KINDS, MOST_LEVELS, ScoreMargins
 from .parquet import EDGE_COLUMNS, EDGE_KINDS, FORMAT, MECHANISMS
-from .parquet import ReleaseError
-from .parquet import stored_folder, stored_release
+from .parquet import ReleaseError, stored_folder, stored_release
 from .quadrants import QuadrantLattice, QuadrantRelease
 from .ranks import KendallRelease, RankLattice
 from .scores import MISSING, NO_VALUE, ScoresRelease, scores_promise
@@ -1097,13 +1097,14 @@ _KINDS = {
     "copula": _copula_release,
 }
 
-
+# %% ../../nbs/2_publish/20_files.ipynb #99bc4a0a
 def _read_checked(path):
     "The release in a file, or `ReleaseError`, or that there is no file."
     try:
+        if is_stream_of_releases(path):
+            return read_stream(path).newest()
         stored = stored_folder if path.is_dir() else stored_release
-        metadata, table = stored(path)
-        return _checked_release(metadata, table)
+        return _checked_release(*stored(path))
     except _Contradiction as contradiction:
         raise ReleaseError(
             f"{path.name} contradicts itself: {contradiction}"
@@ -1112,6 +1113,8 @@ def _read_checked(path):
         raise ReleaseError(
             f"{path.name} is damaged: {damage}: fetch the file again"
         ) from damage
+    except StreamError as error:
+        raise ReleaseError(f"{path.name}: {error}") from error
     except (ReleaseError, FileNotFoundError):
         raise
     except Exception as error:  # a file may state anything
@@ -1120,7 +1123,7 @@ def _read_checked(path):
             " file again"
         ) from error
 
-# %% ../../nbs/2_publish/20_files.ipynb #99bc4a0a
+
 def read_release(path):
     """Read a release written by `to_parquet`, as a stranger would, and check that it
     fits itself.
@@ -1129,7 +1132,8 @@ def read_release(path):
     ----------
     path : str or Path
         A file; or a folder of parts, whose rows stay where they are: the release's
-        `table` reads them in batches.
+        `table` reads them in batches. Of the folder of a stream, or a file of its
+        outputs, the release is the newest covariance.
 
     Returns
     -------

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MOST_COLUMNS', 'edge_threshold', 'relative_error', 'HiddenGraphError', 'FoundGraph', 'efficient_search',
-           'pair_estimates', 'working_fit']
+           'pair_estimates', 'working_fit', 'fuller_fit']
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #947b3abb
 from dataclasses import dataclass
@@ -461,3 +461,40 @@ def working_fit(observation, threshold=2.6):
         raise HiddenGraphError(error)
     return fit, error
 
+
+# %% ../../nbs/3_recover/23_efficient_search.ipynb #c105fd27
+_FROM_ABOVE = 40  # columns up to which a search may begin with all pairs
+_FULLER, _NEARLY_ALL = 1.8, 1.3  # standard errors
+
+
+def fuller_fit(working) -> GraphFit:
+    """A second graph, more generous, in which the search ends when it begins with all
+    pairs.
+
+    Parameters
+    ----------
+    working : GraphFit
+        Of `working_fit`.
+
+    Returns
+    -------
+    GraphFit
+        Of at most 40 columns; of more, `working` itself.
+
+    Notes
+    -----
+    If the model of all pairs is not found in the noise, it begins with those above 1.3
+    standard errors.
+
+    Examples
+    --------
+    >>> fit, error = working_fit(Observation(np.eye(2), 100, np.ones(2)))
+    >>> fuller_fit(fit).graph.any().item()
+    False
+    """
+    p = len(working.graph)
+    if p > _FROM_ABOVE:
+        return working
+    every_pair = ~np.eye(p, dtype=bool)
+    full = fit_graph(working.score.observation, every_pair, working.precision)
+    return _climb(full or _climb(working, _NEARLY_ALL), _FULLER)

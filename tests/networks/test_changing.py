@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from privglasso import CovarianceMechanism
 from privglasso.base.validation import InputError
+from privglasso.networks import changing
 from privglasso.networks.changing import FUSIONS, InfeasiblePeriodsError, LineWatch
 from privglasso.networks.changing import TimeVaryingGraphicalLasso
 from privglasso.networks.changing import changing_graphical_lasso, fused_path
@@ -100,6 +101,64 @@ def test_units_of_the_columns_do_no_harm(seed):
     S = stream(seed) * np.outer(units, units)
     result = changing_graphical_lasso(S, 1e-3, 1e-3)
     assert result.dual_gap < 1e-6 * P
+
+
+@pytest.mark.parametrize("fusion", FUSIONS)
+@pytest.mark.parametrize("spread", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_of_very_unequal_units_do_not_stall(seed, spread, fusion):
+    p = 20
+    chain = np.eye(p) + 0.4 * (np.eye(p, k=1) + np.eye(p, k=-1))
+    units = 10.0 ** np.random.default_rng(seed).uniform(-spread, spread, p)
+    S = [np.corrcoef(rows(chain, 300, 9 * seed + t).T) for t in range(8)]
+    S = np.array(S) * np.outer(units, units)
+    size = np.abs(S).mean()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it says so where it stalls
+        result = changing_graphical_lasso(S, 0.05 * size, 0.3 * size, fusion=fusion)
+    assert result.dual_gap <= 1e-6 * p and result.n_iter <= 80
+
+
+@pytest.mark.parametrize("fusion", ["frobenius", "columns"])
+def test_long_runs_without_a_change_take_few_steps_within_a_step(fusion, monkeypatch):
+    # gradients on the multipliers took more than 700 here, and most of the time
+    steps, inner = [], changing._joint_groups
+    spy = lambda *arguments: steps.append(inner(*arguments)) or steps[-1]
+    monkeypatch.setattr(changing, "_joint_groups", spy)
+    p, T = 30, 20
+    chain = np.eye(p) + 0.4 * (np.eye(p, k=1) + np.eye(p, k=-1))
+    for seed in range(3):
+        S = [np.corrcoef(rows(chain, 400, 50 * seed + t).T) for t in range(T)]
+        beta = 0.5 * price_of_change([0.05] * T, p, fusion)
+        steps.clear()
+        result = changing_graphical_lasso(S, 0.05, beta, fusion=fusion)
+        assert result.dual_gap <= 1e-6 * p and 0 < sum(steps) <= 300
+
+
+@pytest.mark.parametrize("fusion", ["frobenius", "columns"])
+@pytest.mark.parametrize("units", [1.0, 30.0])
+def test_steps_within_a_step_end_at_their_best(fusion, units, monkeypatch):
+    # the answer is held against the definition of what the step minimises
+    rng, T, p = np.random.default_rng(5), 6, 5
+    V = rng.normal(size=(T, p, p))
+    V, c = V + V.transpose(0, 2, 1), rng.uniform(0.5, 2, T)
+    metric = np.outer(*2 * [units ** rng.uniform(-1, 1, p)])
+    problem = changing._Problem(V, c, 0.3 * c, 0.7, fusion, metric)
+    none = np.zeros((T - 1, p, p))
+    monkeypatch.setattr(changing, "_SHARE", 0.0)
+    X, Z = changing._joint_step(problem, V, c, V, 1e-12, none)
+    assert (X == X.transpose(0, 2, 1)).all()
+    assert np.allclose(problem.projected(Z), Z, rtol=1e-12)
+
+    def value(X):
+        near = (c[:, None, None] * metric * (X - V) ** 2).sum() / 2
+        return near + problem.penalty(X) + 0.7 * problem.jumps(np.diff(X, axis=0))
+
+    best = value(X)
+    for size in (1e-3, 1e-1):
+        for _ in range(200):
+            move = size * rng.normal(size=V.shape) * (rng.random((T, 1, 1)) < 0.5)
+            assert value(X + move + move.transpose(0, 2, 1)) > best - 1e-12
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)

@@ -11,8 +11,10 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from privglasso.base.validation import InputError
+from privglasso.cli import app
 from privglasso.privacy.budget import Budget, BudgetError
 from privglasso.privacy.guarantee import Guarantee
 from privglasso.privacy.sampler import bit_source
@@ -31,6 +33,8 @@ from privglasso.publish.continual import (
     tree_noise,
     workload,
 )
+from privglasso.publish.files import read_release
+from privglasso.publish.parquet import ReleaseError
 from privglasso.publish.sphere import Ball, Sphere, integer_sums
 from privglasso.recover.estimators import PrivateGraphicalLasso
 
@@ -598,3 +602,82 @@ def test_the_journal_is_on_the_disk_before_an_output_has_its_name(
     at = events.index("period-0001.json")
     assert events.index("journal") < events.index("secret") < at
     assert events[-1] == "s"  # and its name is, when it is handed over
+
+
+def test_a_file_of_outputs_is_a_release_like_any_other(tmp_path):
+    plan = plan_stream(4, ["a", "b", "c"], 3000, epsilon=3.0, delta=1e-6)
+    ledger = Budget.create(tmp_path / "ledger", Guarantee(3.0, "record"))
+    stream = Stream.begin(tmp_path / "s", plan, ledger, label="x", random_state=0)
+    for period in (1, 2, 3):
+        table = np.random.default_rng(period).standard_normal((3000, 3))
+        table[:, 1] += table[:, 0]
+        published = stream.publish(period, table)
+    outputs = read_stream(tmp_path / "s")
+    outputs.write(tmp_path / "open.json")
+    outputs.until(2).write(tmp_path / "earlier.json")
+    for path, period in (("open.json", 3), ("s", 3), ("earlier.json", 2)):
+        release, own = read_release(tmp_path / path), stream.release(period)
+        assert (release.second_moment == own.second_moment).all()
+        assert release.n == 3000 * period and release.columns == ["a", "b", "c"]
+        assert release.guarantee == plan.guarantee() == own.guarantee
+    assert (stream.release(3).second_moment == published.second_moment).all()
+    for path in ("open.json", "s"):  # a fitted file is a fitted release
+        model = PrivateGraphicalLasso().fit(tmp_path / path)
+        assert sorted(model.graph_.edges) == [("a", "b")]
+    secret = (tmp_path / "s" / "secret" / "key").read_bytes()
+    assert secret[:32].hex() not in (tmp_path / "open.json").read_text()
+
+
+def test_a_file_of_outputs_is_checked(tmp_path):
+    plan = plan_stream(3, ["a", "b"], 500, mu=1.0)
+    ledger = Budget.create(tmp_path / "ledger", Guarantee(3.0, "record"))
+    stream = Stream.begin(tmp_path / "s", plan, ledger, label="x", random_state=0)
+    for period in (1, 2):
+        stream.publish(period, np.random.default_rng(period).normal(size=(500, 2)))
+    outputs, path = read_stream(tmp_path / "s"), tmp_path / "open.json"
+    outputs.write(path)
+    with pytest.raises(InputError, match="give a new file"):
+        outputs.write(path)
+    for bad in ("open.parquet", "open"):
+        with pytest.raises(InputError, match="end it in .json"):
+            outputs.write(tmp_path / bad)
+    with pytest.raises(InputError, match="^period=3: 2 are published"):
+        outputs.until(3)
+    good = path.read_bytes()
+    first, second, third = good.splitlines(keepends=True)
+    damaged = {
+        "without its plan's end": first[:-9],
+        "another format": good.replace(b'"format": 1', b'"format": 2', 1),
+        "an output left out": first + third,
+        "an output twice": first + second + second,
+        "more than planned": good + third + third,
+        "cut off": good[:-5],
+        "no output": first,
+        "not text": first + b"\xff\n",
+    }
+    for what, text in damaged.items():
+        path.write_bytes(text)
+        with pytest.raises(ReleaseError, match="open.json") as told:
+            read_release(path)
+        assert "/" not in str(told.value), what
+    # who states that records may be in two periods states a weaker promise with it
+    path.write_bytes(good.replace(b'"most": 1', b'"most": 2', 1))
+    assert read_release(path).guarantee.mu > plan.guarantee().mu
+
+
+def test_the_command_line_takes_a_stream(tmp_path):
+    plan = plan_stream(2, ["a", "b", "c"], 3000, epsilon=3.0, delta=1e-6)
+    ledger = Budget.create(tmp_path / "ledger", Guarantee(3.0, "record"))
+    stream = Stream.begin(tmp_path / "s", plan, ledger, label="x", random_state=0)
+    table = np.random.default_rng(0).standard_normal((3000, 3))
+    table[:, 1] += table[:, 0]
+    stream.publish(1, table)
+    read_stream(tmp_path / "s").write(tmp_path / "open.json")
+    told = []
+    for name in ("open.json", "s"):
+        told.append(CliRunner().invoke(app, ["recover", str(tmp_path / name)]))
+        assert told[-1].exit_code == 0, told[-1].output
+    assert told[0].output == told[1].output and "1 edges" in told[0].output
+    (tmp_path / "other.json").write_text("{}")
+    refused = CliRunner().invoke(app, ["recover", str(tmp_path / "other.json")])
+    assert refused.exit_code and "is not a release" in refused.output
