@@ -43,7 +43,7 @@ from .synthetic import SyntheticRelease
 from .table import TableRelease
 from .tree import Certificate, GraphRelease, TreeRelease, tree_gap
 from .units import LEVEL_NAMES, REASONS, Level, UnitsPlan
-from .votes import VoteCertificate, VotedGraphRelease
+from .votes import VoteCertificate, VotedGraphRelease, VotesFirst
 from .whitening import LEAST_CONDITION, WhitenedRelease, Whitening
 from .whitening import noise_norm, together
 
@@ -356,6 +356,8 @@ def _wanted(metadata):
         own = {"moments": _MOMENTS_BEHIND | _FIELDS[_behind(moments)]}
     else:
         own = _FIELDS[kind]
+    if metadata.get("mechanism") == "VotedWeightsMechanism":
+        own = own | {"votes": _VOTES | {"rest": _real(5e-324, 1e100)}} | _BESIDE_MU
     return _COMMON | {"mechanism": _word(words=MECHANISMS[kind])} | own
 
 
@@ -799,14 +801,20 @@ def _adjacency(table):
     return found if len(found) else None
 
 
-def _exact_graph(kind, found, made, metadata, table):
-    "A graph that was published exactly, of a kind, by a certificate."
-    guarantee, names = made.guarantee(metadata["neighbors"]), [*map(str, table.columns)]
+def _certified(made, metadata):
+    "The promise of a certificate, if the file states the same beside μ."
+    guarantee = made.guarantee(metadata["neighbors"])
     stated = metadata["pure"], metadata["failure"]
     _require(
         stated == (guarantee.pure, guarantee.failure),
         "the promise is not that of its test",
     )
+    return guarantee
+
+
+def _exact_graph(kind, found, made, metadata, table):
+    "A graph that was published exactly, of a kind, by a certificate."
+    guarantee, names = _certified(made, metadata), [*map(str, table.columns)]
     return kind(
         found, names, made, guarantee, metadata["secure"], metadata["mechanism"]
     )
@@ -844,21 +852,27 @@ def _certificate(metadata, p):
     return made
 
 
-def _votes_release(metadata, table):
-    "The `VotedGraphRelease` that a file holds."
-    found, p, stated = _adjacency(table), table.shape[1], metadata["certificate"]
+def _vote(kind, stated, metadata, decided):
+    "The certificate of votes, of a kind, if a graph may be decided, or not, by it."
     stated = stated | {"test": stability_test(**stated["test"])}
-    made = VoteCertificate(n=metadata["n"], p=p, **stated)
+    made = kind(n=metadata["n"], p=len(metadata["columns"]), **stated)
     _require(
-        p >= 2 and 2 * made.blocks <= made.n and made.cut <= made.blocks,
+        made.p >= 2 and 2 * made.blocks <= made.n and made.cut <= made.blocks,
         "its blocks cannot vote so",
     )
     _require(made.estimator.isidentifier(), "its estimator has no such name")
-    _require(found is None or (found >= 0).all(), "votes have no signs")
     _require(
-        found is None or made.chance(made.farthest) > 0,
+        not decided or made.chance(made.farthest) > 0,
         "a graph was published that never passes",
     )
+    return made
+
+
+def _votes_release(metadata, table):
+    "The `VotedGraphRelease` that a file holds."
+    found, stated = _adjacency(table), metadata["certificate"]
+    made = _vote(VoteCertificate, stated, metadata, found is not None)
+    _require(found is None or (found >= 0).all(), "votes have no signs")
     return _exact_graph(VotedGraphRelease, found, made, metadata, table)
 
 # %% ../../nbs/2_publish/20_files.ipynb #b22b4e19
@@ -874,9 +888,9 @@ def _edge_sums(metadata, table, kind, stages_of):
     stages = stages_of(metadata["n"], pairs, *noise)
     k, sums = len(metadata["squares"]), table["sum"].to_numpy()
     sums = np.concatenate([metadata["squares"], sums, metadata["scores"]])
-    promise = stages.guarantee(metadata["neighbors"])
+    promise, votes = _promise_of_weights(metadata, stages, kind)
     public = margins, aside, promise, metadata["secure"], metadata["mechanism"]
-    release = kind(sums.astype(np.int64), names, stages, *public)
+    release = kind(sums.astype(np.int64), names, stages, *public, votes)
     left = release.lattice
     _require(
         left.k == k and np.array_equal(release.nodes[left.pairs], edges),
@@ -884,6 +898,17 @@ def _edge_sums(metadata, table, kind, stages_of):
     )
     _check_weight_sums(release.sums, left)
     return release
+
+
+def _promise_of_weights(metadata, stages, kind):
+    "What weights promise, and the votes before them, if there were any."
+    promise = stages.guarantee(metadata["neighbors"])
+    if "votes" not in metadata:
+        return promise, None
+    decided = kind is GraphWeightsRelease
+    votes = _vote(VotesFirst, metadata["votes"], metadata, decided)
+    _require(promise.mu <= votes.rest, "its weights cost more than votes have left")
+    return _certified(votes, metadata), votes
 
 
 def _graph_edges(metadata, table):

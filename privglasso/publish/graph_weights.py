@@ -662,6 +662,8 @@ class GraphWeightsRelease(AnyRelease):
         edges have no weights.
     guarantee, secure, mechanism
         As for `TableRelease`.
+    votes : VotesFirst, optional
+        How blocks of the records voted about the graph beforehand, if they did.
 
     Notes
     -----
@@ -677,6 +679,7 @@ class GraphWeightsRelease(AnyRelease):
     guarantee: Guarantee
     secure: bool
     mechanism: str
+    votes: object = None
 
     @property
     def n(self) -> int:
@@ -836,7 +839,8 @@ class GraphWeightsRelease(AnyRelease):
         k, margins, units = self.lattice.k, self.margins, self.stages.units
         pairs = self.stages.nodes[self.stages.rows.pairs]
         lost = ~np.isin(pairs, self.nodes).all(axis=1)
-        return {
+        voted = {} if self.votes is None else self.votes.promised(self.guarantee)
+        return voted | {
             "lattice": {"steps": self.lattice.steps, "sigma": self.lattice.sigma},
             "squares": self.sums[:k].tolist(),
             "scores": self.sums[-k:].tolist(),
@@ -864,8 +868,9 @@ class GraphWeightsRelease(AnyRelease):
         aside, faint = ", ".join(self.set_aside), ", ".join(self.faint)
         aside = f"; set aside, as no unit was found: {aside}" if aside else ""
         unseen = f"; no second value is seen in the noise: {faint}" if faint else ""
+        graph = "a public graph" if self.votes is None else "the graph by votes"
         return (
-            f"weights on the {len(self.lattice.pairs)} edges of a public graph of"
+            f"weights on the {len(self.lattice.pairs)} edges of {graph} of"
             f" {len(self.columns)} columns from {self.n} rows by"
             f" {self.mechanism}{aside}{unseen}"
         )

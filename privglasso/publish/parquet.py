@@ -58,8 +58,8 @@ MECHANISMS = {
     "quadrant": ("QuadrantMechanism",),
     "tree": ("TreeMechanism",),
     "graph": ("ThresholdedGraphMechanism",),
-    "weights": ("GraphWeightsMechanism",),
-    "screened": ("ScreenedGraphMechanism",),
+    "weights": ("GraphWeightsMechanism", "VotedWeightsMechanism"),
+    "screened": ("ScreenedGraphMechanism", "VotedWeightsMechanism"),
     "votes": ("VotedGraphMechanism",),
     "copula": ("CopulaMechanism",),
 }

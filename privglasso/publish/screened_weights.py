@@ -527,8 +527,8 @@ class ScreenedGraphRelease(GraphWeightsRelease):
 
     Parameters
     ----------
-    sums, columns, margins, set_aside, guarantee, secure, mechanism
-        As for `GraphWeightsRelease`.
+    sums, columns, margins, set_aside, guarantee, secure, mechanism, votes
+        As for `GraphWeightsRelease`; votes were undecided.
     stages : ScreenedLattice
         How it was made, and the pairs that were selected.
 
@@ -554,10 +554,11 @@ class ScreenedGraphRelease(GraphWeightsRelease):
         aside, faint = ", ".join(self.set_aside), ", ".join(self.faint)
         aside = f"; set aside, as no unit was found: {aside}" if aside else ""
         unseen = f"; no second value is seen in the noise: {faint}" if faint else ""
+        undecided = "" if self.votes is None else ", as votes were undecided"
         return (
             f"weights on {len(self.lattice.pairs)} pairs, selected among the strongest"
             f" of {len(self.columns)} columns from {self.n} rows by"
-            f" {self.mechanism}{aside}{unseen}"
+            f" {self.mechanism}{undecided}{aside}{unseen}"
         )
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #c2cc775b
