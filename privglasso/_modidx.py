@@ -6418,6 +6418,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                               'privglasso/recover/estimators.py'),
                                                'privglasso.recover.estimators._cv_table': ( '3_recover/estimators.html#_cv_table',
                                                                                             'privglasso/recover/estimators.py'),
+                                               'privglasso.recover.estimators._debiased': ( '3_recover/estimators.html#_debiased',
+                                                                                            'privglasso/recover/estimators.py'),
                                                'privglasso.recover.estimators._fallen_for_good': ( '3_recover/estimators.html#_fallen_for_good',
                                                                                                    'privglasso/recover/estimators.py'),
                                                'privglasso.recover.estimators._splits': ( '3_recover/estimators.html#_splits',

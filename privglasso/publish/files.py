@@ -296,7 +296,7 @@ _SCORES = {
     "latent": _flag,
     "missing": _word(words=MISSING),
 }
-_SUMS = _whole(-(2**62), 2**62, ("k",))
+_SUMS, _EDGES = _whole(-(2**62), 2**62, ("k",)), _whole(0, 2**31)
 _WEIGHTS = {
     "lattice": {"steps": _whole(64, 2**20), "sigma": _noise()},
     "squares": _SUMS,
@@ -305,7 +305,7 @@ _WEIGHTS = {
     "units": _Optional(_UNITS | {"p": _whole(1, "p")}),
     "set_aside": _Each(_word(words=(*REASONS, TOO_EXTREME))),
     "lost": _whole(0, 2**31, ("lost", 2)),
-    "edges": _whole(1, 2**31),
+    "edges": _EDGES,
 }
 _SCREENED = {name: field for name, field in _WEIGHTS.items() if name != "lost"} | {
     "kept": _whole(2, "p"),
@@ -334,7 +334,7 @@ _FIELDS = {
     "quadrant": _QUADRANTS,
     "tree": {"certificate": _CERTIFICATE} | _BESIDE_MU,
     "graph": {"certificate": _CERTIFICATE} | _BESIDE_MU,
-    "votes": {"certificate": _VOTES} | _BESIDE_MU,
+    "votes": {"certificate": _VOTES, "edges": _Optional(_EDGES)} | _BESIDE_MU,
     "weights": _WEIGHTS,
     "screened": _SCREENED,
     "copula": _ASIDE
@@ -812,9 +812,9 @@ def _certified(made, metadata):
     return guarantee
 
 
-def _exact_graph(kind, found, made, metadata, table):
+def _exact_graph(kind, found, made, metadata):
     "A graph that was published exactly, of a kind, by a certificate."
-    guarantee, names = _certified(made, metadata), [*map(str, table.columns)]
+    guarantee, names = _certified(made, metadata), metadata["columns"]
     return kind(
         found, names, made, guarantee, metadata["secure"], metadata["mechanism"]
     )
@@ -832,7 +832,7 @@ def _graph_release(metadata, table):
         is_tree = np.abs(found).sum() == 2 * len(edges) and spans
         _require(is_tree, "the graph is not a tree")
     kind = TreeRelease if tree else GraphRelease
-    return _exact_graph(kind, found, certificate, metadata, table)
+    return _exact_graph(kind, found, certificate, metadata)
 
 # %% ../../nbs/2_publish/20_files.ipynb #ccf8e21c
 def _certificate(metadata, p):
@@ -856,6 +856,8 @@ def _vote(kind, stated, metadata, decided):
     "The certificate of votes, of a kind, if a graph may be decided, or not, by it."
     stated = stated | {"test": stability_test(**stated["test"])}
     made = kind(n=metadata["n"], p=len(metadata["columns"]), **stated)
+    distinct = len({*metadata["columns"]}) == made.p
+    _require(distinct, "its columns are not distinct names")
     _require(
         made.p >= 2 and 2 * made.blocks <= made.n and made.cut <= made.blocks,
         "its blocks cannot vote so",
@@ -870,10 +872,13 @@ def _vote(kind, stated, metadata, decided):
 
 def _votes_release(metadata, table):
     "The `VotedGraphRelease` that a file holds."
-    found, stated = _adjacency(table), metadata["certificate"]
-    made = _vote(VoteCertificate, stated, metadata, found is not None)
-    _require(found is None or (found >= 0).all(), "votes have no signs")
-    return _exact_graph(VotedGraphRelease, found, made, metadata, table)
+    p, decided = len(metadata["columns"]), metadata["edges"] is not None
+    made = _vote(VoteCertificate, metadata["certificate"], metadata, decided)
+    edges = _graph_edges(metadata | {"edges": metadata["edges"] or 0}, table)[0]
+    found = np.zeros((p, p), np.int64)
+    found[tuple(edges.T)] = found[tuple(edges.T[::-1])] = 1
+    found = found if decided else None
+    return _exact_graph(VotedGraphRelease, found, made, metadata)
 
 # %% ../../nbs/2_publish/20_files.ipynb #b22b4e19
 def _edge_sums(metadata, table, kind, stages_of):
@@ -883,6 +888,7 @@ def _edge_sums(metadata, table, kind, stages_of):
     units = None if units is None else UnitsPlan.from_settings(units)
     margins, lattice = _column_margins(metadata), metadata["lattice"]
     edges, lost = _graph_edges(metadata, table)
+    _require(len(edges), "weights without edges")
     pairs = np.array(sorted([*edges.tolist(), *lost]))
     noise = lattice["steps"], lattice["sigma"], margins.sigma, units
     stages = stages_of(metadata["n"], pairs, *noise)
@@ -913,7 +919,7 @@ def _promise_of_weights(metadata, stages, kind):
 
 def _graph_edges(metadata, table):
     "(m, 2) places of columns that are joined, in order, and edges without a sum."
-    _require(len(table) and (table.dtypes == np.int64).all(), "edges are not integers")
+    _require((table.dtypes == np.int64).all(), "edges are not integers")
     edges = table[list(EDGE_COLUMNS[:2])].to_numpy()
     lost = metadata.get("lost", [])
     both = [*map(tuple, edges.tolist()), *map(tuple, lost)]
@@ -1184,9 +1190,9 @@ def _checked_release(metadata, table):
     "The release that a file holds, once it agrees with what the file says of it."
     metadata = _in_this_format(metadata)
     _check_fields(metadata, _wanted(metadata), _sizes(metadata, table))
-    names, edges = metadata["columns"], metadata["kind"] in EDGE_KINDS
+    names = EDGE_KINDS.get(metadata["kind"], metadata["columns"])
     _require(
-        (list(EDGE_COLUMNS) if edges else names) == list(table.columns),
+        list(names) == list(table.columns),
         "the columns are not those of the table",
     )
     release = _KINDS[metadata["kind"]](metadata, table)

@@ -36,6 +36,7 @@ from .batches import gathered
 from .best_test import BestTest, StableCertificate
 from .best_test import StableGraphMechanism, stability_test
 from .graph_weights import GraphWeightsMechanism, WeightsStatistic
+from .parquet import EDGE_COLUMNS
 from .release import ExactGraph
 from .screened_weights import ScreenedGraphMechanism
 
@@ -500,8 +501,14 @@ class VotedGraphRelease(ExactGraph):
     An answer of blocks: Nissim, Raskhodnikova & Smith (2007)."""
 
     def _contents(self):
+        import pandas as pd  # slow to load
+
         settings = self.certificate.stated("blocks", "cut", "estimator")
-        return "votes", self._entries(), self._promised(settings)
+        pairs, told = np.zeros((0, 2), np.int64), self._promised(settings)
+        if self.decided:
+            pairs = np.argwhere(np.triu(self.adjacency, 1))
+        told |= {"edges": len(pairs) if self.decided else None}
+        return "votes", pd.DataFrame(pairs, columns=EDGE_COLUMNS[:2]), told
 
     def _summary(self):
         made = self.certificate
@@ -777,9 +784,8 @@ class VotedWeightsMechanism(VotedGraphMechanism):
 
     def knowing(self, schema):
         "The same mechanism, told what a schema states of the columns."
-        told = copy(self)
-        told.weights = self._screen(1.0).knowing(schema).levels
-        told.weights = self.weights | {"levels": told.weights}
+        told, levels = copy(self), schema.levels | (self.weights["levels"] or {})
+        told.weights = self.weights | {"levels": levels}
         return told
 
     def _likelihood(self, lattice, X, X_neighbor):
