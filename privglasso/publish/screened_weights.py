@@ -402,7 +402,7 @@ def strongest(sums, n, spread, screen, bits) -> np.ndarray:
     return pairs[np.sort(chosen)]
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #11f223bc
-_MARGINS, _FOREST, _WEIGHTS = 0.04, 0.04, 0.24  # of mu², less what units take
+_MARGINS, _FOREST, _WEIGHTS = 0.04, 0.04, 0.3  # of mu², less what units take
 _ROUGHNESS = np.array([1.8, 1.35, 1.0])  # of the scales
 _WIDEST = 4.0  # logarithm of a range at which nothing is left to chance
 
@@ -418,10 +418,11 @@ def usual_edges(n, p, mu) -> int:
     Examples
     --------
     >>> usual_edges(10_000, 200, 0.25), usual_edges(100_000, 200, 0.25)
-    (252, 400)
+    (279, 400)
     """
     told = n * mu / math.sqrt(p) / math.log(p)  # records over noise on a score
-    return math.ceil(p * min(max(1 + told / 130, 1.2), 2.0))
+    wanted, room = p * min(max(1 + told / 85, 1.2), 2.0), MOST_ENTRIES - p
+    return math.ceil(max(min(wanted, room), 1.2 * p))
 
 
 def _parts(edges, p):
