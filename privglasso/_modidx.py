@@ -4181,6 +4181,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'privglasso/publish/graph_weights.py'),
                                                   'privglasso.publish.graph_weights._uphill': ( '2_publish/graph_weights.html#_uphill',
                                                                                                 'privglasso/publish/graph_weights.py'),
+                                                  'privglasso.publish.graph_weights.cells_of': ( '2_publish/graph_weights.html#cells_of',
+                                                                                                 'privglasso/publish/graph_weights.py'),
                                                   'privglasso.publish.graph_weights.check_levels': ( '2_publish/graph_weights.html#check_levels',
                                                                                                      'privglasso/publish/graph_weights.py'),
                                                   'privglasso.publish.graph_weights.check_units': ( '2_publish/graph_weights.html#check_units',

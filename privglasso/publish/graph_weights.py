@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['MOST_ENTRIES', 'WeightLattice', 'weight_lattice', 'weight_rows', 'edge_vectors', 'edge_sums', 'completed',
            'GraphWeightsLattice', 'stages_of', 'GraphWeightsRelease', 'graph_on', 'check_units', 'check_levels',
-           'weight_noise', 'rehearse_weights', 'GraphWeightsMechanism', 'column_bins', 'noisy_sums', 'score_sums',
-           'WeightsStatistic']
+           'weight_noise', 'rehearse_weights', 'GraphWeightsMechanism', 'cells_of', 'column_bins', 'noisy_sums',
+           'score_sums', 'WeightsStatistic']
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #7cd2a75a
 import math
@@ -1134,6 +1134,23 @@ class GraphWeightsMechanism(AnyMechanism):
         return ("neighbors",)
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #fa1ff647
+def cells_of(values, nodes):
+    """The cells of some columns: no copy, if these are all.
+
+    Parameters
+    ----------
+    values : ndarray or Batches of shape (n, p)
+    nodes : sequence of int
+        Their places, in order.
+
+    Examples
+    --------
+    >>> cells_of(np.arange(6).reshape(2, 3), [0, 2]).tolist()
+    [[0, 2], [3, 5]]
+    """
+    return values if len(nodes) == values.shape[1] else values[:, nodes]
+
+
 def column_bins(values, columns, nodes, levels, units, plan, bits) -> tuple:
     """How the bins of some columns are stated.
 
@@ -1169,7 +1186,7 @@ def column_bins(values, columns, nodes, levels, units, plan, bits) -> tuple:
     if units is not None:
         center, scale = (x[rest] for x in units)
     else:
-        found = find_units(values[:, rest], plan, bits)
+        found = find_units(cells_of(values, rest), plan, bits)
         center, scale, aside = found.center, found.scale, set_aside(found, names)
     found = zip(names, center.tolist(), scale.tolist(), strict=True)
     bins |= {c: ("units", *unit) for c, *unit in found if c not in aside}
@@ -1185,7 +1202,7 @@ def _published(values, columns, lattice, bins, aside, neighbors, bits, mechanism
             " The budget is spent."
         )
     stated = list(zip(*(bins[columns[j]] for j in nodes), strict=True))
-    places, counts = placed_cells(values[:, nodes], *stated)
+    places, counts = placed_cells(cells_of(values, nodes), *stated)
     margins = noisy_margins(counts, len(places), *stated, lattice.sigma, bits)
     sums = noisy_sums(places, margins, rows, bits)
     promise = lattice.guarantee(neighbors), bits.secure, mechanism

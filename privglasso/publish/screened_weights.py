@@ -26,7 +26,8 @@ from ..privacy.sampler import bit_source, exp_bounds, random_order, sampler
 from .batches import blocks_of
 from .graph_weights import MOST_ENTRIES, GraphWeightsLattice
 from .graph_weights import GraphWeightsRelease, WeightsStatistic
-from .graph_weights import check_levels, check_units, column_bins
+from .graph_weights import cells_of, check_levels, check_units
+from .graph_weights import column_bins
 from .graph_weights import noisy_sums, weight_lattice, weight_rows
 from .margins import ScoreMargins, histogram_mu, histogram_sigma
 from .margins import noisy_margins, placed_cells
@@ -663,7 +664,7 @@ class ScreenedGraphMechanism(AnyMechanism):
                 " budget. The budget is spent."
             )
         stated = list(zip(*(bins[columns[j]] for j in kept), strict=True))
-        places, counts = placed_cells(values[:, kept], *stated)
+        places, counts = placed_cells(cells_of(values, kept), *stated)
         margins = noisy_margins(counts, len(places), *stated, lattice.sigma, bits)
         pairs = screened_pairs(places, margins, lattice.screen, bits)
         nodes, stages = np.unique(pairs), lattice.on(kept[pairs])
