@@ -366,12 +366,13 @@ def _table(path, stored):
 _SQUARE = ("covariance", "shape", "whitened", "local", "kendall", "quadrant")
 def _has_shape(metadata, rows, names):
     "Whether a table of this size is what the metadata state; some have any length."
-    kind, wanted = metadata["kind"], metadata["columns"]
-    wanted = list(EDGE_KINDS.get(kind, wanted))
+    kind = metadata["kind"]
+    if type(kind) is not str:
+        return False
+    wanted = list(EDGE_KINDS.get(kind, metadata["columns"]))
     lengths = {"table": (metadata["n"],), "tree": (0, len(names))}
     lengths |= {"graph": lengths["tree"]} | dict.fromkeys(_SQUARE, (len(names),))
-    known = type(kind) is str and rows in lengths.get(kind, (rows,))
-    return known and names == wanted
+    return rows in lengths.get(kind, (rows,)) and names == wanted
 
 
 def _is_numbers(footer):
