@@ -973,7 +973,7 @@ def weight_noise(rows) -> np.ndarray:
     return np.sqrt(rows.noise()) / kept
 
 
-_OF_BINS = 1.13  # by what noisy bins multiply noise, from 1.09 to 1.18 as measured
+_OF_BINS = 1.13  # by what noisy bins multiply errors, from 1.09 to 1.18 as measured
 
 
 def rehearse_weights(rows, correlations, random_state=0) -> tuple:
@@ -994,8 +994,7 @@ def rehearse_weights(rows, correlations, random_state=0) -> tuple:
         both where no model of the graph has sums so noisy.
     """
     k, m = rows.k, len(rows.pairs)
-    noise = _OF_BINS * weight_noise(rows)
-    variance = noise**2 + np.repeat([2.0, 1.0, 1.0], [k, m, k]) / rows.n
+    variance = weight_noise(rows) ** 2 + np.repeat([2.0, 1.0, 1.0], [k, m, k]) / rows.n
     chance = np.random.default_rng(random_state).standard_normal(len(variance))
     bins = np.diff(ndtr(np.r_[-np.inf, bin_edges("units", 0.0, 1.0), np.inf]))
     share = hermite_coefficients(bins)[0] ** 2  # of a covariance that scores show
@@ -1008,7 +1007,8 @@ def rehearse_weights(rows, correlations, random_state=0) -> tuple:
     if reading is None:
         return None, None
     partial = partial_correlations(reading.precision)[tuple(rows.pairs.T)]
-    return partial, np.sqrt(_slopes(rows, reading) ** 2 @ (variance[:-k] + cross))
+    error = np.sqrt(_slopes(rows, reading) ** 2 @ (variance[:-k] + cross))
+    return partial, _OF_BINS * error
 
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #ad816ed0

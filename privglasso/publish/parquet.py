@@ -65,11 +65,8 @@ MECHANISMS = {
 }
 
 EDGE_COLUMNS = ("source", "target", "sum")
-EDGE_KINDS = {  # whose tables have a row for each edge, and which columns these have
-    "weights": EDGE_COLUMNS,
-    "screened": EDGE_COLUMNS,
-    "votes": EDGE_COLUMNS[:2],
-}
+EDGE_KINDS = dict.fromkeys(("weights", "screened"), EDGE_COLUMNS)  # a row an edge
+EDGE_KINDS |= {"votes": EDGE_COLUMNS[:2]}
 
 COMMON_FIELDS = {
     "format",

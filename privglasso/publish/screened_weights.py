@@ -403,7 +403,7 @@ def strongest(sums, n, spread, screen, bits) -> np.ndarray:
     return pairs[np.sort(chosen)]
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #11f223bc
-_MARGINS, _FOREST, _WEIGHTS = 0.04, 0.04, 0.3  # of mu², less what units take
+_MARGINS, _FOREST, _WEIGHTS = 0.04, 0.04, 0.27  # of mu², less what units take
 _ROUGHNESS = np.array([1.8, 1.35, 1.0])  # of the scales
 _WIDEST = 4.0  # logarithm of a range at which nothing is left to chance
 
