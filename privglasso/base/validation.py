@@ -11,6 +11,7 @@ __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 
 import math
 import numbers
 import unicodedata
+from collections import Counter
 from html import escape
 
 import numpy as np
@@ -311,7 +312,7 @@ def _distinct_columns(X, name):
             "give a table with rows and columns; read_table reads one from a file",
         )
     columns = column_names(X)
-    repeated = sorted({column for column in columns if columns.count(column) > 1})
+    repeated = sorted(name for name, many in Counter(columns).items() if many > 1)
     if repeated:
         raise InputError(name, repeated, "column names must be distinct: rename these")
     unsafe = [column for column in columns if not is_plain(column)]

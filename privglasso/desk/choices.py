@@ -125,6 +125,12 @@ KINDS = {
         "never",
         checked=False,
     ),
+    "fallback": Kind(
+        "publish.votes:VotedWeightsMechanism",
+        ("failure", "blocks", "threshold", "estimator"),
+        "never",
+        checked=False,
+    ),
 }
 INTEGERS = Kind("publish.table:DiscreteGaussianMechanism", bounds="needed")
 

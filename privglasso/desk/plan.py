@@ -210,7 +210,9 @@ class Plan(Record):
             return ""
         return (
             "\nVotes of blocks publish the exact graph in about"
-            f" {100 * self.votes:.0f} % of cases, if all its edges are at least 0.25."
+            f" {100 * self.votes:.0f} % of cases, if all its edges are at least 0.25;"
+            " the mechanism fallback spends half on them, and then weighs their graph,"
+            " or the strongest pairs if they are undecided."
         )
 
     def _of_weights(self):

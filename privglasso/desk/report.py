@@ -199,6 +199,11 @@ def _unsaid(release, graph, silence):
             f"Only {len(release.lattice.pairs)} pairs were selected and weighed. Of all"
             " others nothing is known, not even that they are no edges."
         )
+    elif getattr(release, "votes", None) is not None:
+        told.append(
+            "The graph is that of most blocks of the records, all of its edges were"
+            " weighed, and other pairs were not looked at again."
+        )
     elif graph is release and hasattr(release, "intervals"):
         told.append(
             "The graph was public beforehand, and only its edges were weighed: where an"

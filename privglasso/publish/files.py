@@ -43,7 +43,7 @@ from .synthetic import SyntheticRelease
 from .table import TableRelease
 from .tree import Certificate, GraphRelease, TreeRelease, tree_gap
 from .units import LEVEL_NAMES, REASONS, Level, UnitsPlan
-from .votes import VoteCertificate, VotedGraphRelease
+from .votes import VoteCertificate, VotedGraphRelease, VotesFirst
 from .whitening import LEAST_CONDITION, WhitenedRelease, Whitening
 from .whitening import noise_norm, together
 
@@ -296,7 +296,7 @@ _SCORES = {
     "latent": _flag,
     "missing": _word(words=MISSING),
 }
-_SUMS = _whole(-(2**62), 2**62, ("k",))
+_SUMS, _EDGES = _whole(-(2**62), 2**62, ("k",)), _whole(0, 2**31)
 _WEIGHTS = {
     "lattice": {"steps": _whole(64, 2**20), "sigma": _noise()},
     "squares": _SUMS,
@@ -305,7 +305,7 @@ _WEIGHTS = {
     "units": _Optional(_UNITS | {"p": _whole(1, "p")}),
     "set_aside": _Each(_word(words=(*REASONS, TOO_EXTREME))),
     "lost": _whole(0, 2**31, ("lost", 2)),
-    "edges": _whole(1, 2**31),
+    "edges": _EDGES,
 }
 _SCREENED = {name: field for name, field in _WEIGHTS.items() if name != "lost"} | {
     "kept": _whole(2, "p"),
@@ -334,7 +334,7 @@ _FIELDS = {
     "quadrant": _QUADRANTS,
     "tree": {"certificate": _CERTIFICATE} | _BESIDE_MU,
     "graph": {"certificate": _CERTIFICATE} | _BESIDE_MU,
-    "votes": {"certificate": _VOTES} | _BESIDE_MU,
+    "votes": {"certificate": _VOTES, "edges": _Optional(_EDGES)} | _BESIDE_MU,
     "weights": _WEIGHTS,
     "screened": _SCREENED,
     "copula": _ASIDE
@@ -356,6 +356,8 @@ def _wanted(metadata):
         own = {"moments": _MOMENTS_BEHIND | _FIELDS[_behind(moments)]}
     else:
         own = _FIELDS[kind]
+    if metadata.get("mechanism") == "VotedWeightsMechanism":
+        own = own | {"votes": _VOTES | {"rest": _real(5e-324, 1e100)}} | _BESIDE_MU
     return _COMMON | {"mechanism": _word(words=MECHANISMS[kind])} | own
 
 
@@ -803,14 +805,20 @@ def _adjacency(table):
     return found if len(found) else None
 
 
-def _exact_graph(kind, found, made, metadata, table):
-    "A graph that was published exactly, of a kind, by a certificate."
-    guarantee, names = made.guarantee(metadata["neighbors"]), [*map(str, table.columns)]
+def _certified(made, metadata):
+    "The promise of a certificate, if the file states the same beside μ."
+    guarantee = made.guarantee(metadata["neighbors"])
     stated = metadata["pure"], metadata["failure"]
     _require(
         stated == (guarantee.pure, guarantee.failure),
         "the promise is not that of its test",
     )
+    return guarantee
+
+
+def _exact_graph(kind, found, made, metadata):
+    "A graph that was published exactly, of a kind, by a certificate."
+    guarantee, names = _certified(made, metadata), metadata["columns"]
     return kind(
         found, names, made, guarantee, metadata["secure"], metadata["mechanism"]
     )
@@ -828,7 +836,7 @@ def _graph_release(metadata, table):
         is_tree = np.abs(found).sum() == 2 * len(edges) and spans
         _require(is_tree, "the graph is not a tree")
     kind = TreeRelease if tree else GraphRelease
-    return _exact_graph(kind, found, certificate, metadata, table)
+    return _exact_graph(kind, found, certificate, metadata)
 
 # %% ../../nbs/2_publish/20_files.ipynb #ccf8e21c
 def _certificate(metadata, p):
@@ -848,22 +856,33 @@ def _certificate(metadata, p):
     return made
 
 
-def _votes_release(metadata, table):
-    "The `VotedGraphRelease` that a file holds."
-    found, p, stated = _adjacency(table), table.shape[1], metadata["certificate"]
+def _vote(kind, stated, metadata, decided):
+    "The certificate of votes, of a kind, if a graph may be decided, or not, by it."
     stated = stated | {"test": stability_test(**stated["test"])}
-    made = VoteCertificate(n=metadata["n"], p=p, **stated)
+    made = kind(n=metadata["n"], p=len(metadata["columns"]), **stated)
+    distinct = len({*metadata["columns"]}) == made.p
+    _require(distinct, "its columns are not distinct names")
     _require(
-        p >= 2 and 2 * made.blocks <= made.n and made.cut <= made.blocks,
+        made.p >= 2 and 2 * made.blocks <= made.n and made.cut <= made.blocks,
         "its blocks cannot vote so",
     )
     _require(made.estimator.isidentifier(), "its estimator has no such name")
-    _require(found is None or (found >= 0).all(), "votes have no signs")
     _require(
-        found is None or made.chance(made.farthest) > 0,
+        not decided or made.chance(made.farthest) > 0,
         "a graph was published that never passes",
     )
-    return _exact_graph(VotedGraphRelease, found, made, metadata, table)
+    return made
+
+
+def _votes_release(metadata, table):
+    "The `VotedGraphRelease` that a file holds."
+    p, decided = len(metadata["columns"]), metadata["edges"] is not None
+    made = _vote(VoteCertificate, metadata["certificate"], metadata, decided)
+    edges = _graph_edges(metadata | {"edges": metadata["edges"] or 0}, table)[0]
+    found = np.zeros((p, p), np.int64)
+    found[tuple(edges.T)] = found[tuple(edges.T[::-1])] = 1
+    found = found if decided else None
+    return _exact_graph(VotedGraphRelease, found, made, metadata)
 
 # %% ../../nbs/2_publish/20_files.ipynb #b22b4e19
 def _edge_sums(metadata, table, kind, stages_of):
@@ -873,14 +892,15 @@ def _edge_sums(metadata, table, kind, stages_of):
     units = None if units is None else UnitsPlan.from_settings(units)
     margins, lattice = _column_margins(metadata), metadata["lattice"]
     edges, lost = _graph_edges(metadata, table)
+    _require(len(edges), "weights without edges")
     pairs = np.array(sorted([*edges.tolist(), *lost]))
     noise = lattice["steps"], lattice["sigma"], margins.sigma, units
     stages = stages_of(metadata["n"], pairs, *noise)
     k, sums = len(metadata["squares"]), table["sum"].to_numpy()
     sums = np.concatenate([metadata["squares"], sums, metadata["scores"]])
-    promise = stages.guarantee(metadata["neighbors"])
+    promise, votes = _promise_of_weights(metadata, stages, kind)
     public = margins, aside, promise, metadata["secure"], metadata["mechanism"]
-    release = kind(sums.astype(np.int64), names, stages, *public)
+    release = kind(sums.astype(np.int64), names, stages, *public, votes)
     left = release.lattice
     _require(
         left.k == k and np.array_equal(release.nodes[left.pairs], edges),
@@ -890,9 +910,20 @@ def _edge_sums(metadata, table, kind, stages_of):
     return release
 
 
+def _promise_of_weights(metadata, stages, kind):
+    "What weights promise, and the votes before them, if there were any."
+    promise = stages.guarantee(metadata["neighbors"])
+    if "votes" not in metadata:
+        return promise, None
+    decided = kind is GraphWeightsRelease
+    votes = _vote(VotesFirst, metadata["votes"], metadata, decided)
+    _require(promise.mu <= votes.rest, "its weights cost more than votes have left")
+    return _certified(votes, metadata), votes
+
+
 def _graph_edges(metadata, table):
     "(m, 2) places of columns that are joined, in order, and edges without a sum."
-    _require(len(table) and (table.dtypes == np.int64).all(), "edges are not integers")
+    _require((table.dtypes == np.int64).all(), "edges are not integers")
     edges = table[list(EDGE_COLUMNS[:2])].to_numpy()
     lost = metadata.get("lost", [])
     both = [*map(tuple, edges.tolist()), *map(tuple, lost)]
@@ -1167,9 +1198,9 @@ def _checked_release(metadata, table):
     "The release that a file holds, once it agrees with what the file says of it."
     metadata = _in_this_format(metadata)
     _check_fields(metadata, _wanted(metadata), _sizes(metadata, table))
-    names, edges = metadata["columns"], metadata["kind"] in EDGE_KINDS
+    names = EDGE_KINDS.get(metadata["kind"], metadata["columns"])
     _require(
-        (list(EDGE_COLUMNS) if edges else names) == list(table.columns),
+        list(names) == list(table.columns),
         "the columns are not those of the table",
     )
     release = _KINDS[metadata["kind"]](metadata, table)

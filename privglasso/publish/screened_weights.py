@@ -26,7 +26,8 @@ from ..privacy.sampler import bit_source, exp_bounds, random_order, sampler
 from .batches import blocks_of
 from .graph_weights import MOST_ENTRIES, GraphWeightsLattice
 from .graph_weights import GraphWeightsRelease, WeightsStatistic
-from .graph_weights import check_levels, check_units, column_bins
+from .graph_weights import cells_of, check_levels, check_units
+from .graph_weights import column_bins
 from .graph_weights import noisy_sums, weight_lattice, weight_rows
 from .margins import ScoreMargins, histogram_mu, histogram_sigma
 from .margins import noisy_margins, placed_cells
@@ -402,7 +403,7 @@ def strongest(sums, n, spread, screen, bits) -> np.ndarray:
     return pairs[np.sort(chosen)]
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #11f223bc
-_MARGINS, _FOREST, _WEIGHTS = 0.04, 0.04, 0.24  # of mu², less what units take
+_MARGINS, _FOREST, _WEIGHTS = 0.04, 0.04, 0.27  # of mu², less what units take
 _ROUGHNESS = np.array([1.8, 1.35, 1.0])  # of the scales
 _WIDEST = 4.0  # logarithm of a range at which nothing is left to chance
 
@@ -418,10 +419,11 @@ def usual_edges(n, p, mu) -> int:
     Examples
     --------
     >>> usual_edges(10_000, 200, 0.25), usual_edges(100_000, 200, 0.25)
-    (252, 400)
+    (279, 400)
     """
     told = n * mu / math.sqrt(p) / math.log(p)  # records over noise on a score
-    return math.ceil(p * min(max(1 + told / 130, 1.2), 2.0))
+    wanted, room = p * min(max(1 + told / 85, 1.2), 2.0), MOST_ENTRIES - p
+    return math.ceil(max(min(wanted, room), 1.2 * p))
 
 
 def _parts(edges, p):
@@ -527,8 +529,8 @@ class ScreenedGraphRelease(GraphWeightsRelease):
 
     Parameters
     ----------
-    sums, columns, margins, set_aside, guarantee, secure, mechanism
-        As for `GraphWeightsRelease`.
+    sums, columns, margins, set_aside, guarantee, secure, mechanism, votes
+        As for `GraphWeightsRelease`; votes were undecided.
     stages : ScreenedLattice
         How it was made, and the pairs that were selected.
 
@@ -554,10 +556,11 @@ class ScreenedGraphRelease(GraphWeightsRelease):
         aside, faint = ", ".join(self.set_aside), ", ".join(self.faint)
         aside = f"; set aside, as no unit was found: {aside}" if aside else ""
         unseen = f"; no second value is seen in the noise: {faint}" if faint else ""
+        undecided = "" if self.votes is None else ", as votes were undecided"
         return (
             f"weights on {len(self.lattice.pairs)} pairs, selected among the strongest"
             f" of {len(self.columns)} columns from {self.n} rows by"
-            f" {self.mechanism}{aside}{unseen}"
+            f" {self.mechanism}{undecided}{aside}{unseen}"
         )
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #c2cc775b
@@ -661,7 +664,7 @@ class ScreenedGraphMechanism(AnyMechanism):
                 " budget. The budget is spent."
             )
         stated = list(zip(*(bins[columns[j]] for j in kept), strict=True))
-        places, counts = placed_cells(values[:, kept], *stated)
+        places, counts = placed_cells(cells_of(values, kept), *stated)
         margins = noisy_margins(counts, len(places), *stated, lattice.sigma, bits)
         pairs = screened_pairs(places, margins, lattice.screen, bits)
         nodes, stages = np.unique(pairs), lattice.on(kept[pairs])

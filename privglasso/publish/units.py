@@ -230,7 +230,8 @@ def _spread_scores(counts, n, sigma):
     length = templates.shape[1]
     padded = np.pad(counts, ((0, 0), (length, length)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, length, axis=1)
-    scores = (windows @ templates.T).reshape(len(counts), -1) * (n // 2 / sigma**2)
+    few = [part @ templates.T for part in np.array_split(windows, len(counts))]
+    scores = np.concatenate(few).reshape(len(counts), -1) * (n // 2 / sigma**2)
     scales = np.arange(scores.shape[1]) + _first_scale()
     scores[:, (scales < -1073 * _STEPS) | (scales > 1022 * _STEPS)] = -np.inf
     return scores, scales[scores.argmax(axis=1)]
@@ -750,9 +751,9 @@ def _counted_rows(values, rows, bits):
 
 def _noisy(level, count, values, arguments, bits):
     "(p, bins) counts of all columns with their noise."
-    counts = np.zeros((values.shape[1], level.bins), dtype=np.int64)
-    count(values, *arguments, counts)
-    counts += sampler(level.sigma).draw(counts.size, bits).reshape(counts.shape)
+    p, bins = values.shape[1], level.bins
+    counts = sampler(level.sigma).draw(p * bins, bits).reshape(p, bins)
+    count(values, *arguments, counts)  # one array: of many columns it is large
     return counts
 
 # %% ../../nbs/2_publish/06_units.ipynb #93ce90df
@@ -834,10 +835,9 @@ def _upper_digits(levels, values, exponent, place, bits):
     half, origin = 1 << (_DIGITS - 1), place - (1 << (_DIGITS - 1))
     shift = _DIGITS
     for level in levels:
-        counts = _noisy(
-            level, _count_digits, values, (exponent, origin, shift, 1), bits
-        )
-        origin = origin + (counts.argmax(axis=1) << shift)
+        arguments = exponent, origin, shift, 1
+        found = _noisy(level, _count_digits, values, arguments, bits).argmax(axis=1)
+        origin = origin + (found << shift)
         shift, middle = shift + _UPPER, 1 << (shift + _UPPER - 1)
         half, origin = half + middle, origin - middle
     size = 1 << shift

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['block_error', 'usual_blocks', 'expected_errors', 'expected_chance', 'check_estimator', 'block_votes', 'majority',
-           'VoteCertificate', 'VotedGraphRelease', 'VotedGraphMechanism']
+           'VoteCertificate', 'VotedGraphRelease', 'VotedGraphMechanism', 'VotesFirst', 'VotedWeightsMechanism']
 
 # %% ../../nbs/2_publish/34_votes.ipynb #79f281e6
 import dis
@@ -20,8 +20,8 @@ import sysconfig
 import types
 import warnings
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from copy import deepcopy
-from dataclasses import dataclass
+from copy import copy, deepcopy
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -29,11 +29,16 @@ from scipy.special import bdtr, ndtr, ndtri
 
 from ..base.roots import root_between
 from ..base.validation import InputError, check_integer, check_number
+from ..privacy.gdp import mu_gdp
+from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, random_order
 from .batches import gathered
 from .best_test import BestTest, StableCertificate
-from .best_test import StableGraphMechanism
+from .best_test import StableGraphMechanism, stability_test
+from .graph_weights import GraphWeightsMechanism, WeightsStatistic
+from .parquet import EDGE_COLUMNS
 from .release import ExactGraph
+from .screened_weights import ScreenedGraphMechanism
 
 # %% ../../nbs/2_publish/34_votes.ipynb #2896b422
 def block_error(records: int, strength: float = 0.25) -> float:
@@ -496,8 +501,14 @@ class VotedGraphRelease(ExactGraph):
     An answer of blocks: Nissim, Raskhodnikova & Smith (2007)."""
 
     def _contents(self):
+        import pandas as pd  # slow to load
+
         settings = self.certificate.stated("blocks", "cut", "estimator")
-        return "votes", self._entries(), self._promised(settings)
+        pairs, told = np.zeros((0, 2), np.int64), self._promised(settings)
+        if self.decided:
+            pairs = np.argwhere(np.triu(self.adjacency, 1))
+        told |= {"edges": len(pairs) if self.decided else None}
+        return "votes", pd.DataFrame(pairs, columns=EDGE_COLUMNS[:2]), told
 
     def _summary(self):
         made = self.certificate
@@ -633,3 +644,152 @@ class VotedGraphMechanism(StableGraphMechanism):
 
     def _stated(self):
         return "estimator", "blocks", "threshold", "neighbors"
+
+# %% ../../nbs/2_publish/34_votes.ipynb #7c9d6c4a
+@dataclass(frozen=True)
+class VotesFirst(VoteCertificate):
+    """How it is decided whether weights are those of a majority's graph: all public.
+
+    Parameters
+    ----------
+    n, p, test, blocks, cut, estimator
+        As for `VoteCertificate`.
+    rest : float
+        The μ that is left for weights, whatever votes say.
+    """
+
+    rest: float
+
+    def guarantee(self, neighbors: str) -> Guarantee:
+        "What votes, and any weights after them, promise about one record or one cell."
+        return super().guarantee(neighbors).compose(Guarantee(self.rest, neighbors))
+
+    def promised(self, guarantee) -> dict:
+        "What a file of weights states beside their own settings."
+        told = {"votes": self.stated("blocks", "cut", "estimator", "rest")}
+        return told | {"pure": guarantee.pure, "failure": guarantee.failure}
+
+
+def _beside_votes(epsilon, delta, share):
+    "The largest μ that keeps (ε, δ) beside votes with a share of ε and half of δ."
+    votes = Guarantee(0.0, "record", failure=delta / 2, pure=share * epsilon)
+    most = float(mu_gdp(epsilon, delta))
+    both = lambda mu: replace(votes, mu=mu).delta(epsilon) / delta - 1
+    return root_between(both, most * 1e-6, most) * (1 - 1e-9)
+
+# %% ../../nbs/2_publish/34_votes.ipynb #8dde4a1e
+class VotedWeightsMechanism(VotedGraphMechanism):
+    """Publish the weights of a graph by votes, or those of the strongest pairs if votes
+    are undecided: one release, at one price.
+
+    Parameters
+    ----------
+    estimator : object with `fit`, or function
+        As for `VotedGraphMechanism`.
+    share : float
+        What votes get of ε or of μ², between 0 and 1; of δ it is half. The rest is for
+        the weights.
+    edges, scale, center, levels, unit_failure
+        As for `ScreenedGraphMechanism`.
+    **kwargs
+        blocks, threshold, neighbors, mu, failure, epsilon and delta, as for
+        `VotedGraphMechanism`: the last four are the promise of all together.
+
+    Notes
+    -----
+    Adaptive composition: Kairouz, Oh & Viswanath (2015); Dong, Roth & Su (2022).
+
+    Examples
+    --------
+    >>> table = np.random.default_rng(0).standard_normal((9000, 3)).cumsum(axis=1)
+    >>> strong = lambda block: np.abs(np.corrcoef(block.T)) > 0.65
+    >>> mechanism = VotedWeightsMechanism(strong, blocks=90, epsilon=2.0, delta=1e-6)
+    >>> mechanism.publish(table, random_state=0).edges_[["source", "target"]].values
+    array([['x0', 'x1'],
+           ['x1', 'x2']], dtype=object)
+    """
+
+    def __init__(
+        self,
+        estimator,
+        *,
+        share=0.5,
+        edges=None,
+        scale=None,
+        center=None,
+        levels=None,
+        unit_failure=1e-4,
+        **kwargs,
+    ):
+        if not 0 < check_number(share, "share") < 1:
+            raise InputError("share", share, "give a part of the budget in (0, 1)")
+        self.share = float(share)
+        super().__init__(estimator, **kwargs)
+        units = {"scale": scale, "center": center, "unit_failure": unit_failure}
+        self.weights = units | {"levels": levels, "neighbors": self.neighbors}
+        self.edges = edges
+        self._screen(1.0)  # refuses what are no settings of it
+
+    def _parts(self, n):
+        "The test that votes have to pass, and the μ of the weights."
+        whole, share = super()._test(n).target, self.share
+        if "mu" in whole:
+            mu, rest = (whole["mu"] * math.sqrt(part) for part in (share, 1 - share))
+            return stability_test(mu, whole["failure"]), rest * (1 - 1e-13)
+        epsilon, delta = whole["epsilon"], whole["delta"]
+        test = stability_test(epsilon=share * epsilon, delta=delta / 2)
+        return test, _beside_votes(epsilon, delta, share)
+
+    def _test(self, n):
+        return self._parts(n)[0]
+
+    def certificate(self, n: int, p: int) -> VotesFirst:
+        "How it is decided about a table of `n` records and `p` columns."
+        votes = super().certificate(n, p)
+        return VotesFirst(**vars(votes), rest=self._parts(votes.n)[1])
+
+    def _screen(self, mu):
+        "What follows if votes are undecided."
+        return ScreenedGraphMechanism(edges=self.edges, mu=mu, **self.weights)
+
+    def _follows(self, found):
+        "What follows after votes: it depends on what they tell, and on nothing else."
+        n, p, mu = found.n, len(found.columns), found.certificate.rest
+        if found.decided:
+            ends = {*np.array(found.columns, object)[found.adjacency.any(axis=0)]}
+            levels = self.weights["levels"] or {}
+            levels = {name: pair for name, pair in levels.items() if name in ends}
+            settings = self.weights | {"levels": levels, "mu": mu}
+            try:
+                weights = GraphWeightsMechanism(found.adjacency, **settings)
+                weights.guarantee(n, p)
+            except InputError:
+                return self._screen(mu)  # no edge, or more than can be weighed
+            return weights
+        return self._screen(mu)
+
+    def check(self, X) -> tuple:
+        "The values (n, p) and column names of a table that can be published."
+        values, columns = super().check(X)
+        self._screen(self._lattice(*values.shape).rest).check(X)
+        return values, columns
+
+    def _release(self, values, columns, lattice, bits):
+        found = super()._release(values, columns, lattice, bits)
+        weights = self._follows(found)
+        stages = weights._lattice(*values.shape)
+        made = weights._release(values, columns, stages, bits)
+        told = {"guarantee": found.guarantee, "mechanism": found.mechanism}
+        return replace(made, votes=lattice, **told)
+
+    def knowing(self, schema):
+        "The same mechanism, told what a schema states of the columns."
+        told, levels = copy(self), schema.levels | (self.weights["levels"] or {})
+        told.weights = self.weights | {"levels": levels}
+        return told
+
+    def _likelihood(self, lattice, X, X_neighbor):
+        return WeightsStatistic(X, X_neighbor)
+
+    def _stated(self):
+        return *super()._stated(), "share", "edges"

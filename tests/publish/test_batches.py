@@ -28,7 +28,7 @@ from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from privglasso.publish.tables import TableError, read_table
 from privglasso.publish.tree import ThresholdedGraphMechanism, TreeMechanism
-from privglasso.publish.votes import VotedGraphMechanism
+from privglasso.publish.votes import VotedGraphMechanism, VotedWeightsMechanism
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
 
 N = 40_000
@@ -85,6 +85,7 @@ MECHANISMS = {
     "centred tree": TreeMechanism(center=0, **PROMISE),
     "graph": ThresholdedGraphMechanism(0.65, **PROMISE),
     "votes": VotedGraphMechanism(VOTER, blocks=101, **PROMISE),
+    "votes and weights": VotedWeightsMechanism(VOTER, blocks=101, **PROMISE),
     "copula": CopulaMechanism(rows=50, mu=0.5),
     "whitened": WhitenedCovarianceMechanism(mu=3.0),
     "synthetic": SyntheticDataMechanism(mu=0.5, rows=50),

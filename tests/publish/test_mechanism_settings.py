@@ -18,7 +18,7 @@ from privglasso.base.validation import InputError
 from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.local import LocalMechanism
 from privglasso.publish.release import AnyMechanism
-from privglasso.publish.votes import VotedGraphMechanism
+from privglasso.publish.votes import VotedGraphMechanism, VotedWeightsMechanism
 from privglasso.publish.warehouse import ask
 
 PATH = nx.path_graph(list("abc"))
@@ -50,6 +50,9 @@ MADE = {
     "weights": lambda mu=1.0: GraphWeightsMechanism(PATH, mu=mu),
     "screened": lambda mu=1.0: pg.ScreenedGraphMechanism(mu=mu),
     "votes": lambda mu=1.0: VotedGraphMechanism(
+        correlated, blocks=99, epsilon=mu, delta=1e-6
+    ),
+    "votes and weights": lambda mu=1.0: VotedWeightsMechanism(
         correlated, blocks=99, epsilon=mu, delta=1e-6
     ),
     "bounds": lambda mu=1.0: pg.BoundsCheck((-5, 5), mu=mu),

@@ -251,6 +251,12 @@ def test_many_pairs_are_selected_where_records_are_many():
     assert 240 < usual_edges(20_000, 200, 0.25) < 400
 
 
+def test_no_more_pairs_are_selected_than_a_model_has_room_for():
+    assert usual_edges(10**7, 2500, 0.25) == 3500 == 6000 - 2500
+    ScreenedGraphMechanism(scale=1.0, mu=1.0).guarantee(10**6, 2500)
+    assert usual_edges(10**7, 3000, 0.25) == 3600  # and refused
+
+
 def test_strong_pairs_are_found_with_their_weights():
     rows = chain_rows(20_000, 30, 0)
     release = ScreenedGraphMechanism(edges=40, **BUDGET).publish(rows, 0)

@@ -24,7 +24,7 @@ from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from privglasso.publish.tree import ThresholdedGraphMechanism, TreeMechanism
-from privglasso.publish.votes import VotedGraphMechanism
+from privglasso.publish.votes import VotedGraphMechanism, VotedWeightsMechanism
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
 
 N, P = 1200, 3
@@ -52,6 +52,9 @@ OF_ANY = {
     "screened, public units": ScreenedGraphMechanism(edges=2, scale=0.5, mu=9.0),
     "votes": VotedGraphMechanism(
         lambda block: np.corrcoef(block.T) > 0.65, blocks=99, epsilon=1, delta=1e-6
+    ),
+    "votes and weights": VotedWeightsMechanism(
+        lambda block: np.corrcoef(block.T) > 0.65, blocks=99, epsilon=9, delta=1e-6
     ),
     "bounds": BoundsCheck((-1, 1), mu=0.5),
 }

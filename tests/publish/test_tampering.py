@@ -22,10 +22,18 @@ from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.tree import ThresholdedGraphMechanism, TreeMechanism
+from privglasso.publish.votes import VotedGraphMechanism, VotedWeightsMechanism
 
 rng = np.random.default_rng(0)
 TABLE = pd.DataFrame(rng.normal(size=(3000, 4)).cumsum(axis=1) + 3, columns=[*"abcd"])
 SURE = dict(epsilon=1.0, delta=1e-6)
+
+
+def joined(block):
+    "An estimator that joins all."
+    return np.ones((block.shape[1],) * 2, bool)
+
+
 MECHANISMS = {
     "covariance": CovarianceMechanism((-20, 20), mu=1.0, clipping="box"),
     "shape": CovarianceMechanism(clipping="sphere", mu=2.0),
@@ -41,6 +49,8 @@ MECHANISMS = {
         nx.cycle_graph([*"abcdef"]), levels={"f": (1, 5)}, mu=2.0
     ),
     "screened": ScreenedGraphMechanism(edges=6, levels={"f": (1, 5)}, mu=2.0),
+    "votes": VotedGraphMechanism(joined, blocks=60, **SURE),
+    "votes and weights": VotedWeightsMechanism(joined, blocks=60, mu=2.0, failure=1e-6),
 }
 DROP = object()
 _LOST = np.linspace(1e-90, 2e-90, 3000)  # has a unit that is too small
@@ -86,7 +96,7 @@ class Forger:
     "Writes the file of a release anew, with other metadata and a checksum that fits."
 
     def __init__(self, kind, folder):
-        wide = kind in ("shape", "scores", "weights", "screened")
+        wide = kind in ("shape", "scores", "weights", "screened", "votes and weights")
         table = TABLE.assign(e=1.0) if wide else TABLE
         if kind == "scores":
             table = table.assign(f=np.arange(len(table)) % 5 + 1, g=_LOST)

@@ -17,7 +17,8 @@ from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.best_test import BestTest
 from privglasso.publish.files import read_release
 from privglasso.publish.parquet import ReleaseError
-from privglasso.publish.votes import VotedGraphMechanism, block_votes, majority
+from privglasso.publish.votes import VotedGraphMechanism, VotedGraphRelease
+from privglasso.publish.votes import block_votes, majority
 from privglasso.publish.votes import check_estimator, expected_chance, usual_blocks
 from privglasso.recover.estimators import DebiasedGraphicalLasso
 from sklearn.base import BaseEstimator
@@ -686,6 +687,18 @@ def test_only_graphs_are_read(change, tmp_path):
     stored(path, lambda m: None, change(frame))
     with pytest.raises(ReleaseError):
         read_release(path)
+
+
+def test_a_file_is_as_small_as_its_edges(tmp_path):
+    p, path = 400, tmp_path / "r.parquet"
+    graph = np.eye(p, k=1, dtype=int) + np.eye(p, k=-1, dtype=int)
+    made = VotedGraphMechanism(both, blocks=20, **BUDGET).certificate(400, p)
+    names = [f"x{k}" for k in range(p)]
+    told = made.guarantee("record"), True, "VotedGraphMechanism"
+    for adjacency in (graph, 0 * graph, None):
+        VotedGraphRelease(adjacency, names, made, *told).to_parquet(path, replace=True)
+        assert np.array_equal(read_release(path).adjacency, adjacency)
+        assert path.stat().st_size < 20_000
 
 
 # what is expected

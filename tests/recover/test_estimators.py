@@ -24,7 +24,7 @@ from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.publish.noise_correction import CovarianceError, correlation_scale
 from privglasso.publish.noise_correction import noise_corrected_covariance
 from privglasso.recover.baselines import SCIO
-from privglasso.recover.estimators import CV, DebiasedGraphicalLasso
+from privglasso.recover.estimators import CV, DebiasedGraphicalLasso, _debiased
 from privglasso.recover.estimators import PrivateGraphicalLasso, adaptive_weights
 from privglasso.recover.feasibility import InfeasibleError, min_feasible_alpha
 from privglasso.recover.false_discoveries import FDR
@@ -456,6 +456,16 @@ def test_one_newton_step_takes_most_of_the_bias_away():
         found = step.partial_correlations_, shrunk
         bias = [abs(np.diag(m, 1).mean() - 0.4) for m in found]
         assert bias[0] < 0.5 * bias[1]
+
+
+def test_of_many_columns_the_newton_step_is_the_same():
+    rows = np.random.default_rng(0).standard_normal((60, 150))
+    S = np.corrcoef(rows.T)
+    first = graphical_lasso(S, 0.4, tol=1e-4).precision
+    assert 150 < np.count_nonzero(first) < first.size / 20  # a thin one
+    wanted = 2 * first - first @ S @ first
+    for matrix in (first, first + 1e-9):  # multiplied thinly, and not
+        assert np.allclose(_debiased(matrix, S), wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize("words", [{"threshold": 0}, {"threshold": 1}, {"alpha": -1.0}])
