@@ -805,17 +805,6 @@ def _adjacency(table):
     return found if len(found) else None
 
 
-def _certified(made, metadata):
-    "The promise of a certificate, if the file states the same beside μ."
-    guarantee = made.guarantee(metadata["neighbors"])
-    stated = metadata["pure"], metadata["failure"]
-    _require(
-        stated == (guarantee.pure, guarantee.failure),
-        "the promise is not that of its test",
-    )
-    return guarantee
-
-
 def _exact_graph(kind, found, made, metadata):
     "A graph that was published exactly, of a kind, by a certificate."
     guarantee, names = _certified(made, metadata), metadata["columns"]
@@ -856,24 +845,6 @@ def _certificate(metadata, p):
     return made
 
 
-def _vote(kind, stated, metadata, decided):
-    "The certificate of votes, of a kind, if a graph may be decided, or not, by it."
-    stated = stated | {"test": stability_test(**stated["test"])}
-    made = kind(n=metadata["n"], p=len(metadata["columns"]), **stated)
-    distinct = len({*metadata["columns"]}) == made.p
-    _require(distinct, "its columns are not distinct names")
-    _require(
-        made.p >= 2 and 2 * made.blocks <= made.n and made.cut <= made.blocks,
-        "its blocks cannot vote so",
-    )
-    _require(made.estimator.isidentifier(), "its estimator has no such name")
-    _require(
-        not decided or made.chance(made.farthest) > 0,
-        "a graph was published that never passes",
-    )
-    return made
-
-
 def _votes_release(metadata, table):
     "The `VotedGraphRelease` that a file holds."
     p, decided = len(metadata["columns"]), metadata["edges"] is not None
@@ -883,6 +854,17 @@ def _votes_release(metadata, table):
     found[tuple(edges.T)] = found[tuple(edges.T[::-1])] = 1
     found = found if decided else None
     return _exact_graph(VotedGraphRelease, found, made, metadata)
+
+
+def _certified(made, metadata):
+    "The promise of a certificate, if the file states the same beside μ."
+    guarantee = made.guarantee(metadata["neighbors"])
+    stated = metadata["pure"], metadata["failure"]
+    _require(
+        stated == (guarantee.pure, guarantee.failure),
+        "the promise is not that of its test",
+    )
+    return guarantee
 
 # %% ../../nbs/2_publish/20_files.ipynb #b22b4e19
 def _edge_sums(metadata, table, kind, stages_of):
@@ -908,17 +890,6 @@ def _edge_sums(metadata, table, kind, stages_of):
     )
     _check_weight_sums(release.sums, left)
     return release
-
-
-def _promise_of_weights(metadata, stages, kind):
-    "What weights promise, and the votes before them, if there were any."
-    promise = stages.guarantee(metadata["neighbors"])
-    if "votes" not in metadata:
-        return promise, None
-    decided = kind is GraphWeightsRelease
-    votes = _vote(VotesFirst, metadata["votes"], metadata, decided)
-    _require(promise.mu <= votes.rest, "its weights cost more than votes have left")
-    return _certified(votes, metadata), votes
 
 
 def _graph_edges(metadata, table):
@@ -964,6 +935,17 @@ def _screened_release(metadata, table):
     _require(fits, "its units are not those of its columns")
     _require(len(table) <= sum(many), "more pairs were selected than were paid for")
     return release
+
+
+def _promise_of_weights(metadata, stages, kind):
+    "What weights promise, and the votes before them, if there were any."
+    promise = stages.guarantee(metadata["neighbors"])
+    if "votes" not in metadata:
+        return promise, None
+    decided = kind is GraphWeightsRelease
+    votes = _vote(VotesFirst, metadata["votes"], metadata, decided)
+    _require(promise.mu <= votes.rest, "its weights cost more than votes have left")
+    return _certified(votes, metadata), votes
 
 # %% ../../nbs/2_publish/20_files.ipynb #f567b56e
 _ARRAYS = {"center", "sigma"}
@@ -1014,6 +996,24 @@ def _check_sign_lattice(lattice):
         math.isclose(diagonal, lattice.diagonal_ratio * off_diagonal, rel_tol=1e-12),
         "the lattice's noise on the diagonal does not fit that beside it",
     )
+
+
+def _vote(kind, stated, metadata, decided):
+    "The certificate of votes, of a kind, if a graph may be decided, or not, by it."
+    stated = stated | {"test": stability_test(**stated["test"])}
+    made = kind(n=metadata["n"], p=len(metadata["columns"]), **stated)
+    distinct = len({*metadata["columns"]}) == made.p
+    _require(distinct, "its columns are not distinct names")
+    _require(
+        made.p >= 2 and 2 * made.blocks <= made.n and made.cut <= made.blocks,
+        "its blocks cannot vote so",
+    )
+    _require(made.estimator.isidentifier(), "its estimator has no such name")
+    _require(
+        not decided or made.chance(made.farthest) > 0,
+        "a graph was published that never passes",
+    )
+    return made
 
 # %% ../../nbs/2_publish/20_files.ipynb #dcdd8210
 def _check_counts(counts, lattice):
