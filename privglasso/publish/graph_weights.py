@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import ndtr, ndtri
 
 from ..base.graphs import as_matrix, partial_correlations
@@ -263,6 +262,8 @@ def completed(correlations, pairs, k, start=None):
     >>> round(float(K[0, 2]), 6), round(float(precision[0, 2]), 6)
     (0.25, 0.0)
     """
+    from scipy.linalg import cho_factor, cho_solve  # slow to load
+
     i, j = _places(k, np.asarray(pairs))
     wanted = np.r_[np.ones(k), np.asarray(correlations, float)]
     often = np.r_[np.ones(k), np.full(len(wanted) - k, 2.0)]
@@ -278,7 +279,7 @@ def completed(correlations, pairs, k, start=None):
         curved = _products(K, i, j) * np.outer(often, often / 2)
         try:
             step = cho_solve(cho_factor(curved, overwrite_a=True), rise)
-        except LinAlgError:
+        except np.linalg.LinAlgError:
             return None
         precision = _uphill(precision, step, rise, often * wanted, (i, j))
         if precision is None or np.diag(precision).max() > _STEEPEST:
@@ -533,6 +534,8 @@ def _fit(averages, lattice, margins):
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #02610d7e
 def _slopes(lattice, reading):
     "(m, k + m) derivatives of partial correlations along edges by moments of scores."
+    from scipy.linalg import cho_factor, cho_solve  # slow to load
+
     k, pairs, precision = lattice.k, lattice.pairs, reading.precision
     i, j = pairs.T
     edge, m = np.arange(k, k + len(pairs)), len(pairs)

@@ -751,9 +751,9 @@ def _counted_rows(values, rows, bits):
 
 def _noisy(level, count, values, arguments, bits):
     "(p, bins) counts of all columns with their noise."
-    p, bins = values.shape[1], level.bins
-    counts = sampler(level.sigma).draw(p * bins, bits).reshape(p, bins)
-    count(values, *arguments, counts)  # one array: of many columns it is large
+    counts = np.zeros((values.shape[1], level.bins), dtype=np.int64)
+    count(values, *arguments, counts)
+    counts += sampler(level.sigma).draw(counts.size, bits).reshape(counts.shape)
     return counts
 
 # %% ../../nbs/2_publish/06_units.ipynb #93ce90df

@@ -77,9 +77,9 @@ WAYS = {
 WAYS |= {
     name: {"mu": 1, "mechanism": name}
     for name in KINDS
-    if name not in (*WAYS, "tree", "votes")
+    if name not in (*WAYS, "tree", "votes", "fallback")
 }
-WAYS["tree"] = {"epsilon": 1, "mechanism": "tree"}
+WAYS |= {name: {"epsilon": 1, "mechanism": name} for name in ("tree", "fallback")}
 
 
 @pytest.mark.parametrize("way", WAYS)

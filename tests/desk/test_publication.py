@@ -230,10 +230,10 @@ def test_a_plan_says_what_votes_would_do():
 
 @pytest.fixture(scope="module")
 def many():
-    correlations, _ = reference_chain(80)
-    rows = np.random.default_rng(1).standard_normal((7000, 80))
+    correlations, _ = reference_chain(100)
+    rows = np.random.default_rng(1).standard_normal((7000, 100))
     rows = rows @ np.linalg.cholesky(correlations).T
-    return pd.DataFrame(rows, columns=[f"c{k}" for k in range(80)])
+    return pd.DataFrame(rows, columns=[f"c{k}" for k in range(100)])
 
 
 @pytest.mark.parametrize(

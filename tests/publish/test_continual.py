@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privglasso.base.validation import InputError
-from privglasso.cli import app
+from privglasso.cli.commands import app
 from privglasso.privacy.budget import Budget, BudgetError
 from privglasso.privacy.guarantee import Guarantee
 from privglasso.privacy.sampler import bit_source

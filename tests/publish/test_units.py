@@ -307,7 +307,8 @@ def test_too_few_rows_are_told_what_would_do(n, p, risk):
 
 
 def test_units_of_many_columns_take_little_memory():
-    "An array of their largest histograms, and not several: 79 MB of 300 columns."
+    """Their largest histograms and the noise on them, 79 MB each of 300 columns, and no
+    more of this size for the scores of scales."""
     values = np.random.default_rng(0).normal(3, 2, (4000, 300))
     plan, bits = plan_units(4000, 300, 1.0), bit_source(0)
     find_units(values, plan, bits)
@@ -316,4 +317,4 @@ def test_units_of_many_columns_take_little_memory():
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     counts = 8 * 300 * max(level.bins for level in plan.levels)
-    assert found.found.all() and most < 1.6 * counts
+    assert found.found.all() and most < 2.5 * counts

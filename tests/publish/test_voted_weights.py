@@ -223,7 +223,7 @@ def test_a_report_says_what_the_edges_are():
 
 
 def test_the_shell_knows_it(tmp_path):
-    from privglasso.cli import app
+    from privglasso.cli.commands import app
     from typer.testing import CliRunner
 
     table, path = tmp_path / "t.csv", tmp_path / "open.parquet"
