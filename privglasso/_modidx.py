@@ -3626,6 +3626,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                    'privglasso/publish/continual.py'),
                                               'privglasso.publish.continual.StreamRelease': ( '2_publish/continual.html#streamrelease',
                                                                                               'privglasso/publish/continual.py'),
+                                              'privglasso.publish.continual.StreamRelease._published': ( '2_publish/continual.html#streamrelease._published',
+                                                                                                         'privglasso/publish/continual.py'),
                                               'privglasso.publish.continual.StreamRelease.covariance': ( '2_publish/continual.html#streamrelease.covariance',
                                                                                                          'privglasso/publish/continual.py'),
                                               'privglasso.publish.continual.StreamRelease.newest': ( '2_publish/continual.html#streamrelease.newest',

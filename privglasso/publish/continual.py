@@ -658,6 +658,13 @@ class StreamRelease:
         "How many outputs there are so far."
         return len(self.outputs)
 
+    def _published(self, period):
+        "A period that there is an output of."
+        t = check_integer(period, "period", 1)
+        if t > self.periods:
+            raise InputError("period", t, f"{self.periods} are published so far")
+        return t
+
     def covariance(self, period: int) -> ShapeRelease:
         """What was wanted of a period: the covariance of all rows that count in it.
 
@@ -666,9 +673,7 @@ class StreamRelease:
         period : int
             From 1 to `periods`.
         """
-        t = check_integer(period, "period", 1)
-        if t > self.periods:
-            raise InputError("period", t, f"{self.periods} are published so far")
+        t = self._published(period)
         plan, names = self.plan, list(self.plan.columns)
         counts = workload(plan.periods, plan.window)[t - 1, :t]
         if (n := int(counts @ self.rows[:t])) < 1:
@@ -697,9 +702,7 @@ class StreamRelease:
         period : int
             From 1 to `periods`.
         """
-        t = check_integer(period, "period", 1)
-        if t > self.periods:
-            raise InputError("period", t, f"{self.periods} are published so far")
+        t = self._published(period)
         return replace(self, rows=self.rows[:t], outputs=self.outputs[:t])
 
     def write(self, path, *, replace: bool = False) -> None:
@@ -749,7 +752,7 @@ def _period_in(text, period, plan):
 def _parts(path):
     "The plan's text and those of the outputs, by the names of the files they are in."
     if path.is_file():
-        plan, *texts = path.read_bytes().splitlines(keepends=True)
+        plan, *texts = path.read_bytes().splitlines(keepends=True) or [b""]
         names = (f"line {k} of {path.name}" for k in range(2, len(texts) + 2))
         return plan, dict(zip(names, texts, strict=True))
     try:

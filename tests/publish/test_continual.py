@@ -660,6 +660,9 @@ def test_a_file_of_outputs_is_checked(tmp_path):
         with pytest.raises(ReleaseError, match="open.json") as told:
             read_release(path)
         assert "/" not in str(told.value), what
+    path.write_bytes(b"")
+    with pytest.raises(StreamError):
+        read_stream(path)
     # who states that records may be in two periods states a weaker promise with it
     path.write_bytes(good.replace(b'"most": 1', b'"most": 2', 1))
     assert read_release(path).guarantee.mu > plan.guarantee().mu
