@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MOST_COLUMNS', 'edge_threshold', 'relative_error', 'HiddenGraphError', 'FoundGraph', 'efficient_search',
-           'pair_estimates', 'working_fit', 'fuller_fit']
+           'pair_estimates', 'working_fit', 'second_fit']
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #947b3abb
 from dataclasses import dataclass
@@ -464,37 +464,56 @@ def working_fit(observation, threshold=2.6):
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #c105fd27
 _FROM_ABOVE = 40  # columns up to which a search may begin with all pairs
-_FULLER, _NEARLY_ALL = 1.8, 1.3  # standard errors
+_FULLER, _NEARLY_ALL, _RELATED = 1.8, 1.3, 2.3  # standard errors
 
 
-def fuller_fit(working) -> GraphFit:
-    """A second graph, more generous, in which the search ends when it begins with all
-    pairs.
+def second_fit(working, threshold=2.6) -> tuple:
+    """A second graph, in which the search ends when it begins with all pairs, or with
+    all that are related.
 
     Parameters
     ----------
     working : GraphFit
         Of `working_fit`.
+    threshold : float
+        Standard errors that an edge must have, if there are more than 40 columns.
 
     Returns
     -------
-    GraphFit
-        Of at most 40 columns; of more, `working` itself.
+    GraphFit or None, float
+        The fit, if one is found, and its `relative_error`.
 
     Notes
     -----
-    If the model of all pairs is not found in the noise, it begins with those above 1.3
-    standard errors.
+    Up to 40 columns it begins with all pairs, or with those above 1.3 standard errors
+    if there is no such model, and ends with those above 1.8. With more it begins with
+    the pairs whose correlation exceeds 2.3 standard errors.
 
     Examples
     --------
     >>> fit, error = working_fit(Observation(np.eye(2), 100, np.ones(2)))
-    >>> fuller_fit(fit).graph.any().item()
+    >>> second_fit(fit)[0].graph.any().item()
     False
     """
-    p = len(working.graph)
-    if p > _FROM_ABOVE:
-        return working
-    every_pair = ~np.eye(p, dtype=bool)
-    full = fit_graph(working.score.observation, every_pair, working.precision)
-    return _climb(full or _climb(working, _NEARLY_ALL), _FULLER)
+    if (few := len(working.graph) <= _FROM_ABOVE):
+        begun = _joined(working, ~np.eye(len(working.graph), dtype=bool))
+        begun = begun or _climb(working, _NEARLY_ALL)
+    else:
+        begun = _joined(working, _related(working.score.observation))
+    if begun is None:
+        return None, np.inf
+    end = _climb(begun, _FULLER if few else threshold)
+    return end, relative_error(end)
+
+
+def _joined(fit, more):
+    "The fit of its graph and more pairs; None if it is not found in the noise."
+    return fit_graph(fit.score.observation, fit.graph | more, fit.precision)
+
+
+def _related(observation):
+    "(p, p) bool: pairs that are related in the model without edges."
+    fit = _empty_fit(observation)
+    i, j = fit.absent()
+    u, variance = fit.scores(i, j)
+    return symmetric(u**2 > _RELATED**2 * variance, (i, j), len(fit.graph)).astype(bool)
