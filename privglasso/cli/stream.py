@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['StreamFolder', 'new', 'add', 'release']
 
-# %% ../../nbs/9_workshop/15_stream.ipynb #66415516
+# %% ../../nbs/9_workshop/15_stream.ipynb #e96c1345
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +16,7 @@ from ..base.validation import InputError
 from .options import Bounds, Decimal, Delta, Encoding, Epsilon, Force
 from .options import High, Json, Low, Mu, Seed, Sep, Table
 
-# %% ../../nbs/9_workshop/15_stream.ipynb #4d66bcce
+# %% ../../nbs/9_workshop/15_stream.ipynb #98902358
 StreamFolder = Annotated[
     Path, typer.Argument(help="the folder of the stream: its secret part stays at home")
 ]
@@ -54,7 +54,36 @@ def _plan(size, target, ledger, clipping, columns):
     plan = plan_stream(columns=columns, clipping=clipping, **size, **target)
     return plan, delta
 
-# %% ../../nbs/9_workshop/15_stream.ipynb #928a31ba
+# %% ../../nbs/9_workshop/15_stream.ipynb #aef71bc7
+def _check_paid(folder, plan, budget):
+    "Refuse before a folder is made what the ledger cannot pay for."
+    from privglasso.privacy.budget import Budget, BudgetError
+
+    book, promise = Budget(budget), plan.guarantee()
+    begun = (folder / "plan.json").exists()
+    if not begun and not book.allows(promise):
+        raise BudgetError(promise.mu, book.left(promise.neighbors))
+
+
+def _say_begun(folder, plan, epsilon, delta, as_json):
+    "What was paid for."
+    noise = plan.noise_std()
+    told = {"folder": folder.name, "periods": plan.periods, "columns": plan.columns}
+    told |= {"mu": plan.guarantee().mu, "epsilon": epsilon, "delta": delta}
+    told |= {"noise": [float(each) for each in noise]}
+    if as_json:
+        return say_json(told)
+    price = f"μ = {plan.guarantee().mu:.4g}"
+    if epsilon is not None:
+        price += f", ε = {epsilon:g} at δ = {delta:g},"
+    each = "a record is in one of them"
+    if plan.most > 1:
+        each = f"a record is in {plan.most} of them at most"
+    say(f"{folder.name}: {plan.periods} periods, {price} for all together; {each}")
+    first, last = (f"{x:.2g}" for x in (noise[0], noise[-1]))
+    say(f"noise on an average product, in units: first {first}, last {last}")
+
+# %% ../../nbs/9_workshop/15_stream.ipynb #8cf02d76
 def new(
     folder: StreamFolder,
     periods: Annotated[int, typer.Option(help="how many outputs there will be")],
@@ -98,36 +127,7 @@ def new(
     Stream.begin(folder, plan, budget, label=folder.name, random_state=seed)
     _say_begun(folder, plan, epsilon, delta, as_json)
 
-
-def _check_paid(folder, plan, budget):
-    "Refuse before a folder is made what the ledger cannot pay for."
-    from privglasso.privacy.budget import Budget, BudgetError
-
-    book, promise = Budget(budget), plan.guarantee()
-    begun = (folder / "plan.json").exists()
-    if not begun and not book.allows(promise):
-        raise BudgetError(promise.mu, book.left(promise.neighbors))
-
-
-def _say_begun(folder, plan, epsilon, delta, as_json):
-    "What was paid for."
-    noise = plan.noise_std()
-    told = {"folder": folder.name, "periods": plan.periods, "columns": plan.columns}
-    told |= {"mu": plan.guarantee().mu, "epsilon": epsilon, "delta": delta}
-    told |= {"noise": [float(each) for each in noise]}
-    if as_json:
-        return say_json(told)
-    price = f"μ = {plan.guarantee().mu:.4g}"
-    if epsilon is not None:
-        price += f", ε = {epsilon:g} at δ = {delta:g},"
-    each = "a record is in one of them"
-    if plan.most > 1:
-        each = f"a record is in {plan.most} of them at most"
-    say(f"{folder.name}: {plan.periods} periods, {price} for all together; {each}")
-    first, last = (f"{x:.2g}" for x in (noise[0], noise[-1]))
-    say(f"noise on an average product, in units: first {first}, last {last}")
-
-# %% ../../nbs/9_workshop/15_stream.ipynb #1cbb36f4
+# %% ../../nbs/9_workshop/15_stream.ipynb #110ed5dc
 def _period_table(stream, table, **form):
     "The columns of the stream in a table of one period."
     from privglasso.desk.source import shown
@@ -172,7 +172,7 @@ def add(
     if left_out:
         say(f"columns of {table.name} that are no part of the stream: {left_out}")
 
-# %% ../../nbs/9_workshop/15_stream.ipynb #e57e3b30
+# %% ../../nbs/9_workshop/15_stream.ipynb #2adf0cc4
 def release(
     folder: StreamFolder,
     file: Annotated[Path, typer.Argument(help="the .json file to write")],

@@ -45,6 +45,7 @@ EXERCISE_1 = Exercise(
     hint="What is the mean of d x - d²/2 when x has mean d? Divide the limit by it.",
 )
 
+# %% ../../nbs/8_course/07_signals.ipynb #c0a1e55e
 EXERCISE_2 = Exercise(
     Number(),
     answer=1,

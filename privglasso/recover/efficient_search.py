@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MOST_COLUMNS', 'edge_threshold', 'relative_error', 'HiddenGraphError', 'FoundGraph', 'efficient_search',
-           'pair_estimates', 'working_fit', 'second_fit']
+           'pair_estimates', 'working_fit', 'other_fits']
 
 # %% ../../nbs/3_recover/23_efficient_search.ipynb #947b3abb
 from dataclasses import dataclass
@@ -467,53 +467,57 @@ _FROM_ABOVE = 40  # columns up to which a search may begin with all pairs
 _FULLER, _NEARLY_ALL, _RELATED = 1.8, 1.3, 2.3  # standard errors
 
 
-def second_fit(working, threshold=2.6) -> tuple:
-    """A second graph, in which the search ends when it begins with all pairs, or with
-    all that are related.
+def other_fits(working, threshold=2.6) -> list:
+    """Other graphs, in which the search ends when it begins with all pairs that are
+    related, and with all pairs.
 
     Parameters
     ----------
     working : GraphFit
         Of `working_fit`.
     threshold : float
-        Standard errors that an edge must have, if there are more than 40 columns.
+        Standard errors that an edge must have.
 
     Returns
     -------
-    GraphFit or None, float
-        The fit, if one is found, and its `relative_error`.
+    list of GraphFit
+        One from the pairs whose correlation exceeds 2.3 standard errors, and up to 40
+        columns one from all pairs, more generous: its edges exceed 1.8.
+
+    Raises
+    ------
+    HiddenGraphError
+        If the release does not tell the first of these models.
 
     Notes
     -----
-    Up to 40 columns it begins with all pairs, or with those above 1.3 standard errors
-    if there is no such model, and ends with those above 1.8. With more it begins with
-    the pairs whose correlation exceeds 2.3 standard errors.
+    If the model of all pairs is not found in the noise, the search begins with those
+    above 1.3 standard errors.
 
     Examples
     --------
     >>> fit, error = working_fit(Observation(np.eye(2), 100, np.ones(2)))
-    >>> second_fit(fit)[0].graph.any().item()
-    False
+    >>> [other.graph.any().item() for other in other_fits(fit)]
+    [False, False]
     """
-    if (few := len(working.graph) <= _FROM_ABOVE):
-        begun = _joined(working, ~np.eye(len(working.graph), dtype=bool))
-        begun = begun or _climb(working, _NEARLY_ALL)
-    else:
-        begun = _joined(working, _related(working.score.observation))
-    if begun is None:
-        return None, np.inf
-    end = _climb(begun, _FULLER if few else threshold)
-    return end, relative_error(end)
-
-
-def _joined(fit, more):
-    "The fit of its graph and more pairs; None if it is not found in the noise."
-    return fit_graph(fit.score.observation, fit.graph | more, fit.precision)
+    observation, p = working.score.observation, len(working.graph)
+    related = fit_graph(
+        observation, working.graph | _related(observation), working.precision
+    )
+    related = related and _climb(related, threshold)
+    error = relative_error(related) if related else np.inf
+    if error >= 1:
+        raise HiddenGraphError(error)
+    if p > _FROM_ABOVE:
+        return [related]
+    full = fit_graph(observation, ~np.eye(p, dtype=bool), working.precision)
+    return [related, _climb(full or _climb(working, _NEARLY_ALL), _FULLER)]
 
 
 def _related(observation):
     "(p, p) bool: pairs that are related in the model without edges."
     fit = _empty_fit(observation)
-    i, j = fit.absent()
-    u, variance = fit.scores(i, j)
-    return symmetric(u**2 > _RELATED**2 * variance, (i, j), len(fit.graph)).astype(bool)
+    pairs = fit.absent()
+    u, variance = fit.scores(*pairs)
+    related = u**2 > _RELATED**2 * variance
+    return symmetric(related, pairs, len(fit.graph)).astype(bool)
