@@ -157,7 +157,8 @@ def routes_page(chapters):
         "# Five routes\n\n{.subtitle}\n> One for each door, and the shortest one, with"
         " the time that each takes\n\nThe times are counted from the pages:"
         f" {WORDS} words and {LINES} lines of open code a minute, {SECONDS} seconds"
-        " for a figure. Running the cells, changing them and doing the exercises takes about as long again.\n"
+        " for a figure. Running the cells, changing them and doing the exercises"
+        " takes about as long again.\n"
     ]
     for door, (name, wish, pages) in ROUTES.items():
         pages = [page for page in pages if page in chapters]
