@@ -10,8 +10,8 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from privglasso.course.signals import SHEET
-from privglasso.networks.gaussian_pair import GaussianPair, delta_between
-from privglasso.networks.gaussian_pair import gaussian_pair, renyi_divergence
+from privglasso.papers.gaussian_pair import GaussianPair, delta_between
+from privglasso.papers.gaussian_pair import gaussian_pair, renyi_divergence
 
 
 def by_relative_entropy(d, alpha):
