@@ -26,7 +26,7 @@ def _clipping(low, high, bounds, columns):
     "Names of the columns, and the sphere of their public units."
     from privglasso.desk.source import columns_named, read_bounds
     from privglasso.publish.sphere import Sphere
-    from privglasso.publish.tables import read_table
+    from privglasso.publish.sources import read_table
 
     if (bounds is None) == (low is None and high is None):
         raise CommandError("give either --low and --high, or --bounds")
@@ -131,7 +131,7 @@ def new(
 def _period_table(stream, table, **form):
     "The columns of the stream in a table of one period."
     from privglasso.desk.source import shown
-    from privglasso.publish.tables import check_table_file, read_table
+    from privglasso.publish.sources import check_table_file, read_table
 
     check_table_file(table, **form)
     data = read_table(table, **form)
