@@ -57,44 +57,9 @@ def _room(p, ball):
     "Steps that rounding to the nearest integers may add to a row's length."
     return math.ceil(math.sqrt(p) / 2) + 1 if ball else 0
 
-# %% ../../nbs/2_publish/03_covariance.ipynb #151962e1
-class _MomentNoise:
-    "What the noise on a lattice is in the units of the data."
-
-    def second_moment_noise(self, columns=None) -> np.ndarray:
-        """(p, p) variance of the noise on the average outer product about the centre,
-        in data units to the fourth; of so many columns, all if None."""
-        off_diagonal, diagonal = variance(self.sigma[0]), variance(self.sigma[1])
-        unit = self.unit[:columns]
-        noise = np.outer(unit, unit)  # in place: there may be many columns
-        noise /= self.n
-        noise *= noise
-        own = noise.diagonal() * diagonal
-        noise *= off_diagonal
-        np.fill_diagonal(noise, own)
-        return noise
-
-    def mean_noise(self) -> np.ndarray:
-        """(p,) variance of the noise on the mean, in squared data units; zeros if none
-        is released."""
-        return (variance(self.sigma[2]) if self.sigma[2] else 0.0) * (
-            self.unit / self.n
-        ) ** 2
-
-    def noise_std(self, columns=None) -> np.ndarray:
-        """(p, p) standard deviation of the noise on each entry of the covariance, in
-        squared data units, were the mean at the centre; of so many columns, all if
-        None."""
-        return np.sqrt(_matrix_noise_variance(self, 0 * self.center[:columns]))
-
-    def expected_error(self, covariance, location=None) -> SamplingError:
-        """How well a (p, p) `covariance` will be known, perhaps of the first columns
-        only; the mean at `location` (p,), or the centre when None."""
-        return _expected_error(self, covariance, location)
-
 # %% ../../nbs/2_publish/03_covariance.ipynb #4969a522
 @dataclass(frozen=True, eq=False)
-class MomentLattice(_MomentNoise):
+class MomentLattice:
     """How rows become integers, and what noise their moments get: all of it public.
 
     Parameters
@@ -127,6 +92,37 @@ class MomentLattice(_MomentNoise):
     noise: str
     radius: int
     sigma: np.ndarray
+
+    def second_moment_noise(self, columns=None) -> np.ndarray:
+        """(p, p) variance of the noise on the average outer product about the centre,
+        in data units to the fourth; of so many columns, all if None."""
+        off_diagonal, diagonal = variance(self.sigma[0]), variance(self.sigma[1])
+        unit = self.unit[:columns]
+        noise = np.outer(unit, unit)  # in place: there may be many columns
+        noise /= self.n
+        noise *= noise
+        own = noise.diagonal() * diagonal
+        noise *= off_diagonal
+        np.fill_diagonal(noise, own)
+        return noise
+
+    def mean_noise(self) -> np.ndarray:
+        """(p,) variance of the noise on the mean, in squared data units; zeros if none
+        is released."""
+        return (variance(self.sigma[2]) if self.sigma[2] else 0.0) * (
+            self.unit / self.n
+        ) ** 2
+
+    def noise_std(self, columns=None) -> np.ndarray:
+        """(p, p) standard deviation of the noise on each entry of the covariance, in
+        squared data units, were the mean at the centre; of so many columns, all if
+        None."""
+        return np.sqrt(_matrix_noise_variance(self, 0 * self.center[:columns]))
+
+    def expected_error(self, covariance, location=None) -> SamplingError:
+        """How well a (p, p) `covariance` will be known, perhaps of the first columns
+        only; the mean at `location` (p,), or the centre when None."""
+        return _expected_error(self, covariance, location)
 
     @property
     def length(self) -> int:
@@ -300,10 +296,45 @@ def _expected_error(lattice, covariance, location):
     noise = _matrix_noise_variance(lattice, offset**2)
     return SamplingError(((covariance, lattice.n),), noise)
 
-# %% ../../nbs/2_publish/03_covariance.ipynb #dfdd4f39
-class _NoisyMoments:
-    """What follows from noisy sums of integer rows and of their outer products, on a
-    public lattice."""
+# %% ../../nbs/2_publish/03_covariance.ipynb #60a0a44b
+@dataclass(frozen=True, eq=False)
+class CovarianceRelease(Release):
+    """A privately released covariance matrix, and everything a stranger may know about
+    how it was made.
+
+    Parameters
+    ----------
+    second_moment : ndarray of int64, shape (p, p)
+        Noisy sum of the rows' outer products, in lattice steps.
+    total : ndarray of int64, shape (p,), or None
+        Noisy sum of the rows, in lattice steps; None if no mean was released.
+    columns : list of str
+        Column names.
+    lattice : MomentLattice
+        How rows became integers, and the noise: all public.
+    guarantee, secure, mechanism
+        As for `TableRelease`.
+
+    Notes
+    -----
+    What Su et al., Algorithm 1, and Wang & Xu, section 4.1, perturb; here with the mean
+    released beside it.
+
+    Examples
+    --------
+    >>> mechanism = CovarianceMechanism((-1, 1), mu=1.0, mean_share=0, clipping="box")
+    >>> release = mechanism.publish([[0.5, -1.0], [1.0, 0.0]])
+    >>> release.matrix.shape, release.n
+    ((2, 2), 2)
+    """
+
+    second_moment: np.ndarray
+    total: np.ndarray | None
+    columns: list
+    lattice: MomentLattice
+    guarantee: Guarantee
+    secure: bool
+    mechanism: str
 
     @property
     def n(self) -> int:
@@ -353,46 +384,6 @@ class _NoisyMoments:
         return _matrix_noise_variance(
             self.lattice, self._offset() ** 2 - self.lattice.mean_noise()
         )
-
-# %% ../../nbs/2_publish/03_covariance.ipynb #60a0a44b
-@dataclass(frozen=True, eq=False)
-class CovarianceRelease(_NoisyMoments, Release):
-    """A privately released covariance matrix, and everything a stranger may know about
-    how it was made.
-
-    Parameters
-    ----------
-    second_moment : ndarray of int64, shape (p, p)
-        Noisy sum of the rows' outer products, in lattice steps.
-    total : ndarray of int64, shape (p,), or None
-        Noisy sum of the rows, in lattice steps; None if no mean was released.
-    columns : list of str
-        Column names.
-    lattice : MomentLattice
-        How rows became integers, and the noise: all public.
-    guarantee, secure, mechanism
-        As for `TableRelease`.
-
-    Notes
-    -----
-    What Su et al., Algorithm 1, and Wang & Xu, section 4.1, perturb; here with the mean
-    released beside it.
-
-    Examples
-    --------
-    >>> mechanism = CovarianceMechanism((-1, 1), mu=1.0, mean_share=0, clipping="box")
-    >>> release = mechanism.publish([[0.5, -1.0], [1.0, 0.0]])
-    >>> release.matrix.shape, release.n
-    ((2, 2), 2)
-    """
-
-    second_moment: np.ndarray
-    total: np.ndarray | None
-    columns: list
-    lattice: MomentLattice
-    guarantee: Guarantee
-    secure: bool
-    mechanism: str
 
     def corrected_covariance(self) -> np.ndarray:
         """(p, p) the matrix, if every variance is positive: its noise has mean 0, and
@@ -446,93 +437,6 @@ class CovarianceRelease(_NoisyMoments, Release):
             f"a covariance of {p} column{'s' * (p > 1)} from {self.n} rows by"
             f" {self.mechanism} ({about})"
         )
-
-# %% ../../nbs/2_publish/03_covariance.ipynb #81b44c8c
-class _PlannedMoments:
-    "What a covariance mechanism says from n, p and its settings alone."
-
-    @property
-    def _scores(self):
-        "Whether columns are put on the normal scale first: the default."
-        return self.clipping is None and self.norm_bound is None
-
-    @property
-    def _clips_cells(self):
-        "Whether clipping is one of the older kinds, with a mean of its own."
-        return self.clipping == "box" or self.norm_bound is not None
-
-    def _gives_bins(self, p):
-        "Whether all of `p` columns have bounds or levels: bins for a small table."
-        names = getattr(self.bounds, "names", None)
-        some = names is not None and len({*names, *self.levels}) < p
-        return self.bounds is not None and not some
-
-    def lattice(self, n: int, p: int):
-        """How `n` rows of `p` columns become integers, and with what noise: a
-        `ScoresLattice`, a `ShapeLattice` of rows on a sphere, or a `MomentLattice`."""
-        n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
-        mu, share = self.target(n), self.mean_share
-        if self._scores:
-            bounds = self.bounds if self._gives_bins(p) else None
-            read = self.unit_failure, self.latent, self.missing
-            return scores_lattice(n, p, mu, self.levels, bounds, *read)
-        if not self._clips_cells:
-            clipping = None if self.clipping == "sphere" else self.clipping
-            return shape_lattice(n, p, mu, clipping, share, self.unit_failure)
-        clipping = _clipping_set(self.bounds, self.norm_bound, self.center, p)
-        share = _default_share(p) if share is None else share
-        kind = self.bounds is None, self.noise, self.neighbors
-        return _moment_lattice(n, *clipping, *kind, mu, share)
-
-    def _lattice(self, n, p):
-        return self.lattice(n, p)
-
-    def worst_pair(self, p: int = 2) -> tuple:
-        """Two neighbouring tables that are hard to keep apart, within the bounds if
-        there are any.
-
-        Parameters
-        ----------
-        p : int
-            Columns, where the bounds do not say how many there are.
-        """
-        if self.bounds is None:
-            return super().worst_pair(p)
-        # a score tells a record's place among the others: they are spread evenly, every
-        # column changes its bin, and the product of two columns its sign
-        p = max(check_integer(p, "p", 1), *map(np.size, self.bounds))
-        low, high = (per_column(half, "bounds", p) for half in self.bounds)
-        levels = np.outer(np.arange(16), np.resize([1, 7], p)) % 16
-        before, after = (np.resize(pair, p) for pair in ([15, 11], [4, 15]))
-        X = (2 * levels + 1) / 32
-        Y, changed = X.copy(), self._changed()
-        X[0], Y[0] = before / 16 + 1 / 32, before / 16 + 1 / 32
-        Y[0, changed] = (after / 16 + 1 / 32)[changed]
-        return low + (high - low) * X, low + (high - low) * Y
-
-    def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
-        """(p, p) standard deviation of the noise on each entry, in squared units, were
-        the `n` rows' mean at the centre and, on a sphere, all columns independent with
-        deviations of one unit; of so many `columns`, all if None."""
-        return self.lattice(n, p).noise_std(columns)
-
-    def sampling_error(
-        self, covariance, n: int, location=None, p=None
-    ) -> SamplingError:
-        """How well a (p, p) `covariance` will be known from a release of `n` rows,
-        before there are any data.
-
-        Parameters
-        ----------
-        location : float or array of shape (p,), optional
-            Where the mean might be; the public centre when None. The farther from it,
-            the more the mean's noise tells. Private units find the centre.
-        p : int, optional
-            As for `Mechanism.sampling_error`.
-        """
-        covariance = check_symmetric(covariance, "covariance")
-        lattice = self.lattice(n, len(covariance) if p is None else p)
-        return lattice.expected_error(covariance, location)
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #6318a9f7
 def _check_clipping(bounds, clipping, norm_bound, center):
@@ -645,7 +549,7 @@ def _check_missing(missing, clips_cells, scores):
     return missing
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #10bebf64
-class CovarianceMechanism(_PlannedMoments, Mechanism):
+class CovarianceMechanism(Mechanism):
     """Publish a covariance matrix and a mean with Gaussian noise, exactly: in integers.
 
     Nothing need be known of the columns, and they may be of any kind. Each is put on
@@ -755,6 +659,89 @@ class CovarianceMechanism(_PlannedMoments, Mechanism):
             remedy = "scores have no mean: the margins say where columns lie"
             raise InputError("mean_share", mean_share, remedy)
         self.levels, self.latent = _check_levels(levels), bool(latent)
+
+    @property
+    def _scores(self):
+        "Whether columns are put on the normal scale first: the default."
+        return self.clipping is None and self.norm_bound is None
+
+    @property
+    def _clips_cells(self):
+        "Whether clipping is one of the older kinds, with a mean of its own."
+        return self.clipping == "box" or self.norm_bound is not None
+
+    def _gives_bins(self, p):
+        "Whether all of `p` columns have bounds or levels: bins for a small table."
+        names = getattr(self.bounds, "names", None)
+        some = names is not None and len({*names, *self.levels}) < p
+        return self.bounds is not None and not some
+
+    def lattice(self, n: int, p: int):
+        """How `n` rows of `p` columns become integers, and with what noise: a
+        `ScoresLattice`, a `ShapeLattice` of rows on a sphere, or a `MomentLattice`."""
+        n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
+        mu, share = self.target(n), self.mean_share
+        if self._scores:
+            bounds = self.bounds if self._gives_bins(p) else None
+            read = self.unit_failure, self.latent, self.missing
+            return scores_lattice(n, p, mu, self.levels, bounds, *read)
+        if not self._clips_cells:
+            clipping = None if self.clipping == "sphere" else self.clipping
+            return shape_lattice(n, p, mu, clipping, share, self.unit_failure)
+        clipping = _clipping_set(self.bounds, self.norm_bound, self.center, p)
+        share = _default_share(p) if share is None else share
+        kind = self.bounds is None, self.noise, self.neighbors
+        return _moment_lattice(n, *clipping, *kind, mu, share)
+
+    def _lattice(self, n, p):
+        return self.lattice(n, p)
+
+    def worst_pair(self, p: int = 2) -> tuple:
+        """Two neighbouring tables that are hard to keep apart, within the bounds if
+        there are any.
+
+        Parameters
+        ----------
+        p : int
+            Columns, where the bounds do not say how many there are.
+        """
+        if self.bounds is None:
+            return super().worst_pair(p)
+        # a score tells a record's place among the others: they are spread evenly, every
+        # column changes its bin, and the product of two columns its sign
+        p = max(check_integer(p, "p", 1), *map(np.size, self.bounds))
+        low, high = (per_column(half, "bounds", p) for half in self.bounds)
+        levels = np.outer(np.arange(16), np.resize([1, 7], p)) % 16
+        before, after = (np.resize(pair, p) for pair in ([15, 11], [4, 15]))
+        X = (2 * levels + 1) / 32
+        Y, changed = X.copy(), self._changed()
+        X[0], Y[0] = before / 16 + 1 / 32, before / 16 + 1 / 32
+        Y[0, changed] = (after / 16 + 1 / 32)[changed]
+        return low + (high - low) * X, low + (high - low) * Y
+
+    def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
+        """(p, p) standard deviation of the noise on each entry, in squared units, were
+        the `n` rows' mean at the centre and, on a sphere, all columns independent with
+        deviations of one unit; of so many `columns`, all if None."""
+        return self.lattice(n, p).noise_std(columns)
+
+    def sampling_error(
+        self, covariance, n: int, location=None, p=None
+    ) -> SamplingError:
+        """How well a (p, p) `covariance` will be known from a release of `n` rows,
+        before there are any data.
+
+        Parameters
+        ----------
+        location : float or array of shape (p,), optional
+            Where the mean might be; the public centre when None. The farther from it,
+            the more the mean's noise tells. Private units find the centre.
+        p : int, optional
+            As for `Mechanism.sampling_error`.
+        """
+        covariance = check_symmetric(covariance, "covariance")
+        lattice = self.lattice(n, len(covariance) if p is None else p)
+        return lattice.expected_error(covariance, location)
 
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published, or

@@ -205,9 +205,14 @@ class ExactGraph(AnyRelease):
         promise = {"pure": self.guarantee.pure, "failure": self.guarantee.failure}
         return {"certificate": certificate} | promise
 
-# %% ../../nbs/2_publish/15_release.ipynb #1402bc6a
-class _InPart:
-    "A release that may be seen through some of its columns."
+# %% ../../nbs/2_publish/15_release.ipynb #a2010bc2
+class Release(AnyRelease):
+    """Numbers that were published, and from which a covariance can be estimated.
+
+    Notes
+    -----
+    The noise is stated and can be taken off again: Guo et al., Theorem 4.3.
+    """
 
     def select(self, columns) -> "Selection":
         """The same release seen through some of its columns, the others not looked at.
@@ -261,15 +266,6 @@ class _InPart:
         if len(lost):
             raise CovarianceError([self.columns[places[j]] for j in lost], reason)
         return matrix
-
-# %% ../../nbs/2_publish/15_release.ipynb #a2010bc2
-class Release(_InPart, AnyRelease):
-    """Numbers that were published, and from which a covariance can be estimated.
-
-    Notes
-    -----
-    The noise is stated and can be taken off again: Guo et al., Theorem 4.3.
-    """
 
     @abstractmethod
     def corrected_covariance(self) -> np.ndarray:
