@@ -13,6 +13,7 @@ import pytest
 from privglasso.data_sets.synthetic import sample_gaussian
 from privglasso.experiments.noise_levels import publish_at_snr
 from privglasso.privacy.sampler import bit_source, sample
+from privglasso.publish.release import AnyMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 
 import privglasso
@@ -112,6 +113,24 @@ def test_no_private_class_has_exactly_one_child():
     parted = "class _Half: ...\nclass Whole(_Half, Other): ..."
     assert only_parents([parted]) == ["_Half"]  # and it is noticed
     assert only_parents([parted, "class Another(_Half): ..."]) == []
+
+
+def mechanisms(kind=AnyMechanism):
+    "Every kind of mechanism that the package has."
+    for module in MODULES:
+        importlib.import_module(f"privglasso.{module}")
+    for child in kind.__subclasses__():
+        yield from (child, *mechanisms(child))
+
+
+def test_a_constructor_of_a_mechanism_has_at_most_eight_words_of_its_own():
+    "What all of them may promise, and what a parent takes, are not repeated."
+    counts = {
+        kind.__name__: len(inspect.signature(kind.__init__).parameters) - 1
+        for kind in mechanisms()
+        if kind.__module__.startswith("privglasso.")
+    }
+    assert len(counts) > 20 and max(counts.values()) <= 8, counts
 
 
 # streams of randomness

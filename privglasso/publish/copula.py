@@ -9,7 +9,7 @@ __all__ = ['bin_counts', 'Margins', 'CopulaLattice', 'margin_level', 'CopulaRele
 # %% ../../nbs/2_publish/12_copula.ipynb #b17d9bc5
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -23,7 +23,7 @@ from ..privacy.sampler import sampler
 from .batches import blocks_of, check_rows
 from .ranks import KendallMechanism, KendallRelease, RankLattice
 from .ranks import mean_change
-from .release import Mechanism, Release
+from .release import Mechanism, Promise, Release
 from .shape import UnitsError, set_aside
 from .units import Level, UnitsPlan, find_units, plan_units
 
@@ -415,13 +415,10 @@ class CopulaMechanism(Mechanism):
         rows=None,
         whole=(),
         margin_share=0.25,
-        neighbors="record",
-        mu=None,
-        epsilon=None,
-        delta=None,
         unit_failure=1e-4,
+        **promise: Unpack[Promise],
     ):
-        super().__init__(neighbors, mu, epsilon, delta)
+        super().__init__(**promise)
         self.rows = None if rows is None else check_integer(rows, "rows", 2)
         if isinstance(whole, str):
             raise InputError("whole", whole, "give a list of columns' names")

@@ -4,14 +4,16 @@
 
 # %% auto #0
 __all__ = ['NotAnArrayError', 'framed', 'AnyRelease', 'ExactGraph', 'Release', 'Selection', 'column_table', 'Bounds',
-           'check_bounds', 'in_order', 'check_budget', 'target_mu', 'check_neighbors', 'AnyMechanism', 'Mechanism']
+           'check_bounds', 'in_order', 'check_budget', 'target_mu', 'check_neighbors', 'Promise', 'AnyMechanism',
+           'Mechanism']
 
 # %% ../../nbs/2_publish/15_release.ipynb #ecc22bc3
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from inspect import signature
+from inspect import Parameter, Signature, signature
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -650,6 +652,31 @@ def _same_setting(one, other):
         return np.array_equal(one, other)
     return bool(one == other)
 
+# %% ../../nbs/2_publish/15_release.ipynb #a7758ab8
+class Promise(TypedDict, total=False):
+    """What any mechanism may be told to promise, by name: see `AnyMechanism`."""
+
+    neighbors: str
+    mu: float
+    epsilon: float
+    delta: float
+
+
+def _named(cls):
+    "The signature of a constructor, with the names that its `**` stands for."
+    own = dict(list(signature(cls.__init__).parameters.items())[1:])
+    rest = [name for name, each in own.items() if each.kind is Parameter.VAR_KEYWORD]
+    if "promise" in rest:
+        known = signature(AnyMechanism.__init__).parameters
+        known = {name: known[name] for name in Promise.__annotations__}
+    elif rest:
+        known = super(cls, cls).__signature__.parameters
+    for name in rest:
+        del own[name]
+        kept = {k: v.replace(kind=Parameter.KEYWORD_ONLY) for k, v in known.items()}
+        own |= {k: v for k, v in kept.items() if k not in own}
+    return Signature(list(own.values()))
+
 # %% ../../nbs/2_publish/15_release.ipynb #00cdb840
 class AnyMechanism(ABC):
     """From a table to a release: what all mechanisms have in common.
@@ -667,9 +694,14 @@ class AnyMechanism(ABC):
     integers to a release. Nothing done to what is released can weaken the promise: Guo
     et al., Lemma 2."""
 
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls) or not hasattr(cls, "__signature__"):
+            cls.__signature__ = _named(cls)
+
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls)
-        self._given = args, kwargs
+        self._given = signature(cls).bind_partial(*args, **kwargs)
         return self
 
     def __init__(
@@ -804,18 +836,13 @@ class AnyMechanism(ABC):
         deep : bool
             Without effect: no setting has settings of its own.
         """
-        args, kwargs = self._given
-        bound = signature(type(self)).bind(*args, **kwargs)
-        bound.apply_defaults()
-        inherited = bound.arguments.pop("kwargs", {})  # settings of a parent by name
-        return dict(bound.arguments) | inherited
+        self._given.apply_defaults()
+        return dict(self._given.arguments)
 
     def __eq__(self, other):
         if type(self) is not type(other):
             return NotImplemented
-        own, others = self.get_params(), other.get_params()
-        # what only one of them states is by default in the other
-        return all(_same_setting(own.get(k), others.get(k)) for k in own | others)
+        return _same_setting(self.get_params(), other.get_params())
 
     def __hash__(self):
         return hash(type(self))

@@ -212,9 +212,9 @@ class SyntheticDataMechanism(CovarianceMechanism):
     rows : int, optional
         How many rows to draw; as many as the table has when None. More of them cost
         nothing and tell nothing new.
-    clipping, norm_bound, center, neighbors, mu, epsilon, delta
+    clipping, neighbors, mu, epsilon, delta
         As for `CovarianceMechanism`.
-    mean_share, noise, unit_failure, missing, levels, latent
+    mean_share, unit_failure, missing, levels, latent
         As for `CovarianceMechanism`.
 
     Notes
@@ -230,41 +230,8 @@ class SyntheticDataMechanism(CovarianceMechanism):
     ((500, 2), 1000)
     """
 
-    def __init__(
-        self,
-        bounds=None,
-        *,
-        rows=None,
-        clipping=None,
-        norm_bound=None,
-        center=0.0,
-        neighbors="record",
-        mu=None,
-        epsilon=None,
-        delta=None,
-        mean_share=None,
-        noise="symmetric",
-        unit_failure=1e-4,
-        missing="refuse",
-        levels=None,
-        latent=False,
-    ):
-        super().__init__(
-            bounds,
-            clipping=clipping,
-            norm_bound=norm_bound,
-            center=center,
-            neighbors=neighbors,
-            mu=mu,
-            epsilon=epsilon,
-            delta=delta,
-            mean_share=mean_share,
-            noise=noise,
-            unit_failure=unit_failure,
-            missing=missing,
-            levels=levels,
-            latent=latent,
-        )
+    def __init__(self, bounds=None, *, rows=None, **kwargs):
+        super().__init__(bounds, **kwargs)
         self.rows = None if rows is None else check_integer(rows, "rows", 2)
 
     def sampling_error(

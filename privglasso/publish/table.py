@@ -7,7 +7,7 @@ __all__ = ['TableRelease', 'GaussianMechanism', 'DiscreteGaussianMechanism', 'Ro
 
 # %% ../../nbs/2_publish/01_table.ipynb #2f33cd34
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from .lattice import lattice_for_mu, lattice_for_sigma, sigma_steps
 from .noise_correction import SamplingError
 from .noise_correction import noise_corrected_covariance
 from .noise_correction import sample_covariance
-from .release import Mechanism, Release, check_bounds, target_mu
+from .release import Mechanism, Promise, Release
+from .release import check_bounds, target_mu
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
@@ -194,16 +195,13 @@ class GaussianMechanism(Mechanism):
         self,
         bounds,
         *,
-        neighbors="record",
-        mu=None,
-        epsilon=None,
-        delta=None,
         sigma=None,
-        weights=None
+        weights=None,
+        **promise: Unpack[Promise],
     ):
         self.bounds = check_bounds(bounds)
-        super().__init__(neighbors, mu, epsilon, delta, sigma)
-        self.weights = _check_weights(weights, neighbors, sigma)
+        super().__init__(sigma=sigma, **promise)
+        self.weights = _check_weights(weights, self.neighbors, sigma)
 
     def lattice(self, p: int, n: int | None = None) -> Lattice:
         """Steps, noise and bounds for a table of `p` columns, and of `n` rows, on which

@@ -9,6 +9,7 @@ __all__ = ['LEAST_CONDITION', 'noise_norm', 'Whitening', 'WhitenedRelease', 'Whi
 # %% ../../nbs/2_publish/07_whitening.ipynb #0eb342e0
 import math
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from ..privacy.guarantee import Guarantee
 from .batches import mapped
 from .covariance import CovarianceMechanism
 from .noise_correction import SamplingError
-from .release import Release
+from .release import Promise, Release
 from .shape import ShapeLattice, ShapeRelease, ShapeStatistic
 from .shape import rows_worth, shape_behind, sphere_spectrum
 from .sphere import Sphere, row_lattice
@@ -469,23 +470,17 @@ class WhitenedCovarianceMechanism(CovarianceMechanism):
         self,
         *,
         clipping=None,
-        neighbors="record",
-        mu=None,
-        epsilon=None,
-        delta=None,
         mean_share=None,
         unit_failure=1e-4,
         missing="refuse",
+        **promise: Unpack[Promise],
     ):
         super().__init__(
             clipping="sphere" if clipping is None else clipping,
-            neighbors=neighbors,
-            mu=mu,
-            epsilon=epsilon,
-            delta=delta,
             mean_share=mean_share,
             unit_failure=unit_failure,
             missing=missing,
+            **promise,
         )
         if not isinstance(clipping, Sphere | None):
             raise InputError("clipping", clipping, "give a Sphere, or nothing")
