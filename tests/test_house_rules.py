@@ -13,7 +13,7 @@ import pytest
 from privglasso.data_sets.synthetic import sample_gaussian
 from privglasso.experiments.noise_levels import publish_at_snr
 from privglasso.privacy.sampler import bit_source, sample
-from privglasso.publish.release import AnyMechanism
+from privglasso.publish.mechanism import AnyMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 
 import privglasso

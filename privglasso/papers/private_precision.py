@@ -18,7 +18,7 @@ from ..privacy.guarantee import classical_mu
 from ..publish.covariance import CovarianceMechanism, MomentLattice
 from ..publish.covariance import moment_lattice
 from ..publish.local import check_norm_bound
-from ..publish.release import Promise
+from ..publish.mechanism import Promise
 from ..publish.sphere import Ball
 from ..recover.estimators import PrivateGraphicalLasso
 from ..recover.graph_models import Estimator

@@ -17,7 +17,7 @@ from ..base.validation import InputError, check_number, check_probability
 from ..base.validation import check_symmetric
 from ..privacy.guarantee import Guarantee
 from ..publish.local import LocalMechanism, check_norm_bound
-from ..publish.release import check_budget, target_mu
+from ..publish.mechanism import check_budget, target_mu
 from ..recover.feasibility import nearest_psd
 from .private_precision import OwnsItsBudget
 from .private_precision import PapersCovarianceMechanism

@@ -21,8 +21,8 @@ from ..privacy.discrete_gaussian import mu_for, sigma_for, variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import blocks_of, check_rows
-from .release import AnyMechanism, Promise
-from .release import check_bounds, in_order
+from .mechanism import AnyMechanism, Promise
+from .mechanism import check_bounds, in_order
 
 # %% ../../nbs/2_publish/19_bounds_check.ipynb #701da889
 def cells_outside(values, bounds):

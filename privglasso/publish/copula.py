@@ -23,7 +23,8 @@ from ..privacy.sampler import sampler
 from .batches import blocks_of, check_rows
 from .ranks import KendallMechanism, KendallRelease, RankLattice
 from .ranks import mean_change
-from .release import Mechanism, Promise, Release
+from .mechanism import Mechanism, Promise
+from .release import Release
 from .shape import UnitsError, set_aside
 from .units import Level, UnitsPlan, find_units, plan_units
 

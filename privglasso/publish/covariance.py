@@ -25,8 +25,9 @@ from ..privacy.sampler import sampler
 from .batches import blocks_of, check_rows, mapped, summed
 from .lattice import symmetric_noise
 from .noise_correction import SamplingError
-from .release import Mechanism, Promise, Release
-from .release import check_bounds, in_order
+from .mechanism import Mechanism, Promise
+from .release import Release
+from .mechanism import check_bounds, in_order
 from .margins import MOST_LEVELS
 from .scores import MISSING, scores_lattice
 from .shape import shape_lattice

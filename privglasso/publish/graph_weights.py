@@ -33,7 +33,8 @@ from .margins import histogram_sigma, noisy_margins, placed_cells
 from .margins import score_blocks
 from .noise_correction import CovarianceError
 from .parquet import EDGE_COLUMNS
-from .release import AnyMechanism, AnyRelease, Promise, framed
+from .mechanism import AnyMechanism, Promise
+from .release import AnyRelease, framed
 from .shape import UnitsError, set_aside
 from .sphere import has_fourth_powers
 from .units import UnitsPlan, find_units, plan_units

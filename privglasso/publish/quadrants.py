@@ -20,7 +20,7 @@ from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
 from .lattice import symmetric_noise
 from .noise_correction import correlation_scale
-from .release import Promise
+from .mechanism import Promise
 from .ranks import SignError, SignLattice, SignMechanism, SignRelease
 from .ranks import angle_variance, portions, signs_about
 from .ranks import simulated_rows, sine_noise, sum_products

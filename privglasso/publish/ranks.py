@@ -24,7 +24,8 @@ from .batches import blocks_of, gathered
 from .lattice import symmetric_noise
 from .noise_correction import CovarianceError, SamplingError
 from .noise_correction import check_weights, correlation_scale
-from .release import Mechanism, Promise, Release
+from .mechanism import Mechanism, Promise
+from .release import Release
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #cd385ee5
 def _diagonal_ratio(p):

@@ -33,7 +33,7 @@ from .graph_weights import noisy_sums, weight_lattice, weight_rows
 from .margins import ScoreMargins, histogram_mu, histogram_sigma
 from .margins import noisy_margins, placed_cells
 from .ranks import sum_products
-from .release import AnyMechanism, Promise
+from .mechanism import AnyMechanism, Promise
 from .shape import UnitsError
 from .units import plan_units
 

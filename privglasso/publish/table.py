@@ -24,8 +24,9 @@ from .lattice import lattice_for_mu, lattice_for_sigma, sigma_steps
 from .noise_correction import SamplingError
 from .noise_correction import noise_corrected_covariance
 from .noise_correction import sample_covariance
-from .release import Mechanism, Promise, Release
-from .release import check_bounds, target_mu
+from .mechanism import Mechanism, Promise
+from .release import Release
+from .mechanism import check_bounds, target_mu
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load

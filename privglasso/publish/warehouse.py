@@ -17,7 +17,7 @@ import numpy as np
 from ..base.validation import InputError, check_integer
 from .batches import Batches, gap_counts
 from .covariance import CovarianceMechanism, MomentLattice
-from .release import in_order
+from .mechanism import in_order
 from .shape import ShapeLattice
 from .sphere import RowLattice
 from .sources import TableError

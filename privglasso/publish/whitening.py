@@ -20,7 +20,8 @@ from ..privacy.guarantee import Guarantee
 from .batches import mapped
 from .covariance import CovarianceMechanism
 from .noise_correction import SamplingError
-from .release import Promise, Release
+from .mechanism import Promise
+from .release import Release
 from .shape import ShapeLattice, ShapeRelease, ShapeStatistic
 from .shape import rows_worth, shape_behind, sphere_spectrum
 from .sphere import Sphere, row_lattice
