@@ -26,6 +26,7 @@ from privglasso.desk.plan import plan_publication
 from privglasso.papers import claims
 from privglasso.privacy.budget import Budget
 from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.sphere import Ball
 from privglasso.publish.files import read_release
 from privglasso.publish.schema import Schema
 from privglasso.recover import block_descent
@@ -1485,7 +1486,7 @@ def test_the_package_names_a_command_that_can_be_typed(words, tmp_path):
 def test_a_package_that_is_missing_is_named(monkeypatch, tmp_path):
     rows = np.random.default_rng(0).normal(size=(500, 3))
     release = tmp_path / "r.parquet"
-    CovarianceMechanism(norm_bound=5, mu=1.0).publish(rows).to_parquet(release)
+    CovarianceMechanism(clipping=Ball(5), mu=1.0).publish(rows).to_parquet(release)
     monkeypatch.setitem(sys.modules, "networkx", None)
     code, output = call("recover", release, "--figure", tmp_path / "g.svg")
     assert code == 1

@@ -1,9 +1,11 @@
 """Public names are documented, their examples run, and data and noise never share a
 stream of random numbers."""
 
+import ast
 import doctest
 import importlib
 import inspect
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from privglasso.data_sets.synthetic import sample_gaussian
 from privglasso.experiments.noise_levels import publish_at_snr
 from privglasso.privacy.sampler import bit_source, sample
+from privglasso.publish.mechanism import AnyMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 
 import privglasso
@@ -83,6 +86,51 @@ def test_examples_of_docstrings_run(module, tmp_path, monkeypatch):
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     assert doctest.testmod(loaded, optionflags=options).failed == 0
     assert list(tmp_path.iterdir()) == [], "an example leaves a file behind"
+
+
+# classes
+#
+# A class stands in one place: whoever reads a method sees what it is a method of.
+
+
+def classes(text):
+    "(name, names of its bases) of each class in a program's text."
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ClassDef):
+            plain = (getattr(base, "value", base) for base in node.bases)  # Generic[T]
+            yield node.name, [getattr(base, "id", None) for base in plain]
+
+
+def only_parents(texts):
+    "Private classes that exist for a single other one."
+    known = [each for text in texts for each in classes(text)]
+    bases = Counter(base for _, of in known for base in of)
+    return [name for name, _ in known if name[0] == "_" and bases[name] == 1]
+
+
+def test_no_private_class_has_exactly_one_child():
+    assert only_parents(path.read_text("utf-8") for path in PACKAGE.rglob("*.py")) == []
+    parted = "class _Half: ...\nclass Whole(_Half, Other): ..."
+    assert only_parents([parted]) == ["_Half"]  # and it is noticed
+    assert only_parents([parted, "class Another(_Half): ..."]) == []
+
+
+def mechanisms(kind=AnyMechanism):
+    "Every kind of mechanism that the package has."
+    for module in MODULES:
+        importlib.import_module(f"privglasso.{module}")
+    for child in kind.__subclasses__():
+        yield from (child, *mechanisms(child))
+
+
+def test_a_constructor_of_a_mechanism_has_at_most_eight_words_of_its_own():
+    "What all of them may promise, and what a parent takes, are not repeated."
+    counts = {
+        kind.__name__: len(inspect.signature(kind.__init__).parameters) - 1
+        for kind in mechanisms()
+        if kind.__module__.startswith("privglasso.")
+    }
+    assert len(counts) > 20 and max(counts.values()) <= 8, counts
 
 
 # streams of randomness

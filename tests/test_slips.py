@@ -17,6 +17,7 @@ from privglasso.data_sets.synthetic import sample_gaussian
 from privglasso.papers.gaussian_pair import epsilon_between
 from privglasso.papers.graph_filter import Excitation, diffusion_filter, gso_epsilon
 from privglasso.papers.graph_filter import gso_pair, relative_change
+from privglasso.papers.private_precision import PapersCovarianceMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.local import LocalMechanism
@@ -286,7 +287,7 @@ def test_a_file_states_its_noise_and_promise_to_the_digit(tmp_path, factor):
 COVARIANCE = CovarianceMechanism(BOUNDS, clipping="box", mu=2.0).publish(
     TABLE, random_state=0
 )
-BALL = CovarianceMechanism(norm_bound=9.0, mu=2.0, mean_share=0).publish(
+BALL = PapersCovarianceMechanism(norm_bound=9.0, mu=2.0, mean_share=0).publish(
     TABLE, random_state=0
 )
 

@@ -676,7 +676,7 @@ def _shares(desk, target):
     share = desk.how.check_bounds
     if share is None:
         return target, None
-    from privglasso.publish.release import check_budget
+    from privglasso.publish.mechanism import check_budget
 
     paid = {key: target[key] for key in ("mu", "epsilon", "delta") if key in target}
     rest = {key: value for key, value in target.items() if key not in paid}

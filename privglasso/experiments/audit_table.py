@@ -16,6 +16,7 @@ import numpy as np
 from ..base.settings import setting
 from .study import Study
 from ..papers.guo import paper_mu
+from ..papers.private_precision import PapersCovarianceMechanism
 from ..privacy.audit import AuditResult, CellStatistic, EntryStatistic, audit
 from ..privacy.audit import direction_statistic, float_statistic
 from ..privacy.gdp import mu_gdp
@@ -405,13 +406,13 @@ def _orthogonal(n=6, p=3):
 
 @_case
 def _covariance_ball():
-    mechanism = CovarianceMechanism(norm_bound=1.0, mu=1.5, mean_share=0)
+    mechanism = PapersCovarianceMechanism(1.0, mu=1.5, mean_share=0)
     return _ours(mechanism, "Covariance, norm bound", *_orthogonal())
 
 
 @_case
 def _covariance_upper():
-    mechanism = CovarianceMechanism(norm_bound=1.0, mu=0.7, mean_share=0, noise="upper")
+    mechanism = PapersCovarianceMechanism(1.0, mu=0.7, mean_share=0, noise="upper")
     return _ours(mechanism, "Covariance, norm bound, upper triangle", *_orthogonal())
 
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #8a8fda47
@@ -778,7 +779,7 @@ _resorted("Table", DiscreteGaussianMechanism(_BOX, mu=4.0), 60, 2, "in groups")
 for _how, _more in (("upwards", {}), ("by the last column", _CELL)):
     _box = CovarianceMechanism(_BOX, clipping="box", mu=2.0, **_more)
     _resorted("Box", _box, 300, 3, _how)
-_ball = CovarianceMechanism(norm_bound=6.0, mu=2.0)
+_ball = PapersCovarianceMechanism(6.0, mu=2.0)
 _resorted("Norm bound", _ball, 300, 3, "downwards")
 for _clip, _how in ((Ball(3.0), "in groups"), (Sphere(), "by the last column")):
     _name = f"{type(_clip).__name__}, public units"

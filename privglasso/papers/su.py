@@ -15,9 +15,9 @@ from .claim import Check, Claim
 from ..privacy.audit import audit
 from ..privacy.gdp import epsilon_gdp
 from ..privacy.guarantee import classical_limit, classical_mu
-from ..publish.covariance import CovarianceMechanism
 from ..recover.graphical_lasso import graphical_lasso
 from .private_precision import moment_sensitivity, ridge_eigenvalues
+from .private_precision import PapersCovarianceMechanism
 from .private_precision import ridge_precision
 
 # %% ../../nbs/5_papers/03_su.ipynb #7564c703
@@ -71,7 +71,7 @@ def _epsilon_by_largest_norm(epsilon=1.0, delta=0.01, n=100):
 def _classical(epsilon, delta):
     "Algorithm 2's noise on the second moments of rows of norm at most 1."
     mu = classical_mu(epsilon, delta)
-    return CovarianceMechanism(norm_bound=1.0, mu=mu, mean_share=0, noise="upper")
+    return PapersCovarianceMechanism(1.0, mu=mu, mean_share=0, noise="upper")
 
 
 def _largest_norm(epsilon=1.0, delta=0.01, n=100):
@@ -218,7 +218,7 @@ def _promise_kept(n=20, strength=1.0):
 def _beyond_limit(n=100, epsilon=8.0):
     "The δ that the printed noise has at an ε above the classical limit."
     mu = epsilon / np.sqrt(2 * np.log(1.25 * n))
-    made = CovarianceMechanism(norm_bound=1.0, mu=mu, mean_share=0, noise="upper")
+    made = PapersCovarianceMechanism(1.0, mu=mu, mean_share=0, noise="upper")
     true = made.guarantee(n, 2).delta(epsilon)
     return Check("δ at ε = 8, n = 100", 1 / n, true, true > 1 / n)
 

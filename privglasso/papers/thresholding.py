@@ -16,11 +16,11 @@ from scipy.stats import false_discovery_control
 from ..base.validation import InputError, check_number, check_probability
 from ..base.validation import check_symmetric
 from ..privacy.guarantee import Guarantee
-from ..publish.covariance import CovarianceMechanism, check_norm_bound
-from ..publish.local import LocalMechanism
-from ..publish.release import check_budget, target_mu
+from ..publish.local import LocalMechanism, check_norm_bound
+from ..publish.mechanism import check_budget, target_mu
 from ..recover.feasibility import nearest_psd
 from .private_precision import OwnsItsBudget
+from .private_precision import PapersCovarianceMechanism
 
 # %% ../../nbs/5_papers/13_thresholding.ipynb #8af8e9e3
 def check_threshold(threshold, p):
@@ -293,8 +293,8 @@ class DPThresholding(_Thresholding):
         self.noise = noise
 
     def _mechanism(self, n):
-        return CovarianceMechanism(
-            norm_bound=check_norm_bound(self.norm_bound),
+        return PapersCovarianceMechanism(
+            check_norm_bound(self.norm_bound),
             center=self.center,
             noise=self.noise,
             mu=self._target(n) * self._replaced_over_zeroed(),

@@ -35,48 +35,6 @@ def _upward(value, digits=4):
     up = Context(prec=digits, rounding=ROUND_CEILING)
     return f"{float(up.create_decimal(value * (1 - 1e-9))):.{digits}g}"
 
-# %% ../../nbs/1_privacy/06_guarantee.ipynb #b837bf14
-class _InWords:
-    "A guarantee as a sentence, and its numbers as text: rounded upward."
-
-    def __str__(self):
-        return (
-            f"if {self._changed[self.neighbors]}, somebody who knows all the rest of"
-            " the table and guesses wrongly in 5 % of the unchanged cases would notice"
-            f" the change in at most {_percent(self.power())} of cases (5 % is blind"
-            f" guessing); {self._numbers()}{self._exception()}"
-        )
-
-    def _repr_html_(self):
-        facts = {"μ": _upward(self.mu)}
-        facts |= {"ε": _upward(self.pure)} if self.pure else {}
-        return html_card("Guarantee", facts | {"in words": self})
-
-    def _numbers(self):
-        "The numbers that add up."
-        if not self.pure:
-            return f"μ = {_upward(self.mu)}"
-        own = f"ε = {_upward(self.pure)}"
-        return f"μ = {_upward(self.mu)} and, beside it, {own}" if self.mu else own
-
-    def _exception(self):
-        "The failure in words, if there may be one."
-        return (
-            f", but for a chance of at most {_upward(self.failure)} that everything is"
-            " told"
-            if self.failure
-            else ""
-        )
-
-    def epsilon_text(self, delta: float) -> str:
-        "ε at `delta` in four digits, rounded upward."
-        epsilon = self.epsilon(delta)
-        return _upward(epsilon) if epsilon < math.inf else "∞"
-
-    def power_text(self, alpha: float = 0.05) -> str:
-        "`power` at type I error `alpha`, in per cent, rounded upward."
-        return _percent(self.power(alpha))
-
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #57600be4
 def any_failure(*failures):
     """Probability that at least one of several independent failures happens, rounded
@@ -229,54 +187,9 @@ def _tradeoff_exclusive(alpha, mu, failure):
     curve = np.where(alpha >= mirrored, np.minimum(right, curve), curve)
     return np.clip(curve if steep else np.minimum(left, curve), 0, None)[()]
 
-# %% ../../nbs/1_privacy/06_guarantee.ipynb #a97b269c
-class _Implied:
-    "What follows from μ, exact curves or an ε, and a failure: δ, ε, what tests find."
-
-    def delta(self, epsilon: float) -> float:
-        "Smallest proved δ with which the release is (`epsilon`, δ)-DP."
-        check_number(epsilon, "epsilon")
-        if self.pure:
-            kept = _delta_beside(epsilon, self.mu, self.pure)
-        elif self.pairs:
-            kept = max(float(delta_exact(epsilon, *pair)) for pair in self.pairs)
-        else:
-            kept = float(delta_gdp(epsilon, self.mu))
-        if self.exclusive:
-            return max(kept, self.failure)
-        return any_failure(kept, self.failure) if self.failure else kept
-
-    def epsilon(self, delta: float) -> float:
-        """Smallest proved ε with which the release is (ε, `delta`)-DP; infinity where
-        `delta` leaves no room beside the failure."""
-        check_probability(delta, "delta")
-        if delta < self.failure:
-            return math.inf
-        if self.failure and not self.exclusive:
-            delta = failure_left(delta, self.failure)
-            if delta == 0:
-                return math.inf if self.mu else float(self.pure)
-        if self.pure:
-            return _epsilon_beside(delta, self.mu, self.pure)
-        if self.pairs:
-            return max(float(epsilon_exact(delta, *pair)) for pair in self.pairs)
-        return float(epsilon_gdp(delta, self.mu))
-
-    def tradeoff(self, alpha):
-        "Least type II error of any test that has type I error `alpha`."
-        if self.exclusive:
-            return _tradeoff_exclusive(alpha, self.mu, self.failure)
-        return _tradeoff_failing(alpha, self.mu, self.failure, self.pure)
-
-    def power(self, alpha: float = 0.05) -> float:
-        """Share of changed cases that the best test finds if it may be wrong in `alpha`
-        of the unchanged ones: never below `alpha` or the failure."""
-        missed = self.tradeoff(check_number(alpha, "alpha"))
-        return max(1 - float(missed), float(alpha), float(self.failure))
-
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #f46e0ca4
 @dataclass(frozen=True)
-class Guarantee(_Implied, _InWords):
+class Guarantee:
     """What a release promises about any one cell, or any one record.
 
     Parameters
@@ -327,6 +240,85 @@ class Guarantee(_Implied, _InWords):
         "record": "one record were replaced, however cleverly and whatever the order of"
         " the records",
     }
+
+    def __str__(self):
+        return (
+            f"if {self._changed[self.neighbors]}, somebody who knows all the rest of"
+            " the table and guesses wrongly in 5 % of the unchanged cases would notice"
+            f" the change in at most {_percent(self.power())} of cases (5 % is blind"
+            f" guessing); {self._numbers()}{self._exception()}"
+        )
+
+    def _repr_html_(self):
+        facts = {"μ": _upward(self.mu)}
+        facts |= {"ε": _upward(self.pure)} if self.pure else {}
+        return html_card("Guarantee", facts | {"in words": self})
+
+    def _numbers(self):
+        "The numbers that add up."
+        if not self.pure:
+            return f"μ = {_upward(self.mu)}"
+        own = f"ε = {_upward(self.pure)}"
+        return f"μ = {_upward(self.mu)} and, beside it, {own}" if self.mu else own
+
+    def _exception(self):
+        "The failure in words, if there may be one."
+        return (
+            f", but for a chance of at most {_upward(self.failure)} that everything is"
+            " told"
+            if self.failure
+            else ""
+        )
+
+    def epsilon_text(self, delta: float) -> str:
+        "ε at `delta` in four digits, rounded upward."
+        epsilon = self.epsilon(delta)
+        return _upward(epsilon) if epsilon < math.inf else "∞"
+
+    def power_text(self, alpha: float = 0.05) -> str:
+        "`power` at type I error `alpha`, in per cent, rounded upward."
+        return _percent(self.power(alpha))
+
+    def delta(self, epsilon: float) -> float:
+        "Smallest proved δ with which the release is (`epsilon`, δ)-DP."
+        check_number(epsilon, "epsilon")
+        if self.pure:
+            kept = _delta_beside(epsilon, self.mu, self.pure)
+        elif self.pairs:
+            kept = max(float(delta_exact(epsilon, *pair)) for pair in self.pairs)
+        else:
+            kept = float(delta_gdp(epsilon, self.mu))
+        if self.exclusive:
+            return max(kept, self.failure)
+        return any_failure(kept, self.failure) if self.failure else kept
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest proved ε with which the release is (ε, `delta`)-DP; infinity where
+        `delta` leaves no room beside the failure."""
+        check_probability(delta, "delta")
+        if delta < self.failure:
+            return math.inf
+        if self.failure and not self.exclusive:
+            delta = failure_left(delta, self.failure)
+            if delta == 0:
+                return math.inf if self.mu else float(self.pure)
+        if self.pure:
+            return _epsilon_beside(delta, self.mu, self.pure)
+        if self.pairs:
+            return max(float(epsilon_exact(delta, *pair)) for pair in self.pairs)
+        return float(epsilon_gdp(delta, self.mu))
+
+    def tradeoff(self, alpha):
+        "Least type II error of any test that has type I error `alpha`."
+        if self.exclusive:
+            return _tradeoff_exclusive(alpha, self.mu, self.failure)
+        return _tradeoff_failing(alpha, self.mu, self.failure, self.pure)
+
+    def power(self, alpha: float = 0.05) -> float:
+        """Share of changed cases that the best test finds if it may be wrong in `alpha`
+        of the unchanged ones: never below `alpha` or the failure."""
+        missed = self.tradeoff(check_number(alpha, "alpha"))
+        return max(1 - float(missed), float(alpha), float(self.failure))
 
     def __post_init__(self):
         if self.neighbors not in tuple(self._changed):

@@ -20,8 +20,9 @@ from ..privacy.discrete_gaussian import LARGEST_SIGMA, cdf, mu_bound
 from ..privacy.discrete_gaussian import sigma_for
 from ..privacy.guarantee import Guarantee, default_delta
 from ..privacy.sampler import bit_source, exp_bounds, sampler
-from .release import AnyMechanism, ExactGraph
-from .release import check_budget, check_neighbors
+from .mechanism import AnyMechanism
+from .release import ExactGraph
+from .mechanism import check_budget, check_neighbors
 
 # %% ../../nbs/2_publish/23_best_test.ipynb #92125c44
 _SPARE_BITS = 128  # beyond those that δ and e^-ε need

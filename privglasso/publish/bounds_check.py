@@ -8,6 +8,7 @@ __all__ = ['cells_outside', 'CountLattice', 'BoundsReport', 'BoundsCheck', 'Chec
 # %% ../../nbs/2_publish/19_bounds_check.ipynb #d62f75f7
 import math
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,8 @@ from ..privacy.discrete_gaussian import mu_for, sigma_for, variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import blocks_of, check_rows
-from .release import AnyMechanism, check_bounds, in_order
+from .mechanism import AnyMechanism, Promise
+from .mechanism import check_bounds, in_order
 
 # %% ../../nbs/2_publish/19_bounds_check.ipynb #701da889
 def cells_outside(values, bounds):
@@ -141,11 +143,9 @@ class BoundsCheck(AnyMechanism):
     [0.32, 0.32]
     """
 
-    def __init__(
-        self, bounds, *, neighbors="record", mu=None, epsilon=None, delta=None
-    ):
+    def __init__(self, bounds, **promise: Unpack[Promise]):
         self.bounds = check_bounds(bounds)
-        super().__init__(neighbors, mu, epsilon, delta)
+        super().__init__(**promise)
 
     def check(self, X) -> tuple:
         "The values (n, p) and names of a table, in which cells may be missing."

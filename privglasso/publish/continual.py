@@ -28,7 +28,7 @@ from ..privacy.budget import Budget
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import KeyedBits, bit_source
 from .lattice import symmetric_noise
-from .release import check_budget, target_mu
+from .mechanism import check_budget, target_mu
 from .shape import ShapeRelease
 from .sphere import RowLattice, Sphere, integer_sums, row_lattice
 

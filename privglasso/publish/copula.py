@@ -9,7 +9,7 @@ __all__ = ['bin_counts', 'Margins', 'CopulaLattice', 'margin_level', 'CopulaRele
 # %% ../../nbs/2_publish/12_copula.ipynb #b17d9bc5
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -23,7 +23,8 @@ from ..privacy.sampler import sampler
 from .batches import blocks_of, check_rows
 from .ranks import KendallMechanism, KendallRelease, RankLattice
 from .ranks import mean_change
-from .release import Mechanism, Release
+from .mechanism import Mechanism, Promise
+from .release import Release
 from .shape import UnitsError, set_aside
 from .units import Level, UnitsPlan, find_units, plan_units
 
@@ -251,40 +252,6 @@ def margin_level(p, mu):
     """
     return Level("margins", _BINS, 1, count_sigma(mu, 2 * p))
 
-# %% ../../nbs/2_publish/12_copula.ipynb #4cdead9a
-class _SplitBudget:
-    "What a copula mechanism says before there are any data."
-
-    def lattice(self, n: int, p: int) -> CopulaLattice:
-        "The noise of units, margins and correlations of `n` rows of `p` columns."
-        mu = self.target(n)
-        units = plan_units(n, check_integer(p, "p", 2), mu, self.unit_failure)
-        # rounding must not push mu above its target
-        left = (mu**2 - units.squared_mu) * (1 - 1e-13)
-        margins = margin_level(p, math.sqrt(left * self.margin_share))
-        return CopulaLattice(units, margins, self._ranks(n, p, left))
-
-    def _ranks(self, n, p, left):
-        "The rank correlations that the rest of the budget pays for."
-        mechanism = KendallMechanism(mu=math.sqrt(left * (1 - self.margin_share)))
-        return mechanism.lattice(n, p)
-
-    def _lattice(self, n, p):
-        return self.lattice(n, p)
-
-    def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
-        """(p, p) standard deviation of the noise on each average of sign products; of
-        so many `columns`, all if None."""
-        return np.sqrt(self.lattice(n, p).ranks.noise(columns))
-
-    def sampling_error(self, covariance, n: int, p=None):
-        """How well the correlations of a (p, p) `covariance` will be known from `n`
-        rows without ties, before there are any data; `p` as for
-        `Mechanism.sampling_error`."""
-        ranks = self.lattice(n, len(covariance) if p is None else p).ranks
-        mechanism = KendallMechanism(mu=ranks.guarantee("record").mu)
-        return mechanism.sampling_error(covariance, n, p)
-
 # %% ../../nbs/2_publish/12_copula.ipynb #94a5f1f5
 _MARGIN_ARRAYS = ("counts", "center", "scale", "whole")
 
@@ -414,7 +381,7 @@ def _drawn_rows(margins, correlations, rows, bits):
     return pd.DataFrame(margins.cells(scores), columns=correlations.columns)
 
 # %% ../../nbs/2_publish/12_copula.ipynb #e66df54a
-class CopulaMechanism(_SplitBudget, Mechanism):
+class CopulaMechanism(Mechanism):
     """Publish rows with private margins and private rank correlations; nothing need be
     known of the columns.
 
@@ -449,13 +416,10 @@ class CopulaMechanism(_SplitBudget, Mechanism):
         rows=None,
         whole=(),
         margin_share=0.25,
-        neighbors="record",
-        mu=None,
-        epsilon=None,
-        delta=None,
         unit_failure=1e-4,
+        **promise: Unpack[Promise],
     ):
-        super().__init__(neighbors, mu, epsilon, delta)
+        super().__init__(**promise)
         self.rows = None if rows is None else check_integer(rows, "rows", 2)
         if isinstance(whole, str):
             raise InputError("whole", whole, "give a list of columns' names")
@@ -463,6 +427,36 @@ class CopulaMechanism(_SplitBudget, Mechanism):
         self.margin_share = check_number(margin_share, "margin_share")
         if not 0 < margin_share < 1:
             raise InputError("margin_share", margin_share, "give a share from 0 to 1")
+
+    def lattice(self, n: int, p: int) -> CopulaLattice:
+        "The noise of units, margins and correlations of `n` rows of `p` columns."
+        mu = self.target(n)
+        units = plan_units(n, check_integer(p, "p", 2), mu, self.unit_failure)
+        # rounding must not push mu above its target
+        left = (mu**2 - units.squared_mu) * (1 - 1e-13)
+        margins = margin_level(p, math.sqrt(left * self.margin_share))
+        return CopulaLattice(units, margins, self._ranks(n, p, left))
+
+    def _ranks(self, n, p, left):
+        "The rank correlations that the rest of the budget pays for."
+        mechanism = KendallMechanism(mu=math.sqrt(left * (1 - self.margin_share)))
+        return mechanism.lattice(n, p)
+
+    def _lattice(self, n, p):
+        return self.lattice(n, p)
+
+    def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
+        """(p, p) standard deviation of the noise on each average of sign products; of
+        so many `columns`, all if None."""
+        return np.sqrt(self.lattice(n, p).ranks.noise(columns))
+
+    def sampling_error(self, covariance, n: int, p=None):
+        """How well the correlations of a (p, p) `covariance` will be known from `n`
+        rows without ties, before there are any data; `p` as for
+        `Mechanism.sampling_error`."""
+        ranks = self.lattice(n, len(covariance) if p is None else p).ranks
+        mechanism = KendallMechanism(mu=ranks.guarantee("record").mu)
+        return mechanism.sampling_error(covariance, n, p)
 
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published, or

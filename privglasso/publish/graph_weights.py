@@ -12,7 +12,7 @@ __all__ = ['MOST_ENTRIES', 'WeightLattice', 'weight_lattice', 'weight_rows', 'ed
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -33,7 +33,8 @@ from .margins import histogram_sigma, noisy_margins, placed_cells
 from .margins import score_blocks
 from .noise_correction import CovarianceError
 from .parquet import EDGE_COLUMNS
-from .release import AnyMechanism, AnyRelease, framed
+from .mechanism import AnyMechanism, Promise
+from .release import AnyRelease, framed
 from .shape import UnitsError, set_aside
 from .sphere import has_fourth_powers
 from .units import UnitsPlan, find_units, plan_units
@@ -1064,13 +1065,10 @@ class GraphWeightsMechanism(AnyMechanism):
         scale=None,
         center=None,
         levels=None,
-        neighbors="record",
-        mu=None,
-        epsilon=None,
-        delta=None,
         unit_failure=1e-4,
+        **promise: Unpack[Promise],
     ):
-        super().__init__(neighbors, mu, epsilon, delta)
+        super().__init__(**promise)
         self.joined, self.names = _check_graph(graph)
         self.units = check_units(center, scale, len(self.joined))
         self.levels = check_levels(levels)

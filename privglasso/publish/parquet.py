@@ -48,7 +48,7 @@ FORMAT = 3  # 1: tables only, and no word about the kind; 2: no checksum
 # a file names one of these, and nothing else is read
 MECHANISMS = {
     "table": ("GaussianMechanism", "DiscreteGaussianMechanism"),
-    "covariance": ("CovarianceMechanism",),
+    "covariance": ("CovarianceMechanism", "PapersCovarianceMechanism"),
     "scores": ("CovarianceMechanism",),
     "shape": ("CovarianceMechanism", "WhitenedCovarianceMechanism"),
     "whitened": ("WhitenedCovarianceMechanism",),

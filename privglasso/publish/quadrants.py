@@ -10,6 +10,7 @@ __all__ = ['QuadrantLattice', 'quadrant_sums', 'thresholds', 'corners', 'angles_
 import math
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Unpack
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -19,6 +20,7 @@ from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
 from .lattice import symmetric_noise
 from .noise_correction import correlation_scale
+from .mechanism import Promise
 from .ranks import SignError, SignLattice, SignMechanism, SignRelease
 from .ranks import angle_variance, portions, signs_about
 from .ranks import simulated_rows, sine_noise, sum_products
@@ -475,10 +477,8 @@ class QuadrantMechanism(SignMechanism):
     np.float64(0.004)
     """
 
-    def __init__(
-        self, center, *, neighbors="record", mu=None, epsilon=None, delta=None
-    ):
-        super().__init__(neighbors, mu, epsilon, delta)
+    def __init__(self, center, **promise: Unpack[Promise]):
+        super().__init__(**promise)
         self.center = per_column(center, "center", np.size(center))
 
     def lattice(self, n: int, p: int) -> QuadrantLattice:

@@ -10,6 +10,7 @@ __all__ = ['SignLattice', 'RankLattice', 'with_noise', 'signs_about', 'compared_
 # %% ../../nbs/2_publish/08_ranks.ipynb #fd603983
 import math
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from .batches import blocks_of, gathered
 from .lattice import symmetric_noise
 from .noise_correction import CovarianceError, SamplingError
 from .noise_correction import check_weights, correlation_scale
-from .release import Mechanism, Release
+from .mechanism import Mechanism, Promise
+from .release import Release
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #cd385ee5
 def _diagonal_ratio(p):
@@ -819,10 +821,8 @@ class KendallMechanism(SignMechanism):
     True
     """
 
-    def __init__(
-        self, *, neighbors="record", mu=None, epsilon=None, delta=None, shifts=None
-    ):
-        super().__init__(neighbors, mu, epsilon, delta)
+    def __init__(self, *, shifts=None, **promise: Unpack[Promise]):
+        super().__init__(**promise)
         self.shifts = None if shifts is None else check_integer(shifts, "shifts", 1)
 
     def lattice(self, n: int, p: int) -> RankLattice:

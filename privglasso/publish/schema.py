@@ -310,9 +310,99 @@ def _made(name, column):
     words = column.levels[1:]
     return [f"{name}={w}" for w in words] if column.kind == "category" else [name]
 
-# %% ../../nbs/2_publish/18_schema.ipynb #029d906b
-class _StatedColumns:
-    "What the statements about columns imply, without a table."
+# %% ../../nbs/2_publish/18_schema.ipynb #6b4f685b
+def _stated(key, value):
+    "One statement of a schema file."
+    quoted = lambda text: json.dumps(text, ensure_ascii=False)
+    if isinstance(value, str):
+        return f"{key} = {quoted(value)}"
+    if isinstance(value, tuple):
+        return f"{key} = [{', '.join(map(quoted, value))}]"
+    return f"{key} = {value!r}"
+
+
+def _toml(name, column):
+    "One column of a schema file, with a word on what may be added."
+    lines = [f"[columns.{json.dumps(name, ensure_ascii=False)}]"]
+    if not column.use:
+        lines.append("use = false")
+    lines.append(f'kind = "{column.kind}"')
+    for key in _KEYS[2:]:
+        value = getattr(column, key)
+        if value != getattr(Column, key):
+            lines.append(_stated(key, value))
+    hint = {
+        "category": '# to use it: levels = ["first", "second"] and use = true',
+        "date": '# format = "%d.%m.%Y" unless dates read 2026-11-22; low and high',
+    }.get(column.kind, "# low and high, if known from outside the data; fill; unit")
+    return "\n".join([*lines, hint]) + "\n"
+
+
+def _toml_of_file(form):
+    "The section about the file, if anything is stated of it."
+    lines = [_stated(key, value) for key, value in form.stated().items()]
+    return ["\n".join(["[file]", *lines]) + "\n"] if lines else []
+
+# %% ../../nbs/2_publish/18_schema.ipynb #7ed5e68a
+class Schema:
+    """What is publicly known of a table: which columns are used, and what their cells
+    mean.
+
+    Parameters
+    ----------
+    columns : dict of str to dict, or DataFrame
+        For each column by name what is stated, as for `Column`; a pair is bounds. A
+        DataFrame has the columns column, low and high.
+    file : Form or dict
+        What is stated of the file that tables come in, as for `Form`.
+
+    Notes
+    -----
+    Columns that are not named are left out: `left_out` lists them.
+
+    Examples
+    --------
+    >>> schema = Schema({"age": (0, 110), "ward": {"kind": "category",
+    ...                  "levels": ["A", "B", "C"]}})
+    >>> table = pd.DataFrame({"id": [7, 8], "age": [130, 40], "ward": ["B", "A"]})
+    >>> schema.apply(table).to_numpy().tolist(), schema.left_out(table)
+    ([[110.0, 1.0, 0.0], [40.0, 0.0, 0.0]], ['id'])
+    """
+
+    def __init__(self, columns, file=()):
+        if isinstance(columns, pd.DataFrame):
+            columns = _of_frame(columns)
+        if not isinstance(columns, Mapping) or not columns:
+            raise InputError(
+                "schema", type(columns).__name__, "give statements for columns by name"
+            )
+        unsafe = [str(key) for key in columns if not is_plain(str(key))]
+        if unsafe:  # before a message says one as it is
+            remedy = "column names hold control or invisible characters: rename these"
+            raise InputError("schema", unsafe, remedy)
+        self.columns = {str(key): _column(key, each) for key, each in columns.items()}
+        self.file = Form.of(file or {})
+
+    @classmethod
+    def read(cls, path):
+        "The schema in a TOML file, under ``[columns.name]``, and perhaps ``[file]``."
+        try:
+            stated = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+            stated = {}
+        if not {"columns"} <= set(stated) <= {"columns", "file"}:
+            remedy = "give a TOML file in UTF-8 with one [columns.name] for each column"
+            raise InputError("schema", Path(path).name, remedy)
+        return cls(stated["columns"], stated.get("file", {}))
+
+    def write(self, path, replace=False):
+        "Write the schema to a TOML file."
+        columns = [_toml(*each) for each in self.columns.items()]
+        text = "\n".join([*_toml_of_file(self.file), *columns])
+        make = lambda file: file.write(text.encode())
+        if not (replace or is_stream(path)) and Path(path).exists():
+            raise InputError("path", Path(path).name, "there is a file already")
+        write_whole(Path(path), make)
 
     @property
     def names(self):
@@ -368,104 +458,6 @@ class _StatedColumns:
             for name, column in known.items()
             if column.low is not None
         }
-
-# %% ../../nbs/2_publish/18_schema.ipynb #6b4f685b
-def _stated(key, value):
-    "One statement of a schema file."
-    quoted = lambda text: json.dumps(text, ensure_ascii=False)
-    if isinstance(value, str):
-        return f"{key} = {quoted(value)}"
-    if isinstance(value, tuple):
-        return f"{key} = [{', '.join(map(quoted, value))}]"
-    return f"{key} = {value!r}"
-
-
-def _toml(name, column):
-    "One column of a schema file, with a word on what may be added."
-    lines = [f"[columns.{json.dumps(name, ensure_ascii=False)}]"]
-    if not column.use:
-        lines.append("use = false")
-    lines.append(f'kind = "{column.kind}"')
-    for key in _KEYS[2:]:
-        value = getattr(column, key)
-        if value != getattr(Column, key):
-            lines.append(_stated(key, value))
-    hint = {
-        "category": '# to use it: levels = ["first", "second"] and use = true',
-        "date": '# format = "%d.%m.%Y" unless dates read 2026-11-22; low and high',
-    }.get(column.kind, "# low and high, if known from outside the data; fill; unit")
-    return "\n".join([*lines, hint]) + "\n"
-
-
-def _toml_of_file(form):
-    "The section about the file, if anything is stated of it."
-    lines = [_stated(key, value) for key, value in form.stated().items()]
-    return ["\n".join(["[file]", *lines]) + "\n"] if lines else []
-
-# %% ../../nbs/2_publish/18_schema.ipynb #26d559b3
-class _SchemaFile:
-    "A schema as a file: read, and written."
-
-    @classmethod
-    def read(cls, path):
-        "The schema in a TOML file, under ``[columns.name]``, and perhaps ``[file]``."
-        try:
-            stated = tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-            stated = {}
-        if not {"columns"} <= set(stated) <= {"columns", "file"}:
-            remedy = "give a TOML file in UTF-8 with one [columns.name] for each column"
-            raise InputError("schema", Path(path).name, remedy)
-        return cls(stated["columns"], stated.get("file", {}))
-
-    def write(self, path, replace=False):
-        "Write the schema to a TOML file."
-        columns = [_toml(*each) for each in self.columns.items()]
-        text = "\n".join([*_toml_of_file(self.file), *columns])
-        make = lambda file: file.write(text.encode())
-        if not (replace or is_stream(path)) and Path(path).exists():
-            raise InputError("path", Path(path).name, "there is a file already")
-        write_whole(Path(path), make)
-
-# %% ../../nbs/2_publish/18_schema.ipynb #7ed5e68a
-class Schema(_StatedColumns, _SchemaFile):
-    """What is publicly known of a table: which columns are used, and what their cells
-    mean.
-
-    Parameters
-    ----------
-    columns : dict of str to dict, or DataFrame
-        For each column by name what is stated, as for `Column`; a pair is bounds. A
-        DataFrame has the columns column, low and high.
-    file : Form or dict
-        What is stated of the file that tables come in, as for `Form`.
-
-    Notes
-    -----
-    Columns that are not named are left out: `left_out` lists them.
-
-    Examples
-    --------
-    >>> schema = Schema({"age": (0, 110), "ward": {"kind": "category",
-    ...                  "levels": ["A", "B", "C"]}})
-    >>> table = pd.DataFrame({"id": [7, 8], "age": [130, 40], "ward": ["B", "A"]})
-    >>> schema.apply(table).to_numpy().tolist(), schema.left_out(table)
-    ([[110.0, 1.0, 0.0], [40.0, 0.0, 0.0]], ['id'])
-    """
-
-    def __init__(self, columns, file=()):
-        if isinstance(columns, pd.DataFrame):
-            columns = _of_frame(columns)
-        if not isinstance(columns, Mapping) or not columns:
-            raise InputError(
-                "schema", type(columns).__name__, "give statements for columns by name"
-            )
-        unsafe = [str(key) for key in columns if not is_plain(str(key))]
-        if unsafe:  # before a message says one as it is
-            remedy = "column names hold control or invisible characters: rename these"
-            raise InputError("schema", unsafe, remedy)
-        self.columns = {str(key): _column(key, each) for key, each in columns.items()}
-        self.file = Form.of(file or {})
 
     @classmethod
     def propose(cls, table):

@@ -547,9 +547,70 @@ def _expected_error(rows, weights, covariance):
     worth = _worth(rows.n, p, *weights)
     return _error(worth, behind.noise, R, slopes, np.full(few, left), scale)
 
-# %% ../../nbs/2_publish/22_scores.ipynb #0a99132b
-class _ScoresEstimate(Release):
-    "Correlations behind rows of scores, and how far they may be off."
+# %% ../../nbs/2_publish/22_scores.ipynb #38dfc984
+@dataclass(frozen=True, eq=False)
+class ScoresRelease(Release):
+    """A privately released covariance of normal scores, and the margins behind them.
+
+    Parameters
+    ----------
+    second_moment : ndarray of int64, shape (p, p)
+        Noisy sum of outer products of rows of scores, in lattice steps.
+    total : ndarray of int64, shape (p + 1,)
+        Noisy sum of the products with the constant, its own at last.
+    all_columns : list of str
+        Names of the table's columns.
+    lattice : RowLattice
+        How rows became integers, and the noise.
+    constant : float
+        The last number of every row.
+    half : float or None
+        Squared length of a row that weighs half; None if all rows were brought to the
+        sphere.
+    margins : ScoreMargins
+        The columns' noisy histograms.
+    units : UnitsPlan or None
+        How units were found; None if no column needed one.
+    searched : int
+        Columns in which a value that most cells have was looked for.
+    latent : bool
+        Whether columns of two values are thresholds of normal ones.
+    missing : {"refuse", "center", "random"}
+        What becomes of missing cells, as for `CovarianceMechanism`.
+    set_aside : dict
+        Columns that have no bins, each with the reason.
+    guarantee, secure, mechanism
+        As for `TableRelease`.
+
+    Notes
+    -----
+    Scores and graphs: Liu, Lafferty & Wasserman (2009); here with private margins, on a
+    sphere, and with exact noise.
+
+    Examples
+    --------
+    >>> from privglasso.publish.covariance import CovarianceMechanism
+    >>> table = np.random.default_rng(0).lognormal(3, 1, (5000, 2))
+    >>> release = CovarianceMechanism(mu=1.0).publish(table, random_state=0)
+    >>> type(release).__name__, release.columns, release.set_aside
+    ('ScoresRelease', ['x0', 'x1'], {})
+    """
+
+    second_moment: np.ndarray
+    total: np.ndarray
+    all_columns: list
+    lattice: RowLattice
+    constant: float
+    half: float | None
+    margins: ScoreMargins
+    units: UnitsPlan | None
+    searched: int
+    latent: bool
+    missing: str
+    set_aside: dict
+    guarantee: Guarantee
+    secure: bool
+    mechanism: str
 
     @property
     def n(self) -> int:
@@ -718,71 +779,6 @@ class _ScoresEstimate(Release):
         at = np.ix_(places, places)
         self._not_lost(self._behind.matrix[at], places, "lost in the noise")
         return self.matrix[at], self._error_of(places)
-
-# %% ../../nbs/2_publish/22_scores.ipynb #38dfc984
-@dataclass(frozen=True, eq=False)
-class ScoresRelease(_ScoresEstimate):
-    """A privately released covariance of normal scores, and the margins behind them.
-
-    Parameters
-    ----------
-    second_moment : ndarray of int64, shape (p, p)
-        Noisy sum of outer products of rows of scores, in lattice steps.
-    total : ndarray of int64, shape (p + 1,)
-        Noisy sum of the products with the constant, its own at last.
-    all_columns : list of str
-        Names of the table's columns.
-    lattice : RowLattice
-        How rows became integers, and the noise.
-    constant : float
-        The last number of every row.
-    half : float or None
-        Squared length of a row that weighs half; None if all rows were brought to the
-        sphere.
-    margins : ScoreMargins
-        The columns' noisy histograms.
-    units : UnitsPlan or None
-        How units were found; None if no column needed one.
-    searched : int
-        Columns in which a value that most cells have was looked for.
-    latent : bool
-        Whether columns of two values are thresholds of normal ones.
-    missing : {"refuse", "center", "random"}
-        What becomes of missing cells, as for `CovarianceMechanism`.
-    set_aside : dict
-        Columns that have no bins, each with the reason.
-    guarantee, secure, mechanism
-        As for `TableRelease`.
-
-    Notes
-    -----
-    Scores and graphs: Liu, Lafferty & Wasserman (2009); here with private margins, on a
-    sphere, and with exact noise.
-
-    Examples
-    --------
-    >>> from privglasso.publish.covariance import CovarianceMechanism
-    >>> table = np.random.default_rng(0).lognormal(3, 1, (5000, 2))
-    >>> release = CovarianceMechanism(mu=1.0).publish(table, random_state=0)
-    >>> type(release).__name__, release.columns, release.set_aside
-    ('ScoresRelease', ['x0', 'x1'], {})
-    """
-
-    second_moment: np.ndarray
-    total: np.ndarray
-    all_columns: list
-    lattice: RowLattice
-    constant: float
-    half: float | None
-    margins: ScoreMargins
-    units: UnitsPlan | None
-    searched: int
-    latent: bool
-    missing: str
-    set_aside: dict
-    guarantee: Guarantee
-    secure: bool
-    mechanism: str
 
     def settings(self) -> dict:
         "How the release was made, ready for JSON."

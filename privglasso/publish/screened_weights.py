@@ -12,6 +12,7 @@ import math
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Unpack
 
 import numpy as np
 from scipy.special import expit, ndtri
@@ -32,7 +33,7 @@ from .graph_weights import noisy_sums, weight_lattice, weight_rows
 from .margins import ScoreMargins, histogram_mu, histogram_sigma
 from .margins import noisy_margins, placed_cells
 from .ranks import sum_products
-from .release import AnyMechanism
+from .mechanism import AnyMechanism, Promise
 from .shape import UnitsError
 from .units import plan_units
 
@@ -612,13 +613,10 @@ class ScreenedGraphMechanism(AnyMechanism):
         scale=None,
         center=None,
         levels=None,
-        neighbors="record",
-        mu=None,
-        epsilon=None,
-        delta=None,
         unit_failure=1e-4,
+        **promise: Unpack[Promise],
     ):
-        super().__init__(neighbors, mu, epsilon, delta)
+        super().__init__(**promise)
         self.edges = edges if edges is None else check_integer(edges, "edges", 1)
         self.units = check_units(center, scale, max(np.size(scale), np.size(center)))
         self.levels = check_levels(levels)

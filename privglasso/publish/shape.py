@@ -254,9 +254,100 @@ def _pull(p):
     "κ: average direction over a small offset, for rows with equal variances."
     return math.sqrt(2 / p) * math.exp(gammaln((p + 1) / 2) - gammaln(p / 2))
 
-# %% ../../nbs/2_publish/05_shape.ipynb #3a490e9b
-class _RowMoments:
-    "What follows from noisy sums over rows on a sphere or a ball."
+# %% ../../nbs/2_publish/05_shape.ipynb #d0b76846
+def rows_noise(lattice, average, squared_mean):
+    """Variance of the noise on the shape, or on the average product in a ball.
+
+    Parameters
+    ----------
+    lattice : RowLattice
+    average : array of shape (p, p)
+        Average product of the rows on their lattice, in units; perhaps of some columns
+        only, if all others are more of the same kind.
+    squared_mean : array of shape (p,)
+        Squares of the average row, in units.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+        In units to the fourth power.
+    """
+    v = lattice.mean_noise()
+    cross = v * np.add.outer(squared_mean, squared_mean) + v**2
+    mean_part = cross + np.diag(np.diag(cross))
+    variance, p = lattice.product_noise(), len(average)
+    if not lattice.normalised:
+        return variance * (1 + np.eye(p)) + mean_part
+    shape = shape_behind(average, p=len(lattice.center))
+    matrix_part = shape.noise_variance(variance)
+    return matrix_part * (1 + mean_part / variance / (1 + np.eye(p)))
+
+# %% ../../nbs/2_publish/05_shape.ipynb #555b7df1
+def rows_worth(n, lattice):
+    """How many whole Gaussian rows tell as much about correlations.
+
+    Parameters
+    ----------
+    n : int
+        Rows on the lattice.
+    lattice : RowLattice
+
+    Returns
+    -------
+    int
+        n p/(p + 2) on a sphere, n in a ball that shortens few.
+    """
+    p = len(lattice.center)
+    return max(n * p // (p + 2), 1) if lattice.normalised else n
+
+# %% ../../nbs/2_publish/05_shape.ipynb #4f296fee
+@dataclass(frozen=True, eq=False)
+class ShapeRelease(Release):
+    """A privately released covariance of rows on a sphere or in a ball.
+
+    Parameters
+    ----------
+    second_moment : ndarray of int64, shape (p, p)
+        Noisy sum of the rows' outer products, in lattice steps.
+    total : ndarray of int64, shape (p,), or None
+        Noisy sum of the rows times the lattice's constant; None if no mean was
+        released.
+    all_columns : list of str
+        Names of the table's columns.
+    lattice : RowLattice
+        How rows became integers, and the noise: all public.
+    units : UnitsPlan or None
+        How centre and scale of the columns were found privately; None if they were
+        public.
+    set_aside : dict
+        Columns of the table for which no unit was found, each with the reason.
+    guarantee, secure, mechanism
+        As for `TableRelease`.
+
+    Notes
+    -----
+    The sign covariance matrix of robust statistics (Visuri, Koivunen & Oja, 2000), with
+    exact noise, and its eigenvalues undone.
+
+    Examples
+    --------
+    >>> from privglasso.publish.covariance import CovarianceMechanism
+    >>> table = np.random.default_rng(0).normal(170, 8, (5000, 2))
+    >>> mechanism = CovarianceMechanism(clipping="sphere", mu=1.0)
+    >>> release = mechanism.publish(table, random_state=0)
+    >>> type(release).__name__, release.columns, release.set_aside
+    ('ShapeRelease', ['x0', 'x1'], {})
+    """
+
+    second_moment: np.ndarray
+    total: np.ndarray | None
+    all_columns: list
+    lattice: RowLattice
+    units: UnitsPlan | None
+    set_aside: dict
+    guarantee: Guarantee
+    secure: bool
+    mechanism: str
 
     @property
     def n(self) -> int:
@@ -321,56 +412,6 @@ class _RowMoments:
         units = np.outer(self.lattice.scale, self.lattice.scale)
         return rows_noise(self.lattice, average, offset) * units**2
 
-# %% ../../nbs/2_publish/05_shape.ipynb #d0b76846
-def rows_noise(lattice, average, squared_mean):
-    """Variance of the noise on the shape, or on the average product in a ball.
-
-    Parameters
-    ----------
-    lattice : RowLattice
-    average : array of shape (p, p)
-        Average product of the rows on their lattice, in units; perhaps of some columns
-        only, if all others are more of the same kind.
-    squared_mean : array of shape (p,)
-        Squares of the average row, in units.
-
-    Returns
-    -------
-    ndarray of shape (p, p)
-        In units to the fourth power.
-    """
-    v = lattice.mean_noise()
-    cross = v * np.add.outer(squared_mean, squared_mean) + v**2
-    mean_part = cross + np.diag(np.diag(cross))
-    variance, p = lattice.product_noise(), len(average)
-    if not lattice.normalised:
-        return variance * (1 + np.eye(p)) + mean_part
-    shape = shape_behind(average, p=len(lattice.center))
-    matrix_part = shape.noise_variance(variance)
-    return matrix_part * (1 + mean_part / variance / (1 + np.eye(p)))
-
-# %% ../../nbs/2_publish/05_shape.ipynb #555b7df1
-def rows_worth(n, lattice):
-    """How many whole Gaussian rows tell as much about correlations.
-
-    Parameters
-    ----------
-    n : int
-        Rows on the lattice.
-    lattice : RowLattice
-
-    Returns
-    -------
-    int
-        n p/(p + 2) on a sphere, n in a ball that shortens few.
-    """
-    p = len(lattice.center)
-    return max(n * p // (p + 2), 1) if lattice.normalised else n
-
-# %% ../../nbs/2_publish/05_shape.ipynb #cb1380d4
-class _ShapeEstimate(_RowMoments, Release):
-    "The covariance behind rows on a sphere or in a ball, and how far it may be off."
-
     def corrected_covariance(self) -> np.ndarray:
         """(p, p) the matrix, if every column is to be seen: its noise has mean 0, and
         there is nothing to subtract.
@@ -422,55 +463,6 @@ class _ShapeEstimate(_RowMoments, Release):
         matrix = self._not_lost(self.matrix[at], places, "lost in the noise")
         rows = rows_worth(self.n, self.lattice)
         return matrix, SamplingError(((matrix, rows),), self.matrix_noise_variance[at])
-
-# %% ../../nbs/2_publish/05_shape.ipynb #4f296fee
-@dataclass(frozen=True, eq=False)
-class ShapeRelease(_ShapeEstimate):
-    """A privately released covariance of rows on a sphere or in a ball.
-
-    Parameters
-    ----------
-    second_moment : ndarray of int64, shape (p, p)
-        Noisy sum of the rows' outer products, in lattice steps.
-    total : ndarray of int64, shape (p,), or None
-        Noisy sum of the rows times the lattice's constant; None if no mean was
-        released.
-    all_columns : list of str
-        Names of the table's columns.
-    lattice : RowLattice
-        How rows became integers, and the noise: all public.
-    units : UnitsPlan or None
-        How centre and scale of the columns were found privately; None if they were
-        public.
-    set_aside : dict
-        Columns of the table for which no unit was found, each with the reason.
-    guarantee, secure, mechanism
-        As for `TableRelease`.
-
-    Notes
-    -----
-    The sign covariance matrix of robust statistics (Visuri, Koivunen & Oja, 2000), with
-    exact noise, and its eigenvalues undone.
-
-    Examples
-    --------
-    >>> from privglasso.publish.covariance import CovarianceMechanism
-    >>> table = np.random.default_rng(0).normal(170, 8, (5000, 2))
-    >>> mechanism = CovarianceMechanism(clipping="sphere", mu=1.0)
-    >>> release = mechanism.publish(table, random_state=0)
-    >>> type(release).__name__, release.columns, release.set_aside
-    ('ShapeRelease', ['x0', 'x1'], {})
-    """
-
-    second_moment: np.ndarray
-    total: np.ndarray | None
-    all_columns: list
-    lattice: RowLattice
-    units: UnitsPlan | None
-    set_aside: dict
-    guarantee: Guarantee
-    secure: bool
-    mechanism: str
 
     def settings(self) -> dict:
         "How the release was made, ready for JSON."

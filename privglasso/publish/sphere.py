@@ -19,7 +19,7 @@ from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
 from .batches import blocks_of, summed
 from .lattice import symmetric_noise
-from .release import check_bounds
+from .mechanism import check_bounds
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #1d7e2d08
 def has_fourth_powers(scale, center):

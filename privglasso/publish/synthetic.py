@@ -56,9 +56,38 @@ def _projection_text(release):
         " variance; corrected_covariance() takes it off again."
     )
 
-# %% ../../nbs/2_publish/11_synthetic.ipynb #2478c4ff
-class _DrawnRows:
-    "What follows from private moments and the rows that were drawn from them."
+# %% ../../nbs/2_publish/11_synthetic.ipynb #8c9224b3
+@dataclass(frozen=True, eq=False)
+class SyntheticRelease(Release):
+    """Rows drawn from a Gaussian with private moments, and the moments.
+
+    Parameters
+    ----------
+    table : DataFrame or Batches of shape (rows, p)
+        The synthetic rows; `Batches` if they are in the parts of a folder. They are not
+        clipped to the bounds, and not rounded.
+    covariance_release : CovarianceRelease, ShapeRelease or ScoresRelease
+        The private moments that they were drawn from: as public as the rows are.
+    mechanism : str
+        Name of the mechanism that ran.
+
+    Notes
+    -----
+    Only the mean and the covariance are real. Corrects for the projection to positive
+    definite, as the chapter proves; variances after Isserlis (1918).
+
+    Examples
+    --------
+    >>> mechanism = SyntheticDataMechanism(
+    ...     (-1, 1), clipping="box", rows=50, mu=1.0
+    ... )
+    >>> mechanism.publish(np.zeros((1000, 2))).table.shape
+    (50, 2)
+    """
+
+    table: "pd.DataFrame"
+    covariance_release: CovarianceRelease | ShapeRelease
+    mechanism: str
 
     @property
     def n(self) -> int:
@@ -98,39 +127,6 @@ class _DrawnRows:
         """(p, p) what the projection added to the private covariance, in squared data
         units; zeros if none was needed."""
         return _projection(self.covariance_release)
-
-# %% ../../nbs/2_publish/11_synthetic.ipynb #8c9224b3
-@dataclass(frozen=True, eq=False)
-class SyntheticRelease(_DrawnRows, Release):
-    """Rows drawn from a Gaussian with private moments, and the moments.
-
-    Parameters
-    ----------
-    table : DataFrame or Batches of shape (rows, p)
-        The synthetic rows; `Batches` if they are in the parts of a folder. They are not
-        clipped to the bounds, and not rounded.
-    covariance_release : CovarianceRelease, ShapeRelease or ScoresRelease
-        The private moments that they were drawn from: as public as the rows are.
-    mechanism : str
-        Name of the mechanism that ran.
-
-    Notes
-    -----
-    Only the mean and the covariance are real. Corrects for the projection to positive
-    definite, as the chapter proves; variances after Isserlis (1918).
-
-    Examples
-    --------
-    >>> mechanism = SyntheticDataMechanism(
-    ...     (-1, 1), clipping="box", rows=50, mu=1.0
-    ... )
-    >>> mechanism.publish(np.zeros((1000, 2))).table.shape
-    (50, 2)
-    """
-
-    table: "pd.DataFrame"
-    covariance_release: CovarianceRelease | ShapeRelease
-    mechanism: str
 
     def drawn(self, rows, bits):
         "(rows, p) DataFrame of rows that are drawn from the same private moments."
@@ -216,9 +212,9 @@ class SyntheticDataMechanism(CovarianceMechanism):
     rows : int, optional
         How many rows to draw; as many as the table has when None. More of them cost
         nothing and tell nothing new.
-    clipping, norm_bound, center, neighbors, mu, epsilon, delta
+    clipping, neighbors, mu, epsilon, delta
         As for `CovarianceMechanism`.
-    mean_share, noise, unit_failure, missing, levels, latent
+    mean_share, unit_failure, missing, levels, latent
         As for `CovarianceMechanism`.
 
     Notes
@@ -234,41 +230,8 @@ class SyntheticDataMechanism(CovarianceMechanism):
     ((500, 2), 1000)
     """
 
-    def __init__(
-        self,
-        bounds=None,
-        *,
-        rows=None,
-        clipping=None,
-        norm_bound=None,
-        center=0.0,
-        neighbors="record",
-        mu=None,
-        epsilon=None,
-        delta=None,
-        mean_share=None,
-        noise="symmetric",
-        unit_failure=1e-4,
-        missing="refuse",
-        levels=None,
-        latent=False,
-    ):
-        super().__init__(
-            bounds,
-            clipping=clipping,
-            norm_bound=norm_bound,
-            center=center,
-            neighbors=neighbors,
-            mu=mu,
-            epsilon=epsilon,
-            delta=delta,
-            mean_share=mean_share,
-            noise=noise,
-            unit_failure=unit_failure,
-            missing=missing,
-            levels=levels,
-            latent=latent,
-        )
+    def __init__(self, bounds=None, *, rows=None, **kwargs):
+        super().__init__(bounds, **kwargs)
         self.rows = None if rows is None else check_integer(rows, "rows", 2)
 
     def sampling_error(

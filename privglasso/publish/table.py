@@ -7,7 +7,7 @@ __all__ = ['TableRelease', 'GaussianMechanism', 'DiscreteGaussianMechanism', 'Ro
 
 # %% ../../nbs/2_publish/01_table.ipynb #2f33cd34
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -24,7 +24,9 @@ from .lattice import lattice_for_mu, lattice_for_sigma, sigma_steps
 from .noise_correction import SamplingError
 from .noise_correction import noise_corrected_covariance
 from .noise_correction import sample_covariance
-from .release import Mechanism, Release, check_bounds, target_mu
+from .mechanism import Mechanism, Promise
+from .release import Release
+from .mechanism import check_bounds, target_mu
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
@@ -150,9 +152,57 @@ def _shares(ranges, weights):
     )
     return np.sqrt(pull / pull.sum())
 
-# %% ../../nbs/2_publish/01_table.ipynb #d63b4105
-class _PlannedTable:
-    "What a mechanism for tables says before there are any data."
+# %% ../../nbs/2_publish/01_table.ipynb #ca8a885d
+class GaussianMechanism(Mechanism):
+    """Publish a table with Gaussian noise on every cell, exactly: on a lattice, in
+    integers.
+
+    Parameters
+    ----------
+    bounds : (low, high), dict or DataFrame
+        Each half a scalar or one value per column, in data units, *chosen without
+        looking at the data*; or a pair for each column by name. Cells outside are
+        clipped, and how many is told to nobody.
+    neighbors : {"record", "cell"}
+        Hide one replaced row, whatever the order of the rows: they are released in a
+        secret one. Or hide one changed entry, all others of the table staying where
+        they are: rows are released in their places.
+    mu : float, optional
+        Target of Gaussian differential privacy.
+    epsilon, delta : float, optional
+        Target of (ε, δ)-differential privacy; calibrated exactly, not by the classical
+        formula.
+    sigma : float or sequence of p floats, optional
+        Noise parameter in data units, fixed without looking at the data.
+    weights : float or sequence of p floats, optional
+        What a unit of noise variance costs in each column, for a target for records:
+        the noise minimises the weighted sum of its variances. When None, one over the
+        squared range: changing units changes nothing.
+
+    Notes
+    -----
+    X + E of Guo et al., Eq. (2). With a target for records and no weights every column
+    has the same share, so noise is proportional to its range. The paper's Theorem 4.1
+    promises less noise for the same μ; it is false.
+
+    Examples
+    --------
+    >>> mechanism = GaussianMechanism((0, 10), neighbors="cell", mu=1.0)
+    >>> round(float(mechanism.noise_std(n=100, p=3)[0]), 2)
+    10.0
+    """
+
+    def __init__(
+        self,
+        bounds,
+        *,
+        sigma=None,
+        weights=None,
+        **promise: Unpack[Promise],
+    ):
+        self.bounds = check_bounds(bounds)
+        super().__init__(sigma=sigma, **promise)
+        self.weights = _check_weights(weights, self.neighbors, sigma)
 
     def lattice(self, p: int, n: int | None = None) -> Lattice:
         """Steps, noise and bounds for a table of `p` columns, and of `n` rows, on which
@@ -207,61 +257,6 @@ class _PlannedTable:
         few = len(covariance)
         noise = self.lattice(few if p is None else p, n).noise_variance[:few]
         return SamplingError(((covariance + np.diag(noise), n),))
-
-# %% ../../nbs/2_publish/01_table.ipynb #ca8a885d
-class GaussianMechanism(_PlannedTable, Mechanism):
-    """Publish a table with Gaussian noise on every cell, exactly: on a lattice, in
-    integers.
-
-    Parameters
-    ----------
-    bounds : (low, high), dict or DataFrame
-        Each half a scalar or one value per column, in data units, *chosen without
-        looking at the data*; or a pair for each column by name. Cells outside are
-        clipped, and how many is told to nobody.
-    neighbors : {"record", "cell"}
-        Hide one replaced row, whatever the order of the rows: they are released in a
-        secret one. Or hide one changed entry, all others of the table staying where
-        they are: rows are released in their places.
-    mu : float, optional
-        Target of Gaussian differential privacy.
-    epsilon, delta : float, optional
-        Target of (ε, δ)-differential privacy; calibrated exactly, not by the classical
-        formula.
-    sigma : float or sequence of p floats, optional
-        Noise parameter in data units, fixed without looking at the data.
-    weights : float or sequence of p floats, optional
-        What a unit of noise variance costs in each column, for a target for records:
-        the noise minimises the weighted sum of its variances. When None, one over the
-        squared range: changing units changes nothing.
-
-    Notes
-    -----
-    X + E of Guo et al., Eq. (2). With a target for records and no weights every column
-    has the same share, so noise is proportional to its range. The paper's Theorem 4.1
-    promises less noise for the same μ; it is false.
-
-    Examples
-    --------
-    >>> mechanism = GaussianMechanism((0, 10), neighbors="cell", mu=1.0)
-    >>> round(float(mechanism.noise_std(n=100, p=3)[0]), 2)
-    10.0
-    """
-
-    def __init__(
-        self,
-        bounds,
-        *,
-        neighbors="record",
-        mu=None,
-        epsilon=None,
-        delta=None,
-        sigma=None,
-        weights=None
-    ):
-        self.bounds = check_bounds(bounds)
-        super().__init__(neighbors, mu, epsilon, delta, sigma)
-        self.weights = _check_weights(weights, neighbors, sigma)
 
     @property
     def independent_cells(self) -> bool:

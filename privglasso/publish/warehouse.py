@@ -17,7 +17,7 @@ import numpy as np
 from ..base.validation import InputError, check_integer
 from .batches import Batches, gap_counts
 from .covariance import CovarianceMechanism, MomentLattice
-from .release import in_order
+from .mechanism import in_order
 from .shape import ShapeLattice
 from .sphere import RowLattice
 from .sources import TableError
@@ -164,8 +164,8 @@ def _public_rows(mechanism, n, p):
     if not isinstance(made, MomentLattice | RowLattice):
         remedy = (
             "a warehouse sums rows in public units: give a CovarianceMechanism with"
-            ' clipping="box", a Sphere or a Ball, or with norm_bound; all others read'
-            " the relation, or the path duckdb:file.db?table, in batches"
+            ' clipping="box", a Sphere or a Ball; all others read the relation, or the'
+            " path duckdb:file.db?table, in batches"
         )
         raise InputError("mechanism", type(mechanism).__name__, remedy)
     return made
@@ -177,7 +177,7 @@ class Statement:
     Parameters
     ----------
     mechanism : CovarianceMechanism
-        In a box, with a norm bound, or with a `Ball` or a `Sphere`.
+        In a box, or with a `Ball` or a `Sphere`.
     columns : list of str
         Those columns of the table that are published.
     n : int

@@ -9,6 +9,7 @@ __all__ = ['LEAST_CONDITION', 'noise_norm', 'Whitening', 'WhitenedRelease', 'Whi
 # %% ../../nbs/2_publish/07_whitening.ipynb #0eb342e0
 import math
 from dataclasses import dataclass, replace
+from typing import Unpack
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ..privacy.guarantee import Guarantee
 from .batches import mapped
 from .covariance import CovarianceMechanism
 from .noise_correction import SamplingError
+from .mechanism import Promise
 from .release import Release
 from .shape import ShapeLattice, ShapeRelease, ShapeStatistic
 from .shape import rows_worth, shape_behind, sphere_spectrum
@@ -173,43 +175,33 @@ def _white_error(turn, shape, lattice):
     parts = (covariance, rows_worth(lattice.n, lattice)), (noise, like)
     return covariance, SamplingError(parts, np.zeros((p, p)))
 
-# %% ../../nbs/2_publish/07_whitening.ipynb #43abca18
-class _FirstRound:
-    "What the first round has settled for both."
+# %% ../../nbs/2_publish/07_whitening.ipynb #ff174af1
+@dataclass(frozen=True, eq=False)
+class WhitenedRelease(Release):
+    """A covariance in two rounds, the second in the coordinates of the first.
 
-    @property
-    def n(self) -> int:
-        "Number of rows."
-        return self.first.n
+    Parameters
+    ----------
+    first : ShapeRelease
+        The first round, and the units if they are private.
+    second : ShapeRelease
+        The second: in white coordinates, with columns that are mixtures of those that
+        have their names; or in the units of the first.
+    whitened : bool
+        Which of the two.
+    guarantee, secure, mechanism
+        As for `TableRelease`.
 
-    @property
-    def columns(self) -> list:
-        "Names of the columns that were released."
-        return self.first.columns
+    Notes
+    -----
+    One step of Tyler's (1987) iteration, under one promise."""
 
-    @property
-    def kept(self) -> list:
-        "Places of the released columns among all columns of the table."
-        return self.first.kept
-
-    @property
-    def set_aside(self) -> dict:
-        "Columns for which no unit was found, each with the reason."
-        return self.first.set_aside
-
-    @property
-    def scale(self) -> np.ndarray:
-        "(p,) data units that the columns are measured in."
-        return self.first.scale
-
-    @property
-    def condition(self) -> float:
-        "Condition number of the first round's shape, which decided."
-        return Whitening.of(self.first).condition
-
-# %% ../../nbs/2_publish/07_whitening.ipynb #819fbf18
-class _EitherEstimate(Release):
-    "The covariance and its errors: from white coordinates, or from both rounds pooled."
+    first: ShapeRelease
+    second: ShapeRelease
+    whitened: bool
+    guarantee: Guarantee
+    secure: bool
+    mechanism: str
 
     def _estimate(self):
         "What both rounds say together, as one release: if they are in the same units."
@@ -262,33 +254,35 @@ class _EitherEstimate(Release):
             return self._estimate()._of_columns(places)
         return super()._of_columns(places)
 
-# %% ../../nbs/2_publish/07_whitening.ipynb #ff174af1
-@dataclass(frozen=True, eq=False)
-class WhitenedRelease(_FirstRound, _EitherEstimate):
-    """A covariance in two rounds, the second in the coordinates of the first.
+    @property
+    def n(self) -> int:
+        "Number of rows."
+        return self.first.n
 
-    Parameters
-    ----------
-    first : ShapeRelease
-        The first round, and the units if they are private.
-    second : ShapeRelease
-        The second: in white coordinates, with columns that are mixtures of those that
-        have their names; or in the units of the first.
-    whitened : bool
-        Which of the two.
-    guarantee, secure, mechanism
-        As for `TableRelease`.
+    @property
+    def columns(self) -> list:
+        "Names of the columns that were released."
+        return self.first.columns
 
-    Notes
-    -----
-    One step of Tyler's (1987) iteration, under one promise."""
+    @property
+    def kept(self) -> list:
+        "Places of the released columns among all columns of the table."
+        return self.first.kept
 
-    first: ShapeRelease
-    second: ShapeRelease
-    whitened: bool
-    guarantee: Guarantee
-    secure: bool
-    mechanism: str
+    @property
+    def set_aside(self) -> dict:
+        "Columns for which no unit was found, each with the reason."
+        return self.first.set_aside
+
+    @property
+    def scale(self) -> np.ndarray:
+        "(p,) data units that the columns are measured in."
+        return self.first.scale
+
+    @property
+    def condition(self) -> float:
+        "Condition number of the first round's shape, which decided."
+        return Whitening.of(self.first).condition
 
     def settings(self) -> dict:
         "How the release was made, ready for JSON."
@@ -477,23 +471,17 @@ class WhitenedCovarianceMechanism(CovarianceMechanism):
         self,
         *,
         clipping=None,
-        neighbors="record",
-        mu=None,
-        epsilon=None,
-        delta=None,
         mean_share=None,
         unit_failure=1e-4,
         missing="refuse",
+        **promise: Unpack[Promise],
     ):
         super().__init__(
             clipping="sphere" if clipping is None else clipping,
-            neighbors=neighbors,
-            mu=mu,
-            epsilon=epsilon,
-            delta=delta,
             mean_share=mean_share,
             unit_failure=unit_failure,
             missing=missing,
+            **promise,
         )
         if not isinstance(clipping, Sphere | None):
             raise InputError("clipping", clipping, "give a Sphere, or nothing")

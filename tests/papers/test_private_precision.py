@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 from privglasso.publish.noise_correction import CovarianceError
-from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.papers.private_precision import PapersCovarianceMechanism
 from privglasso.privacy.gdp import mu_gdp
 from privglasso.privacy.guarantee import classical_mu
 from privglasso.papers.private_precision import DPGraphicalLasso, DPRidgePrecision
@@ -209,7 +209,7 @@ def test_are_post_processing_of_the_release():
     "One seed, one release; the estimates are functions of it and of public numbers."
     X = table()
     ridge, lasso = (with_budget(kind).fit(X) for kind in BOTH)
-    mechanism = CovarianceMechanism(norm_bound=2.0, mu=2.0, mean_share=0)
+    mechanism = PapersCovarianceMechanism(norm_bound=2.0, mu=2.0, mean_share=0)
     released = mechanism.publish(pd.DataFrame(X, columns=["x0", "x1", "x2"]), 0).matrix
     np.testing.assert_array_equal(ridge.precision_, ridge_precision(released, 0.2))
     np.testing.assert_allclose(

@@ -14,7 +14,7 @@ from privglasso.papers.wang_xu import equivalent_rows, moment_change, paper_cova
 from privglasso.papers.wang_xu import printed_estimate, printed_threshold, true_epsilon
 from privglasso.privacy.gdp import delta_gdp
 from privglasso.privacy.guarantee import classical_mu
-from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.papers.private_precision import PapersCovarianceMechanism
 from privglasso.papers.thresholding import DPThresholding
 
 unit_pairs = st.integers(1, 6).flatmap(
@@ -52,7 +52,7 @@ def test_the_diagonal_is_lost_by_the_printed_rule_and_kept_by_ours():
     p, n = 100, 2000
     X = np.random.default_rng(3).standard_normal((n, p))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
-    release = CovarianceMechanism(
+    release = PapersCovarianceMechanism(
         norm_bound=1.0, epsilon=1.0, delta=1e-5, mean_share=0
     ).publish(X, random_state=0)
     assert not printed_estimate(

@@ -17,6 +17,7 @@ from privglasso.privacy.audit import AuditResult, audit, audit_draws, clopper_pe
 from privglasso.privacy.audit import direction_statistic, float_statistic
 from privglasso.privacy.audit import likelihood_statistic, reachable
 from privglasso.experiments.audit_table import OwnNoiseBelow, QuietBelow
+from privglasso.papers.private_precision import PapersCovarianceMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.privacy.discrete_gaussian import pmf
 from privglasso.privacy.gdp import epsilon_gdp
@@ -324,19 +325,19 @@ def test_the_likelihood_statistic_is_the_log_ratio_up_to_a_constant():
     [
         dict(norm_bound=2.0, mean_share=0),
         dict(norm_bound=2.0, noise="upper"),
-        dict(bounds=(-1, 1), clipping="box"),
-        dict(bounds=(-1, 1), clipping="box", mean_share=0, neighbors="cell"),
+        dict(bounds=(-1, 1)),
+        dict(bounds=(-1, 1), mean_share=0, neighbors="cell"),
     ],
 )
 def test_the_likelihood_of_moments_is_the_log_ratio_up_to_a_constant(arguments):
     """Against the densities at integer releases; rounding rows to steps is all that the
     statistic leaves out."""
-    mechanism = CovarianceMechanism(mu=1.0, **arguments)
+    mechanism = PapersCovarianceMechanism(mu=1.0, **arguments)
     X, other = np.zeros((3, 2)), np.zeros((3, 2))
     X[1], other[1] = (0.25, 0.5), (0.25, -5.0)
     statistic = likelihood_statistic(mechanism, X, other)
     lattice = mechanism.lattice(3, 2)
-    sharp = CovarianceMechanism(
+    sharp = PapersCovarianceMechanism(
         mu=1e4, **arguments
     )  # hardly any noise: its releases tell the exact moments
     exact = [
@@ -448,7 +449,7 @@ def test_a_report_with_half_the_noise_is_found():
 
 def test_a_change_that_clipping_removes_is_refused():
     with pytest.raises(InputError, match="same as X once"):
-        audit(CovarianceMechanism(norm_bound=1.0, mu=1.0), 2 * ONE, 3 * ONE, trials=10)
+        audit(PapersCovarianceMechanism(1.0, mu=1.0), 2 * ONE, 3 * ONE, trials=10)
 
 
 def test_a_covariance_with_half_the_noise_is_found():

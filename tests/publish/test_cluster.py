@@ -17,6 +17,7 @@ from privglasso.privacy.guarantee import Guarantee
 from privglasso.privacy.sampler import bit_source, random_order
 from privglasso.publish.batches import as_batches, gap_counts, rows_at
 from privglasso.publish.cluster import Word, guarded, merged
+from privglasso.papers.private_precision import PapersCovarianceMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.graph_weights import GraphWeightsMechanism, graph_on
@@ -63,7 +64,7 @@ MECHANISMS = {
     "levels": CovarianceMechanism(mu=0.5, levels={"whole": (1, 5)}),
     "bounds": CovarianceMechanism({"skewed": (0, 60)}, mu=0.5),
     "box": CovarianceMechanism((-5, 2e6), mu=0.5, clipping="box"),
-    "norm": CovarianceMechanism(norm_bound=2e6, mu=0.5),
+    "norm": PapersCovarianceMechanism(norm_bound=2e6, mu=0.5),
     "sphere": CovarianceMechanism(mu=0.5, clipping="sphere"),
     "ball": CovarianceMechanism(mu=0.5, clipping=Ball(3.0, 10.0, 5.0)),
     "gaps": CovarianceMechanism(mu=0.5, missing="random"),

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privglasso.papers.private_precision import PapersCovarianceMechanism
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism, CovarianceRelease
 from privglasso.publish.covariance import _integer_rows
 from privglasso.publish.schema import Schema
-from privglasso.publish.sphere import Sphere
+from privglasso.publish.sphere import Ball, Sphere
+from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
 from privglasso.privacy.discrete_gaussian import LARGEST_SIGMA
 from privglasso.privacy.sampler import sample
@@ -21,6 +23,13 @@ from privglasso.base.validation import InputError
 BOX = {"bounds": (-1, 1), "clipping": "box"}
 WIDE = {"bounds": (-4, 4), "clipping": "box"}
 CLIPPING = [BOX, {"norm_bound": 1.0}]
+
+
+def mechanism_of(clipping=None, **arguments):
+    "Of the library; of the papers, if it is asked for what only they have."
+    if {"norm_bound", "noise"} & arguments.keys():
+        return PapersCovarianceMechanism(**arguments)
+    return CovarianceMechanism(clipping=clipping, **arguments)
 
 
 def integers(mechanism, rows, monkeypatch):
@@ -54,7 +63,7 @@ def integers(mechanism, rows, monkeypatch):
 def test_a_target_is_met_from_below_and_not_wasted(
     n, p, mu, share, clipping, neighbors, noise
 ):
-    mechanism = CovarianceMechanism(
+    mechanism = mechanism_of(
         **clipping, mu=mu, mean_share=share, neighbors=neighbors, noise=noise
     )
     lattice = mechanism.lattice(n, p)
@@ -71,10 +80,9 @@ def test_a_target_is_met_from_below_and_not_wasted(
 
 def test_known_noise():
     # mu = 1/(n tau) in the unit ball; the papers' triangle costs sqrt 2, a box p
-    ball = CovarianceMechanism(norm_bound=1, mu=0.5, mean_share=0).noise_std(1000, 4)
-    upper = CovarianceMechanism(
-        norm_bound=1, mu=0.5, mean_share=0, noise="upper"
-    ).noise_std(1000, 4)
+    asked = {"mu": 0.5, "mean_share": 0}
+    ball = PapersCovarianceMechanism(1, **asked).noise_std(1000, 4)
+    upper = PapersCovarianceMechanism(1, **asked, noise="upper").noise_std(1000, 4)
     box = CovarianceMechanism((-1, 1), mu=0.5, mean_share=0, clipping="box").noise_std(
         1000, 4
     )
@@ -94,7 +102,7 @@ def test_known_noise():
 def test_one_column_is_the_same_in_a_ball_and_a_box():
     for share in (0, 0.3):
         ball, box = (
-            CovarianceMechanism(**clip, mu=1.0, mean_share=share).noise_std(50, 1)
+            mechanism_of(**clip, mu=1.0, mean_share=share).noise_std(50, 1)
             for clip in CLIPPING
         )
         assert ball == pytest.approx(box, rel=1e-4)
@@ -105,7 +113,7 @@ def test_one_column_is_the_same_in_a_ball_and_a_box():
 
 def test_a_cell_under_a_norm_bound_costs_what_a_record_does():
     record, cell = (
-        CovarianceMechanism(norm_bound=2, mu=1, neighbors=hidden).noise_std(9, 3)
+        PapersCovarianceMechanism(norm_bound=2, mu=1, neighbors=hidden).noise_std(9, 3)
         for hidden in ("record", "cell")
     )
     assert np.array_equal(record, cell)
@@ -144,7 +152,7 @@ def test_no_pair_of_tables_is_told_apart_better_than_promised(
 ):
     generator = np.random.default_rng(1)
     for share in (0, 0.2):
-        mechanism = CovarianceMechanism(
+        mechanism = mechanism_of(
             **clipping, neighbors=neighbors, noise=noise, mu=1.0, mean_share=share
         )
         for _ in range(60):
@@ -175,14 +183,14 @@ def worst_pairs():
 
 @pytest.mark.parametrize("arguments, X, Y", [*worst_pairs()])
 def test_the_promise_is_attained(arguments, X, Y, monkeypatch):
-    mechanism = CovarianceMechanism(**arguments, mu=1.0, mean_share=0)
+    mechanism = mechanism_of(**arguments, mu=1.0, mean_share=0)
     assert 0.999 < mu_of_pair(mechanism, X, Y, monkeypatch) <= 1.0
 
 
 def test_a_cell_turns_a_clipped_row_around(monkeypatch):
     zero = np.zeros((3, 2))
     X, Y = (np.vstack([row, zero]) for row in ([1e6, 0.0], [1e6, 1e14]))
-    mechanism = CovarianceMechanism(
+    mechanism = PapersCovarianceMechanism(
         norm_bound=1.0, neighbors="cell", mu=1.0, mean_share=0
     )
     assert mu_of_pair(mechanism, X, Y, monkeypatch) > 0.999
@@ -205,7 +213,7 @@ def test_rows_never_leave_their_set(seed, p, mu):
         {"norm_bound": 1e-40, "center": 3.0},
         {"norm_bound": 7.3},
     ):
-        lattice = CovarianceMechanism(**clipping, mu=mu).lattice(50, p)
+        lattice = mechanism_of(**clipping, mu=mu).lattice(50, p)
         k = _integer_rows(values, lattice)
         assert (
             np.isfinite(k).all()
@@ -320,7 +328,7 @@ def test_planned_stated_and_true_errors_agree(arguments):
     # a mean of 500 squares has standard deviation sqrt(2/500): 5.5 are never exceeded
     generator = np.random.default_rng(3)
     truth, location = np.array([[0.6, 0.2], [0.2, 0.5]]), np.array([0.8, -0.5])
-    mechanism = CovarianceMechanism(**arguments, mu=0.4)
+    mechanism = mechanism_of(**arguments, mu=0.4)
     planned = mechanism.sampling_error(truth, 300, location).covariance_variance()
     target = (
         truth
@@ -352,27 +360,42 @@ def test_planned_stated_and_true_errors_agree(arguments):
 # ---------------------------------------------------------------------- bad input
 
 
-_NOT_SCORES = [("mean_share", 0), ("mean_share", 0.3), ("noise", "upper")]
+_NOT_SCORES = [("mean_share", 0), ("mean_share", 0.3)]
 _NOT_LEVELS = [(1, 1), (5, 1), (0, 32), (0.5, 3), (0, math.inf)]
 
 
 def test_bad_mechanisms():
     for arguments, named in [
-        ({"bounds": (0, 1), "norm_bound": 1}, "norm_bound="),
-        *(({"norm_bound": r}, "norm_bound=") for r in (0, math.inf, "1", 1e80, 1e-80)),
-        *(({"norm_bound": 1, "center": c}, "center=") for c in (math.nan, "a")),
-        ({"bounds": (0, 1), "center": 1.0}, "center="),
+        ({"bounds": (0, 1), "clipping": Ball(1.0)}, "clipping="),
         *(({"bounds": b}, "bounds=") for b in ((1, 0), (-1e308, 1e308), (0, 5e-324))),
         *(
             ({"bounds": (0, 1), "mean_share": share}, "mean_share=")
             for share in (1, -0.1, math.nan, "all")
         ),
-        ({"bounds": (0, 1), "noise": "goe"}, "noise="),
         *(({"bounds": (0, 1), name: value}, f"{name}=") for name, value in _NOT_SCORES),
         *(({"levels": {"x": pair}}, "levels of x=") for pair in _NOT_LEVELS),
     ]:
         with pytest.raises(InputError, match=f"^{named}"):
             CovarianceMechanism(**({"mu": 1.0} | arguments))
+    for arguments, named in [
+        ({}, "norm_bound="),
+        ({"bounds": (0, 1), "norm_bound": 1}, "norm_bound="),
+        *(({"norm_bound": r}, "norm_bound=") for r in (0, math.inf, "1", 1e80, 1e-80)),
+        *(({"norm_bound": 1, "center": c}, "center=") for c in (math.nan, "a")),
+        ({"bounds": (0, 1), "center": 1.0}, "center="),
+        ({"bounds": (0, 1), "noise": "goe"}, "noise="),
+    ]:
+        with pytest.raises(InputError, match=f"^{named}"):
+            PapersCovarianceMechanism(**arguments, mu=1.0)
+
+
+@pytest.mark.parametrize("word", ["norm_bound", "center", "noise", "epsilom"])
+def test_a_word_that_no_constructor_takes_is_refused(word):
+    for kind in (CovarianceMechanism, SyntheticDataMechanism):
+        with pytest.raises(TypeError, match=word):
+            kind(mu=1.0, **{word: 1.0})
+    with pytest.raises(TypeError, match="levels"):  # its parent's, and not its own
+        WhitenedCovarianceMechanism(mu=1.0, levels={})
 
 
 def test_bad_shapes():
@@ -388,7 +411,7 @@ def test_bad_shapes():
                 n, p
             )
         with pytest.raises(InputError, match="^center="):
-            CovarianceMechanism(norm_bound=1, center=[0, 1], mu=1.0).publish(
+            PapersCovarianceMechanism(norm_bound=1, center=[0, 1], mu=1.0).publish(
                 np.ones((3, 3))
             )
 
@@ -398,10 +421,10 @@ def test_bad_shapes():
 @pytest.mark.parametrize("mu", [1e-12, 1e14])
 def test_a_target_beyond_every_lattice_names_one_that_works(clipping, share, mu):
     with pytest.raises(InputError, match="use mu [<>]= ") as caught:
-        CovarianceMechanism(**clipping, mu=mu, mean_share=share).guarantee(1000, 5)
+        mechanism_of(**clipping, mu=mu, mean_share=share).guarantee(1000, 5)
     bound, works = str(caught.value).split("use mu ")[1].split(" ")
     works = float(works) * (1.001 if bound == ">=" else 0.999)
-    mechanism = CovarianceMechanism(**clipping, mu=works, mean_share=share)
+    mechanism = mechanism_of(**clipping, mu=works, mean_share=share)
     assert mechanism.guarantee(1000, 5).mu == pytest.approx(works, rel=1e-9)
     sigma = mechanism.lattice(1000, 5).sigma
     assert (sigma[sigma > 0] ** 2 - 1 / 6 >= 0.5).all()  # where the bound is proved
@@ -423,7 +446,7 @@ def test_bad_plans():
 @pytest.mark.parametrize("kind", [{}, {"clipping": Sphere()}, WIDE])
 def test_a_table_that_cannot_be_written_to_is_published_as_it_is(kind):
     table = np.random.default_rng(0).normal(size=(3000, 3))
-    before, mechanism = table.copy(), CovarianceMechanism(**kind, mu=1.0)
+    before, mechanism = table.copy(), mechanism_of(**kind, mu=1.0)
     one = mechanism.publish(table, random_state=1)
     table.flags.writeable = False
     other = mechanism.publish(table, random_state=1)
@@ -510,7 +533,7 @@ def test_a_row_becomes_the_same_integers_wherever_it_stands(p):
     order = rng.permutation(5000)
     for kind in ({"norm_bound": 1.5 * p**0.5}, {"bounds": (-3, 3)}):
         box = {"clipping": "box"} if "bounds" in kind else {}
-        lattice = CovarianceMechanism(**kind, **box, mu=1.0).lattice(5000, p)
+        lattice = mechanism_of(**kind, **box, mu=1.0).lattice(5000, p)
         placed = _integer_rows(rows, lattice)
         assert np.array_equal(_integer_rows(rows[order], lattice), placed[order])
         alone = [_integer_rows(rows[k : k + 1], lattice)[0] for k in range(0, 5000, 97)]
@@ -520,7 +543,7 @@ def test_a_row_becomes_the_same_integers_wherever_it_stands(p):
 @pytest.mark.parametrize(
     "mechanism",
     [
-        CovarianceMechanism(norm_bound=3.0, mu=1.0),
+        PapersCovarianceMechanism(norm_bound=3.0, mu=1.0),
         CovarianceMechanism(clipping=Sphere(1.0), mu=1.0),
         WhitenedCovarianceMechanism(clipping=Sphere(1.0), mu=1.0),
     ],

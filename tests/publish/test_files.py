@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from privglasso.papers.private_precision import PapersCovarianceMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.parquet import ReleaseError, sealed
@@ -131,10 +132,10 @@ def test_cells_beyond_the_reach_of_noise_are_refused(release, tmp_path):
 BUDGET = dict(mu=2.0, neighbors="record")
 OTHERS = {
     "covariance": CovarianceMechanism(BOUNDS, **BUDGET, clipping="box"),
-    "no mean": CovarianceMechanism(
-        BOUNDS, mean_share=0, noise="upper", **BUDGET, clipping="box"
+    "no mean": PapersCovarianceMechanism(
+        bounds=BOUNDS, mean_share=0, noise="upper", **BUDGET
     ),
-    "ball": CovarianceMechanism(norm_bound=9, center=[1, 4], **BUDGET),
+    "ball": PapersCovarianceMechanism(norm_bound=9, center=[1, 4], **BUDGET),
     "local": LocalMechanism(9, center=[1, 4], mu=2.0),
     "synthetic": SyntheticDataMechanism(BOUNDS, rows=7, **BUDGET, clipping="box"),
 }
@@ -320,13 +321,13 @@ def test_local_reports_keep_the_noise_of_every_user(tmp_path):
 
 def test_what_no_user_reports_is_no_local_release(tmp_path):
     for options in [
-        dict(bounds=BOUNDS, clipping="box", mean_share=0),
+        dict(bounds=BOUNDS, mean_share=0),
         dict(norm_bound=9.0),
         dict(norm_bound=9.0, mean_share=0, noise="upper"),
         dict(norm_bound=9.0, mean_share=0, neighbors="cell"),
     ]:
         path = tmp_path / "r.parquet"
-        release = CovarianceMechanism(mu=2.0, **options).publish(TABLE)
+        release = PapersCovarianceMechanism(mu=2.0, **options).publish(TABLE)
         release.to_parquet(path, replace=True)
         assert read_release(path).n == 4
         rewrite(path, lambda m: m.update(kind="local", mechanism="LocalMechanism"))

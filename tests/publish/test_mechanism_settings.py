@@ -17,7 +17,7 @@ import privglasso.publish
 from privglasso.base.validation import InputError
 from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.local import LocalMechanism
-from privglasso.publish.release import AnyMechanism
+from privglasso.publish.mechanism import AnyMechanism
 from privglasso.publish.votes import VotedGraphMechanism, VotedWeightsMechanism
 from privglasso.publish.warehouse import ask
 

@@ -15,6 +15,7 @@ from privglasso.privacy import sampler as exact
 from privglasso.privacy.sampler import random_order
 from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
+from privglasso.papers.private_precision import PapersCovarianceMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.local import LocalMechanism
 from privglasso.publish.margins import atoms_mu, find_atoms, histogram_mu
@@ -217,6 +218,7 @@ ONE, OTHER = [9, 0, 0, 0], [0, 9, 0, 0]
 BENT = [-9 / 4, 9 * math.sqrt(15) / 4, 0, 0]  # as far apart as products and mean can be
 BOX, CELL = {"clipping": "box"}, {"neighbors": "cell"}
 COVARIANCE, PLAIN = CovarianceMechanism, {"mean_share": 0}
+PAPERS = PapersCovarianceMechanism
 LEVELS = {f"x{j}": (1, 5) for j in range(4)}
 ANSWERS = np.random.default_rng(3).integers(1, 6, (400, 4)).astype(float)
 SURVEY = [tuple(np.r_[ANSWERS, [row]] for row in ([5, 5, 1, 1], [1, 5, 3, 3]))]
@@ -249,18 +251,18 @@ CASES = {
         1.0,
     ),
     "upper triangle": (
-        COVARIANCE((-1, 1), mu=1.0, noise="upper", **BOX, **PLAIN),
+        PAPERS(bounds=(-1, 1), mu=1.0, noise="upper", **PLAIN),
         pairs_of(ONES, HALVES),
         1.0,
     ),
-    "norm": (COVARIANCE(norm_bound=1.0, mu=2.0, **PLAIN), pairs_of(ONE, OTHER), 0.99),
+    "norm": (PAPERS(norm_bound=1.0, mu=2.0, **PLAIN), pairs_of(ONE, OTHER), 0.99),
     "norm with a mean": (
-        COVARIANCE(norm_bound=1.0, mu=2.0),
+        PAPERS(norm_bound=1.0, mu=2.0),
         pairs_of(ONE, OTHER, [-9, 0, 0, 0]),
         0.85,
     ),
     "norm, upper triangle": (
-        COVARIANCE(norm_bound=1.0, mu=2.0, noise="upper", **PLAIN),
+        PAPERS(norm_bound=1.0, mu=2.0, noise="upper", **PLAIN),
         pairs_of(ONE, OTHER),
         0.99,
     ),

@@ -15,7 +15,7 @@ from privglasso.publish.local import LocalMechanism
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.quadrants import QuadrantMechanism
 from privglasso.publish.ranks import KendallMechanism
-from privglasso.publish.release import check_bounds, check_budget, check_neighbors
+from privglasso.publish.mechanism import check_bounds, check_budget, check_neighbors
 from privglasso.publish.sphere import Sphere
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism

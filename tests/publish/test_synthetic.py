@@ -16,6 +16,7 @@ from privglasso.publish.files import read_release
 from privglasso.recover.estimators import PrivateGraphicalLasso
 from privglasso.privacy.guarantee import Guarantee
 from privglasso.data_sets.synthetic import sample_gaussian, tridiagonal_precision
+from privglasso.publish.sphere import Ball
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.base.validation import InputError
 
@@ -114,10 +115,9 @@ def test_without_a_mean_rows_lie_about_the_public_centre():
 @pytest.mark.parametrize(
     "options",
     [
-        {"norm_bound": 8.0},
+        {"clipping": Ball(8.0)},
         {"bounds": (-6, 6), "clipping": "box", "neighbors": "cell"},
-        {"bounds": (-6, 6), "clipping": "box", "noise": "upper"},
-        {"norm_bound": 8.0, "noise": "upper"},
+        {"clipping": Ball(8.0), "mean_share": 0},
     ],
 )
 def test_every_way_of_clipping(options):
@@ -140,7 +140,7 @@ def test_what_is_drawn_is_positive_definite_and_not_less_than_the_private(
     p, n, mu, seed, ball
 ):
     box = {"bounds": (-4, 4), "clipping": "box"}
-    clipping = {"norm_bound": 4.0} if ball else box
+    clipping = {"clipping": Ball(4.0)} if ball else box
     release = SyntheticDataMechanism(**clipping, mu=mu, rows=5).publish(
         noise_table(n, p, seed), random_state=seed
     )
@@ -149,10 +149,9 @@ def test_what_is_drawn_is_positive_definite_and_not_less_than_the_private(
     assert least > 0 and np.linalg.eigvalsh(added)[0] >= -1e-9 * np.abs(added).max(
         initial=1
     )
-    floor = np.sqrt(release.covariance_release.lattice.second_moment_noise().min())
-    assert least >= floor * (
-        1 - 1e-6
-    )  # all half-ranges are 4 here, so data units are a multiple of the lattice's
+    private = release.covariance_release
+    floor = private.floor * private.scale[0] ** 2  # all columns have one unit here
+    assert least >= floor * (1 - 1e-6)
     assert np.isfinite(release.table.to_numpy()).all() and str(release)
 
 

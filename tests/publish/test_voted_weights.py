@@ -13,7 +13,7 @@ from privglasso.privacy.budget import Budget, BudgetError
 from privglasso.publish.files import read_release
 from privglasso.publish.graph_weights import GraphWeightsMechanism, GraphWeightsRelease
 from privglasso.publish.parquet import METADATA_KEY, ReleaseError, sealed
-from privglasso.publish.release import check_budget
+from privglasso.publish.mechanism import check_budget
 from privglasso.publish.screened_weights import ScreenedGraphRelease
 from privglasso.publish.votes import VotedGraphMechanism, VotedGraphRelease
 from privglasso.publish.votes import VotedWeightsMechanism

@@ -12,6 +12,7 @@ from privglasso.base.validation import InputError
 from privglasso.privacy.budget import Budget
 from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.batches import as_batches
+from privglasso.papers.private_precision import PapersCovarianceMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.sphere import Ball, Sphere
@@ -26,7 +27,7 @@ MECHANISMS = {
     "box": CovarianceMechanism((-5, 2), mu=0.5, clipping="box"),
     "cell": CovarianceMechanism((-5, 2), mu=0.5, clipping="box", neighbors="cell"),
     "no mean": CovarianceMechanism((-5, 2), mu=0.5, clipping="box", mean_share=0),
-    "norm": CovarianceMechanism(norm_bound=3.0, center=0.1, mu=0.5),
+    "norm": PapersCovarianceMechanism(norm_bound=3.0, center=0.1, mu=0.5),
     "sphere": CovarianceMechanism(mu=0.5, clipping=Sphere(0.3, 0.7)),
     "ball": CovarianceMechanism(mu=0.5, clipping=Ball(2.0, 0.3, 0.7)),
     "gaps": CovarianceMechanism(mu=0.5, clipping=Sphere(0.3, 0.7), missing="center"),

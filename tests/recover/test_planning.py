@@ -17,6 +17,7 @@ from privglasso.base import graphs
 from privglasso.base.validation import InputError
 from privglasso.publish import shape
 from privglasso.publish.copula import CopulaMechanism
+from privglasso.papers.private_precision import PapersCovarianceMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.noise_correction import SamplingError
 from privglasso.publish.synthetic import SyntheticDataMechanism
@@ -158,7 +159,7 @@ def test_bounds_of_each_column():
 
 
 def test_a_norm_bound_stands_for_its_cube():
-    ball = CovarianceMechanism(norm_bound=2.0, mu=1)
+    ball = PapersCovarianceMechanism(norm_bound=2.0, mu=1)
     assert np.allclose(
         assumed_covariance(ball, 4, 0.125), (0.125 * 2.0) ** 2 * np.eye(4)
     )
@@ -381,7 +382,7 @@ def test_columns_of_other_bounds_stand_for_themselves():
     for made in (
         GaussianMechanism((0 * high, high), mu=1.0),
         CovarianceMechanism((0 * high, high), clipping="box", mu=1.0),
-        CovarianceMechanism(norm_bound=1.0, center=high, mu=1.0),
+        PapersCovarianceMechanism(norm_bound=1.0, center=high, mu=1.0),
     ):
         assert standing_for_all(made, 300) == 300
         assert largest_noise(made, 1000, 300) == made.noise_std(1000, 300).max()
