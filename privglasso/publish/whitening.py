@@ -13,16 +13,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..base.kernels import kernel
+from ..base.records import Fields, flag, require
 from ..base.validation import InputError
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from .batches import mapped
+from .lattice import sums
 from .covariance import CovarianceMechanism
 from .noise_correction import SamplingError
 from .release import Release
 from .shape import ShapeLattice, ShapeRelease, ShapeStatistic
 from .shape import rows_worth, shape_behind, sphere_spectrum
-from .sphere import Sphere, row_lattice
+from .sphere import RowLattice, Sphere, row_lattice
 
 # %% ../../nbs/2_publish/07_whitening.ipynb #169608f4
 def noise_norm(lattice) -> float:
@@ -262,6 +264,20 @@ class _EitherEstimate(Release):
             return self._estimate()._of_columns(places)
         return super()._of_columns(places)
 
+# %% ../../nbs/2_publish/07_whitening.ipynb #c98ecbf1
+def _check_rounds(first, second, whitened):
+    "`ContradictionError` if a second round does not follow from the first."
+    one, two = first.lattice, second.lattice
+    require(one.normalised and two.normalised, "a round is not on a sphere")
+    require(noise_norm(one) < 1.01, "its first round shows nothing but noise")
+    ratio = Whitening.of(first).condition / LEAST_CONDITION
+    follows = whitened == (ratio > 1) or abs(ratio - 1) < 1e-6
+    said = "it is whitened where its first round says otherwise, or not where it does"
+    require(follows, said)
+    center, scale = (0.0, 1.0) if whitened else (one.center, one.scale)
+    same = (two.center == center).all() and (two.scale == scale).all()
+    require(same, "the units of its second round are not those of its first")
+
 # %% ../../nbs/2_publish/07_whitening.ipynb #ff174af1
 @dataclass(frozen=True, eq=False)
 class WhitenedRelease(_FirstRound, _EitherEstimate):
@@ -290,12 +306,39 @@ class WhitenedRelease(_FirstRound, _EitherEstimate):
     secure: bool
     mechanism: str
 
-    def settings(self) -> dict:
-        "How the release was made, ready for JSON."
-        first, second = self.first.settings(), self.second.settings()
-        first["second_moment"] = self.first.second_moment.tolist()
-        own = {name: second[name] for name in ("lattice", "total")}
-        return own | {"first": first, "whitened": self.whitened}
+    record = Fields(
+        {
+            "lattice": RowLattice,
+            "total": sums("p") | None,
+            "whitened": flag(),
+            "first": ShapeRelease.record | Fields({"second_moment": sums("p", "p")}),
+        },
+        told=lambda release: vars(release.second) | vars(release),
+    )
+
+    @classmethod
+    def from_settings(cls, table, told, lattice, total, whitened, first):
+        """The release of a file, if its second round follows from the first.
+
+        Parameters
+        ----------
+        table : DataFrame of shape (p, p)
+        told : Told
+        lattice, total
+            Of the second round.
+        whitened : bool
+        first : dict
+            What the first states.
+        """
+        import pandas as pd  # slow to load
+
+        before = pd.DataFrame(first.pop("second_moment"), columns=table.columns)
+        one = ShapeRelease.from_settings(before, told, **first)
+        own = told.columns, lattice, total, None, {}
+        two = ShapeRelease.from_settings(table, told, *own)
+        _check_rounds(one, two, whitened)
+        promise = together(one.guarantee, two.guarantee)
+        return cls(one, two, whitened, promise, told.secure, told.mechanism)
 
     def _contents(self):
         import pandas as pd  # slow to load
