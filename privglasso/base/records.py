@@ -129,6 +129,13 @@ class Stated:
         "Whether it is read as an array."
         return bool(self.shape) and self.base in _DTYPES
 
+    def plainly(self, value):
+        "A value as JSON has it; a number that is whole is written as it is read."
+        if self.is_array:
+            return np.asarray(value, _DTYPES[self.base]).tolist()
+        made = list if self.shape else dict if self.keyed else self.base
+        return made(value)
+
     def _fits(self, value, depth, sizes):
         "Whether lists have their lengths, and values are within bounds that have names."
         if depth < len(self.shape):
@@ -391,15 +398,9 @@ def settings_of(kind, value):
     """
     known = _known(kind)[0]
     if value is None or isinstance(known, Stated):
-        return _plainly(value)
+        return value if value is None else known.plainly(value)
     told = value if isinstance(value, dict) else known.told(value)
     stated = known.fields.items()
     there = {key: kind for key, kind in stated if key in told or not _known(kind)[1]}
     return {key: settings_of(kind, told[key]) for key, kind in there.items()}
 
-
-def _plainly(value):
-    "An array, a tuple or a number of NumPy as JSON has it."
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    return list(value) if isinstance(value, tuple) else value

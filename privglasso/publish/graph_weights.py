@@ -721,6 +721,7 @@ class GraphWeightsRelease(AnyRelease):
     -----
     The model of a graph is that of Dempster (1972)."""
 
+    is_graph = has_weights = True
     usual_level = None  # a public graph is not tested
 
     sums: np.ndarray

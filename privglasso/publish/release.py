@@ -59,6 +59,10 @@ class AnyRelease(ABC):
     """
 
     record = Fields({})  # what a file of this kind states of itself
+    is_graph = False  # whether it says which columns are joined
+    has_weights = False  # and how strongly, with intervals
+    edge_meaning = "given all"  # what an edge of it, or of its model, means
+    location = None  # (p,) where the rows are thought to lie, in data units
 
     def settings(self) -> dict:
         "How the release was made, ready for JSON."
@@ -152,6 +156,8 @@ class ExactGraph(AnyRelease):
     guarantee: Guarantee
     secure: bool
     mechanism: str
+
+    is_graph = True
 
     @property
     def n(self) -> int:
@@ -337,6 +343,10 @@ class Release(_InPart, AnyRelease):
     def sampling_error(self) -> SamplingError:
         "How far the entries of `corrected_covariance` may be from the population's."
 
+    def _told_of_columns(self):
+        "What is public of each column, by name."
+        return {} if self.location is None else {"location": self.location}
+
     def covariance_frame(self):
         "`corrected_covariance` as a DataFrame: rows and columns have their names."
         return framed(self.corrected_covariance(), self.columns)
@@ -399,7 +409,7 @@ class Selection(Release):
     @property
     def location(self) -> np.ndarray:
         "(p,) where the rows are thought to lie, in data units."
-        location = getattr(self.release, "location", None)
+        location = self.release.location
         if location is None:
             return column_means(self.table)
         return location[self._places]
@@ -462,14 +472,7 @@ def column_table(published):
         if published.noise_variance.any()
         else {}
     )
-    lattice = getattr(published, "lattice", None)
-    if lattice is not None and hasattr(published, "table"):
-        known |= {
-            "low": lattice.low * lattice.step,
-            "high": lattice.high * lattice.step,
-        }
-    elif hasattr(published, "location"):
-        known |= {"location": published.location}
+    known |= published._told_of_columns()
     error = published.sampling_error().covariance_variance().diagonal()
     return pd.DataFrame(
         known | {

@@ -116,6 +116,10 @@ class TableRelease(Release):
         "The same release, marked as promising nothing, for the stated reason."
         return replace(self, guarantee=NoGuarantee(reason, self.guarantee))
 
+    def _told_of_columns(self):
+        step = self.lattice.step
+        return {"low": self.lattice.low * step, "high": self.lattice.high * step}
+
     def _contents(self):
         return "table", self.table, self.settings()
 

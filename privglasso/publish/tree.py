@@ -173,6 +173,7 @@ class GraphRelease(ExactGraph):
         return {"sign": self.adjacency[pairs]}
 
     record = exact_record(Certificate)
+    edge_meaning = "pairs"
 
     def _contents(self):
         kind = "tree" if self.certificate.cut is None else "graph"
@@ -216,6 +217,8 @@ class TreeRelease(GraphRelease):
     Notes
     -----
     For Gaussian columns it estimates the tree of Chow & Liu (1968)."""
+
+    edge_meaning = "tree"
 
     @classmethod
     def from_settings(cls, table, told, certificate, **beside):

@@ -513,6 +513,7 @@ class VotedGraphRelease(ExactGraph):
     An answer of blocks: Nissim, Raskhodnikova & Smith (2007)."""
 
     record = exact_record(VoteCertificate, edges=EDGES | None)
+    edge_meaning = "votes"
 
     def _pairs(self):
         "(m, 2) places of columns that are joined."
