@@ -137,7 +137,7 @@ class Stated:
         return made(value)
 
     def _fits(self, value, depth, sizes):
-        "Whether lists have their lengths, and values are within bounds that have names."
+        "Whether lists have their lengths, and values keep bounds that have names."
         if depth < len(self.shape):
             size = self.shape[depth]
             many = size if isinstance(size, int) else sizes.setdefault(size, len(value))

@@ -258,7 +258,7 @@ _SPENDING = Fields(_WORDS | {"mu": _MU} | _BESIDE)
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #36138efe
 def _check_state(state):
-    "`DamageError` or `ContradictionError` unless this is the contents of a budget file."
+    "`DamageError` or `ContradictionError` unless these are a budget's contents."
     ours = isinstance(state, dict) and {key: state.get(key) for key in _KIND} == _KIND
     require(ours, "it is not a budget of a format that this version reads")
     stated = {key: state[key] for key in state if key not in (*_KIND, "spent")}

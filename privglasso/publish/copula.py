@@ -22,7 +22,7 @@ from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import blocks_of, check_rows, frame_blocks
-from .lattice import NOISE_REACH, drawable, sums, unit
+from .lattice import NOISE_REACH, drawable, proper_unit, whole_sums
 from .ranks import KendallMechanism, KendallRelease, RankLattice
 from .ranks import mean_change
 from .release import Mechanism, Release
@@ -138,9 +138,9 @@ class Margins:
         Parameter of the discrete Gaussian noise on every count.
     """
 
-    counts: sums("p", _BINS)
+    counts: whole_sums("p", _BINS)
     center: number(-1e100, 1e100, "p")
-    scale: unit("p")
+    scale: proper_unit("p")
     whole: flag("p")
     n: int
     sigma: drawable(least=1)
@@ -368,7 +368,7 @@ class CopulaRelease(Release):
             "set_aside": SET_ASIDE,
             "units": UnitsPlan,
             "margins": Margins,
-            "ranks": Fields({"counts": sums("p", "p"), "lattice": RankLattice}),
+            "ranks": Fields({"counts": whole_sums("p", "p"), "lattice": RankLattice}),
         },
         told=lambda release: vars(release) | {"ranks": release.correlations},
     )

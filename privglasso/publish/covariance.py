@@ -24,7 +24,8 @@ from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import blocks_of, check_rows, mapped, summed
 from .lattice import LARGEST, NOISE_REACH, check_noise, check_sums
-from .lattice import drawable, sums, symmetric_noise, unit
+from .lattice import drawable, proper_unit, symmetric_noise
+from .lattice import whole_sums
 from .noise_correction import SamplingError
 from .release import Mechanism, Release, check_bounds, in_order
 from .margins import MOST_LEVELS
@@ -124,7 +125,7 @@ class MomentLattice(_MomentNoise):
 
     n: int
     center: number(-LARGEST, LARGEST, "p")
-    half_range: unit("p")
+    half_range: proper_unit("p")
     ball: flag()
     noise: word("symmetric", "upper")
     radius: whole(1, 2**26)
@@ -426,7 +427,7 @@ class CovarianceRelease(_NoisyMoments, Release):
         noise = self.matrix_noise_variance[at]
         return matrix, SamplingError(((matrix, self.n),), noise)
 
-    record = Fields({"lattice": MomentLattice, "total": sums("p") | None})
+    record = Fields({"lattice": MomentLattice, "total": whole_sums("p") | None})
 
     @classmethod
     def from_settings(cls, table, told, lattice, total, draws=1):

@@ -28,7 +28,7 @@ from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import check_rows, summed
-from .lattice import NOISE_REACH, check_sums, drawable, sums
+from .lattice import NOISE_REACH, check_sums, drawable, whole_sums
 from .margins import MOST_LEVELS, ScoreMargins, bin_edges
 from .margins import hermite_coefficients, histogram_mu, histograms
 from .margins import histogram_sigma, noisy_margins, placed_cells
@@ -660,8 +660,8 @@ EDGES = whole(0, 2**31)
 WEIGHTS = Fields(  # what files of weights state, of given pairs or selected ones
     {
         "lattice": Fields({"steps": whole(64, 2**20), "sigma": drawable()}),
-        "squares": sums("k"),
-        "scores": sums("k"),
+        "squares": whole_sums("k"),
+        "scores": whole_sums("k"),
         "margins": histograms("k", ("units", "levels")),
         "units": UnitsPlan | None,
         "set_aside": SET_ASIDE,
@@ -927,7 +927,7 @@ class GraphWeightsRelease(AnyRelease):
 
     @classmethod
     def _of_file(cls, table, told, stages_of, decided, votes=None, lost=(), **own):
-        "The release of a file, with its stages, once sums, edges and promise fit these."
+        "The release of a file and its stages, once sums, edges and promise fit these."
         names, units, margins = told.columns, own["units"], own["margins"]
         require(len({*names}) == len(names), "its columns are not distinct names")
         if units is not None:

@@ -22,7 +22,7 @@ from ..base.validation import InputError
 from ..privacy.discrete_gaussian import count_sigma, mu_for
 from ..privacy.sampler import sampler
 from .batches import Batches, blocks_of, mapped, summed
-from .lattice import NOISE_REACH, drawable, sums, unit
+from .lattice import NOISE_REACH, drawable, proper_unit, whole_sums
 
 # %% ../../nbs/2_publish/21_margins.ipynb #1adfe10a
 _CORE = np.arange(-6, 7) / 2  # in units, with three wider bins on either side
@@ -604,8 +604,8 @@ def histograms(size, kinds) -> Fields:
     fields = {
         "kinds": word(*kinds, shape=(size,)),
         "center": number(-1e100, 1e100, size),
-        "scale": unit(size),
-        "counts": sums(size, "most"),
+        "scale": proper_unit(size),
+        "counts": whole_sums(size, "most"),
         "sigma": drawable(least=1),
     }
     made = lambda kinds, **own: ScoreMargins(tuple(kinds), **own)

@@ -18,7 +18,7 @@ from ..base.records import Fields, number
 from ..base.validation import check_integer, per_column
 from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
-from .lattice import LARGEST, NOISE_REACH, check_sums, sums
+from .lattice import LARGEST, NOISE_REACH, check_sums, whole_sums
 from .lattice import symmetric_noise
 from .noise_correction import correlation_scale
 from .ranks import SignError, SignLattice, SignMechanism, SignRelease
@@ -367,7 +367,7 @@ class QuadrantRelease(SignRelease):
     mechanism: str
     total: np.ndarray
 
-    record = Fields({"lattice": QuadrantLattice, "total": sums("p")})
+    record = Fields({"lattice": QuadrantLattice, "total": whole_sums("p")})
 
     def sums(self) -> np.ndarray:
         "(p + 1, p + 1) the counts bordered by the total; the last entry is exact."
@@ -435,7 +435,7 @@ class QuadrantRelease(SignRelease):
 
     @classmethod
     def from_settings(cls, table, told, lattice, total):
-        "The release of a file, as for `SignRelease`, and the `total` (p,) of the signs."
+        "The release of a file, as for `SignRelease`, with the signs' `total` (p,)."
         largest = lattice.n * lattice.scale + NOISE_REACH * lattice.sigma[0]
         check_sums("the total", total, largest, lattice.n)
         return super().from_settings(table, told, lattice, total=total)

@@ -21,7 +21,7 @@ from ..privacy.audit import check_different
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from .batches import summed
-from .lattice import drawable, sums, symmetric_noise
+from .lattice import drawable, symmetric_noise, whole_sums
 from .margins import MARGIN_KINDS, ScoreMargins, atoms_mu, bin_edges
 from .margins import coefficients_on_sphere, find_atoms, histogram_mu
 from .margins import hermite_coefficients, histogram_sigma, histograms
@@ -792,7 +792,7 @@ class ScoresRelease(_ScoresEstimate):
             "lattice": Fields({"steps": whole(1, 2**26), "sigma": drawable(2)}),
             "constant": number(1e-9, 1e9),
             "half": number(1e-9, 1e18) | None,
-            "total": sums("p + 1"),
+            "total": whole_sums("p + 1"),
             "margins": histograms("p", MARGIN_KINDS),
             "units": UnitsPlan | None,
             "searched": whole(0, "all"),

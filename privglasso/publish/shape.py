@@ -21,7 +21,7 @@ from ..base.validation import InputError, per_column
 from ..privacy.audit import check_different
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
-from .lattice import sums
+from .lattice import whole_sums
 from .noise_correction import CovarianceError, SamplingError
 from .release import Release
 from .sphere import RowLattice, Sphere, has_fourth_powers
@@ -501,7 +501,7 @@ class ShapeRelease(_ShapeEstimate):
         {
             "all_columns": plain("all"),
             "lattice": RowLattice,
-            "total": sums("p") | None,
+            "total": whole_sums("p") | None,
             "units": UnitsPlan | None,
             "set_aside": SET_ASIDE,
         }

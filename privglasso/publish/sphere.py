@@ -20,7 +20,7 @@ from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
 from .batches import blocks_of, summed
 from .lattice import LARGEST, NOISE_REACH, check_noise, check_sums
-from .lattice import drawable, symmetric_noise, unit
+from .lattice import drawable, proper_unit, symmetric_noise
 from .release import check_bounds
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #1d7e2d08
@@ -176,7 +176,7 @@ class RowLattice:
 
     n: int
     center: number(-1e100, 1e100, "p")
-    scale: unit("p")
+    scale: proper_unit("p")
     radius: number(5e-324, LARGEST)
     normalised: flag()
     steps: whole(1, 2**26)

@@ -16,7 +16,7 @@ from ..base.records import Fields, require, whole
 from ..base.validation import check_integer
 from .batches import frame_blocks
 from .covariance import CovarianceMechanism, CovarianceRelease
-from .lattice import sums
+from .lattice import whole_sums
 from .noise_correction import SamplingError, sample_covariance
 from .release import Release
 from .scores import ScoresRelease
@@ -180,7 +180,7 @@ class SyntheticRelease(_DrawnRows, Release):
     @classmethod
     def record_in(cls, stated):
         "The fields of a file that states so: private moments of one of three kinds."
-        own = Fields({"n": whole(2, 2**53), "second_moment": sums("p", "p")})
+        own = Fields({"n": whole(2, 2**53), "second_moment": whole_sums("p", "p")})
         return Fields({"moments": own | _behind(stated.get("moments")).record})
 
     @classmethod

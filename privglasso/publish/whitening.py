@@ -18,7 +18,7 @@ from ..base.validation import InputError
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from .batches import mapped
-from .lattice import sums
+from .lattice import whole_sums
 from .covariance import CovarianceMechanism
 from .noise_correction import SamplingError
 from .release import Release
@@ -265,6 +265,9 @@ class _EitherEstimate(Release):
         return super()._of_columns(places)
 
 # %% ../../nbs/2_publish/07_whitening.ipynb #c98ecbf1
+_MOMENT = Fields({"second_moment": whole_sums("p", "p")})
+
+
 def _check_rounds(first, second, whitened):
     "`ContradictionError` if a second round does not follow from the first."
     one, two = first.lattice, second.lattice
@@ -309,9 +312,9 @@ class WhitenedRelease(_FirstRound, _EitherEstimate):
     record = Fields(
         {
             "lattice": RowLattice,
-            "total": sums("p") | None,
+            "total": whole_sums("p") | None,
             "whitened": flag(),
-            "first": ShapeRelease.record | Fields({"second_moment": sums("p", "p")}),
+            "first": ShapeRelease.record | _MOMENT,
         },
         told=lambda release: vars(release.second) | vars(release),
     )
