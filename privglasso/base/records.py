@@ -360,8 +360,10 @@ def read_record(kind, stated, sizes=None, place: str = ""):
     known = _known(kind)[0]
     try:
         value = convert(stated, known.struct, strict=True)
-    except (ValidationError, UnicodeError) as error:
+    except ValidationError as error:
         told = str(error)
+    except UnicodeError:  # half a character, as JSON can state it
+        told = "no text"
     else:
         return known.made(value, sizes or {}, place)
     raise _damage(known, told, sizes or {}, place)  # outside: `told` may quote a value
@@ -376,6 +378,8 @@ def _damage(known, told, sizes, place):
     at = ".".join(filter(None, (place, path)))
     if absent := re.match(r"Object missing required field `(\w+)`", told):
         return DamageError(".".join(filter(None, (at, absent[1]))), "is missing")
+    if told == "no text":
+        return DamageError(place or "it", "holds half a character")
     if told.startswith("Object contains unknown field"):
         return DamageError(at or "it", "has fields that nothing reads")
     return DamageError(at, known.wanted(sizes))
