@@ -649,8 +649,10 @@ def test_every_exception_ends_in_one_sentence_without_values(error, code):
 
 
 def test_every_command_is_guarded():
-    (budget,) = (group.typer_instance for group in app.registered_groups)
-    for command in app.registered_commands + budget.registered_commands:
+    groups = [group.typer_instance for group in app.registered_groups]
+    inner = [command for group in groups for command in group.registered_commands]
+    assert len(groups) == 2 and len(inner) == 5
+    for command in app.registered_commands + inner:
         assert hasattr(command.callback, "__wrapped__"), command
     assert app.pretty_exceptions_enable is False
 

@@ -14,6 +14,7 @@ import typer
 
 from ..base.shell import CommandError, Commands, completion_script
 from ..base.shell import for_machines, friendly, say, say_json
+from . import stream
 from .analyst import compare, export, inspect, recover, report
 from .options import Force, Json, Profile
 from .publisher import audit, budget_new, budget_show, plan, publish
@@ -184,4 +185,13 @@ app.add_typer(
         show=budget_show,
     ),
     name="budget",
+)
+app.add_typer(
+    _group(
+        "Publish a covariance every period, paid for once.",
+        new=stream.new,
+        add=stream.add,
+        release=stream.release,
+    ),
+    name="stream",
 )

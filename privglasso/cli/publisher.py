@@ -18,6 +18,7 @@ from ..base.shell import sentence, writing_to
 from .options import Blocks, Bounds, Box, Check, Chosen, Decimal, Delta
 from .options import Drop, DryRun, Encoding, Epsilon, Estimator, Failure
 from .options import Force, Gaps, Graph, Hidden, High, Integers, Json
+from .options import Latent
 from .options import Ledger, Low, Meant, Mechanism, Missing, Mu
 from .options import Neighbors, NewRelease, Numbered, SchemaFile, Seed
 from .options import Sep, Sigma, Table, Threshold, Wanted, Whole
@@ -154,6 +155,7 @@ def publish(
     drop: Drop = None,
     missing: Gaps = Missing.refuse,
     box: Box = False,
+    latent: Latent = False,
     neighbors: Hidden = Neighbors.record,
     mu: Mu = None,
     epsilon: Epsilon = None,

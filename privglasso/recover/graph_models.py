@@ -430,6 +430,7 @@ class EdgeTests(NamedTuple):
 
 # %% ../../nbs/3_recover/07_graph_models.ipynb #422e9090
 _WIDE = 200  # columns
+_NOT_VALID = "not at this n, p and noise"
 _CLOSE = 0.5  # relative error of a covariance up to which its inverse is linear enough
 _SETTLED = 0.5  # standard errors by which a second step may move an estimate
 
@@ -761,7 +762,26 @@ class GraphModel(Estimator):
         z_value and p_value that follow, of this pair alone, and its q_value among all
         pairs; and low and high, between which `edge_intervals` expects it with 95 %.
         Not a number where rows are too few, or noise too large, for any of them to be
-        relied on. A search gives all but low and high given the graph that it found."""
+        relied on. A search gives all but low and high given the graph that it found.
+        `attrs["validity"]` of the table is `validity_`."""
+        table = self._edges()
+        table.attrs["validity"] = self.validity_
+        return table
+
+    @property
+    def validity_(self) -> str:
+        """Whether tests, q values and intervals are to be relied on, by what the
+        release itself tells: "valid", or "not at this n, p and noise" and why."""
+        self._check_fitted()
+        if not hasattr(self, "_kept_tests") and self._noise_hides():
+            return f"{_NOT_VALID}: the noise hides the covariance of so many columns"
+        tests, pairs = self._tests().doubt, self._pair_tests().doubt
+        if tests is None and pairs is not None:
+            return f"valid given the graph; intervals {_NOT_VALID}: {pairs}"
+        return "valid" if tests is None else f"{_NOT_VALID}: {tests}"
+
+    def _edges(self):
+        "The edges, each with its tests and the ends of its interval."
         self._check_fitted()
         ends = dict.fromkeys(("low", "high"), np.nan)
         if not hasattr(self, "_kept_tests") and self._noise_hides():
