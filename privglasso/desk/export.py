@@ -20,7 +20,7 @@ from ..base.graphs import graph_bytes, partial_correlations
 from ..base.validation import InputError
 from .report import Report
 from ..publish.noise_correction import CovarianceError, correlation_scale
-from ..publish.release import framed
+from ..publish.release import ExactGraph, framed
 
 # %% ../../nbs/2_publish/40_export.ipynb #3536fbf5
 def _of_numbers(release, graph):
@@ -69,9 +69,9 @@ def matrices(release, graph=None) -> dict:
         Of a graph that was published exactly its adjacency; otherwise correlations and
         what is known of partial correlations and errors.
     """
-    if hasattr(release, "adjacency"):
+    if isinstance(release, ExactGraph):
         return {"adjacency": release.adjacency_frame()}
-    if not hasattr(release, "intervals"):
+    if not release.has_weights:
         return _of_numbers(release, graph)
     names, partial = list(release.columns), partial_correlations(release.precision())
     return {
@@ -174,7 +174,7 @@ def exported(release, model=None) -> dict:
         By the names of the files.
     """
     report = Report(release, model)
-    if hasattr(report.release, "decided") and report.graph is None:
+    if report.release.is_graph and report.graph is None:
         kind = type(report.release).__name__
         raise InputError("release", kind, "the graph is undecided: nothing to export")
     found = matrices(report.release, report.graph)

@@ -16,7 +16,7 @@ from .choices import Record
 from .ledger import delta_of_release
 from .source import as_path, open_release
 from ..publish.noise_correction import CovarianceError
-from ..publish.release import column_table
+from ..publish.release import AnyRelease, column_table
 from ..recover.estimators import CV, PrivateGraphicalLasso
 from ..recover.selection import EBIC, Simultaneous
 
@@ -68,7 +68,7 @@ class Inspection(Record):
             "mostly_missing": list(getattr(release, "mostly_missing", ())),
         }
         names = [str(name) for name in release.columns]
-        if hasattr(release, "decided"):
+        if release.is_graph:
             edges = release.edges.to_dict("records") if release.decided else []
             return told | {"columns": names, "decided": release.decided, "edges": edges}
         try:
@@ -90,7 +90,7 @@ class Inspection(Record):
     def held(self) -> str:
         "Columns with what is known of each, or edges; an error if all is lost."
         release = self.release
-        if hasattr(release, "decided"):
+        if release.is_graph:
             if release.decided:
                 return release.edges.to_string(index=False)
             return "undecided: a few other records might change the graph"
@@ -142,7 +142,7 @@ def fitted(release, rule="search", alpha=None):
 
 def _fitted(release, name, rule, alpha):
     "The model of a release of this name."
-    if hasattr(release, "decided"):
+    if release.is_graph:
         text = "{file}: is a graph itself, or undecided: see {inspect}"
         raise WordsError(text, file=name)
     _check_among(rule, "rule", RULES)
@@ -163,7 +163,7 @@ def _how(model, level):
     "How edges were found, in numbers and in words."
     if level is not None:
         return {"level": level}, f"any of them false with probability about {level:g}"
-    if hasattr(model, "intervals"):
+    if isinstance(model, AnyRelease):
         return {}, "and weights, with 95 % intervals"
     used = getattr(model, "alpha_", None)
     if used is None:
@@ -213,7 +213,7 @@ class Recovery(Record):
         if alpha is not None and level is not None:
             raise WordsError("give {alpha} or {level}, not both: a test has no penalty")
         known, name = _read(release)
-        weighed = hasattr(known, "intervals")
+        weighed = known.has_weights
         if weighed and alpha is not None:
             raise WordsError(
                 "{alpha}: this release is a graph with its weights, and needs no"

@@ -19,6 +19,7 @@ from .ledger import delta_of_release
 from .page import Page
 from ..publish.files import read_release
 from ..publish.noise_correction import CovarianceError
+from ..publish.release import ExactGraph
 from ..publish.screened_weights import ScreenedGraphRelease
 from ..recover.efficient_search import HiddenGraphError
 from ..recover.estimators import PrivateGraphicalLasso
@@ -27,7 +28,7 @@ from ..recover.false_discoveries import certain_edges
 # %% ../../nbs/2_publish/38_report.ipynb #ac026a57
 def _graph_of(release, model):
     "What tells the edges, or None, and why there are none."
-    tells = hasattr(release, "decided")
+    tells = release.is_graph
     if model is not None:
         names = set(getattr(model, "feature_names_in_", ()))
         if tells or not names <= set(release.columns):
@@ -50,19 +51,19 @@ def _graph_of(release, model):
 
 def _edges_of(graph):
     "The edges with what is known of each: strengths and errors, signs, or nothing."
-    return graph.edges if hasattr(graph, "adjacency") else certain_edges(graph)
+    return graph.edges if isinstance(graph, ExactGraph) else certain_edges(graph)
 
 # %% ../../nbs/2_publish/38_report.ipynb #42949d32
 def _noise_of(release, graph):
     "What noise has done, in a few words; None if there is nothing to say."
-    if hasattr(release, "adjacency"):
+    if isinstance(release, ExactGraph):
         return "none on the graph: it is published exactly, or not at all"
     if release.noise_variance.any():
         known = np.sqrt(release.noise_variance)
         low, high = known.min(), known.max()
         each = f"{low:.3g}" if low == high else f"from {low:.3g} to {high:.3g}"
         return f"on every cell, with a standard deviation of {each}"
-    if hasattr(release, "intervals"):
+    if release.has_weights:
         return f"on {len(release.sums)} sums over the pairs and columns of the graph"
     rows = getattr(graph, "effective_rows_", None)
     if rows is None:
@@ -152,16 +153,6 @@ _MEANING = {
 }
 
 # %% ../../nbs/2_publish/38_report.ipynb #f77415f7
-def _meaning(release):
-    "Which of the meanings an edge has."
-    certificate = getattr(release, "certificate", None)
-    if certificate is None:
-        return "given all"
-    if hasattr(certificate, "blocks"):
-        return "votes"
-    return "tree" if certificate.cut is None else "pairs"
-
-
 def _left_out(release, graph):
     "Columns of which no edge is known, each with its reason."
     left = dict(getattr(release, "set_aside", None) or {})
@@ -193,7 +184,7 @@ def _unsaid(release, graph, silence):
     "What the release cannot say, a paragraph each."
     if graph is None:
         return [f"There is no graph to show: {silence}.", *_mostly_missing(release)]
-    told = [_MEANING[_meaning(release)], *_of_strength(_faintest(release, graph))]
+    told = [_MEANING[release.edge_meaning], *_of_strength(_faintest(release, graph))]
     if isinstance(release, ScreenedGraphRelease):
         told.append(
             f"Only {len(release.lattice.pairs)} pairs were selected and weighed. Of all"
@@ -204,7 +195,7 @@ def _unsaid(release, graph, silence):
             "The graph is that of most blocks of the records, all of its edges were"
             " weighed, and other pairs were not looked at again."
         )
-    elif graph is release and hasattr(release, "intervals"):
+    elif graph is release and release.has_weights:
         told.append(
             "The graph was public beforehand, and only its edges were weighed: where an"
             " interval holds 0 there may be none, and other pairs were not looked at."
@@ -256,8 +247,8 @@ class Report(Record):
     def title(self) -> str:
         "The finding."
         if self.edges is None:
-            exact = hasattr(self.release, "decided")
-            return "The graph is undecided" if exact else "No graph can be told"
+            untold = self.release.is_graph
+            return "The graph is undecided" if untold else "No graph can be told"
         many, p = len(self.edges), len(self.release.columns)
         return f"{many} edge{'s' * (many != 1)} among {p} columns"
 

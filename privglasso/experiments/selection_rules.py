@@ -16,6 +16,7 @@ from ..data_sets.synthetic import sample_gaussian, tridiagonal_precision
 from .study import Study, choices
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
+from ..publish.release import Release
 from ..publish.table import GaussianMechanism
 from ..recover.estimators import CV, PrivateGraphicalLasso
 from ..recover.feasibility import ConvergenceError, InfeasibleError
@@ -108,7 +109,7 @@ def _answers(release):
         for name, rule in _RULES.items()
         if has_rows or name in ("simultaneous", "EBIC")
     }
-    if hasattr(release, "sampling_error"):
+    if isinstance(release, Release):
         rules["EBIC, noise ignored"] = EBIC(), taken_for_clean(release)
     for name, (rule, data) in rules.items():
         try:

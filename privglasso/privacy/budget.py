@@ -15,8 +15,11 @@ from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context
 from fractions import Fraction
 from pathlib import Path
+from typing import Annotated, NotRequired
 
 from ..base.io import claimed, is_read_only, write_whole
+from ..base.records import ContradictionError, DamageError, Fields, number
+from ..base.records import plain, read_record, require
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_probability, check_table, html_card
 from ..base.validation import is_plain
@@ -240,75 +243,47 @@ def _costs(charges):
 _KIND = {"file": "privglasso privacy budget", "format": 1}
 
 
-def _is_delta(value):
-    "Whether a value of the file is a δ, or none is stated."
-    return value is None or isinstance(value, float) and 0 < value < 1
+def _by_relation(most):
+    "Numbers from 0 to `most` about a record, a cell, or both."
+    about = dict.fromkeys(_RELATIONS, NotRequired[number(0, most)])
+    return Annotated[dict, Fields(about)]
 
 
-def _is_mu(value):
-    "Whether a value of the file is a number that a guarantee may have."
-    return isinstance(value, float) and 0 <= value <= _LARGEST
-
-
-def _faults(state):
-    "What is wrong with the contents of a budget file."
-    if not isinstance(state, dict) or {key: state.get(key) for key in _KIND} != _KIND:
-        yield "it is not a budget of a format that this version reads"
-        return
-    limits, spent = state.get("limits"), state.get("spent")
-    if not isinstance(limits, dict) or not limits or not set(limits) <= set(_RELATIONS):
-        yield "its limits are not about a record or a cell"
-    elif not _are_pure(state.get("pure", {}), limits):
-        yield "its limits of ε beside μ are not numbers of at least 0"
-    elif not all(
-        _is_mu(value) and (value > 0 or state.get("pure", {}).get(relation))
-        for relation, value in limits.items()
-    ):
-        yield f"its limits are not positive numbers: {limits}"
-    elif not _are_failures(state.get("failure", {}), limits):
-        yield "its limits of failure are not probabilities"
-    elif not _is_delta(state.get("delta")):
-        yield "its δ is not a probability"
-    elif not isinstance(spent, list):
-        yield "its list of spendings is missing"
-    else:
-        yield from (
-            f"spending {k + 1} is damaged: {entry}"
-            for k, entry in enumerate(spent)
-            if not _is_spending(entry, limits)
-        )
+_MU, _FAILURE = _by_relation(_LARGEST), _by_relation(1 - 2**-53)
+_BESIDE = {"failure": NotRequired[_FAILURE], "pure": NotRequired[_MU]}
+_DELTA = NotRequired[number(5e-324, 1 - 2**-53) | None]
+_BUDGET = Fields({"limits": _MU, "delta": _DELTA} | _BESIDE)
+_WORDS = dict.fromkeys(("label", "time", "mechanism"), plain())
+_SPENDING = Fields(_WORDS | {"mu": _MU} | _BESIDE)
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #36138efe
-def _is_spending(entry, limits):
-    "Whether an entry of the file is whole."
-    if not isinstance(entry, dict) or not all(
-        isinstance(entry.get(key), str) and is_plain(entry[key])
-        for key in ("label", "time", "mechanism")
-    ):
-        return False
-    charges = entry.get("mu")
-    return (
-        isinstance(charges, dict)
-        and set(charges) == set(limits)
-        and all(map(_is_mu, charges.values()))
-        and _are_failures(entry.get("failure", {}), limits)
-        and _are_pure(entry.get("pure", {}), limits)
-    )
+def _check_state(state):
+    "`DamageError` or `ContradictionError` unless these are a budget's contents."
+    ours = isinstance(state, dict) and {key: state.get(key) for key in _KIND} == _KIND
+    require(ours, "it is not a budget of a format that this version reads")
+    stated = {key: state[key] for key in state if key not in (*_KIND, "spent")}
+    read_record(_BUDGET, stated)
+    limits, pure = state["limits"], state.get("pure", {})
+    require(limits, "its limits are not about a record or a cell")
+    some = all(limit or pure.get(about) for about, limit in limits.items())
+    require(some, "a limit is 0, and so is that of ε beside it")
+    require(type(state.get("spent")) is list, "its list of spendings is missing")
+    _check_relations(state, limits)
+    for k, entry in enumerate(state["spent"], start=1):
+        try:
+            read_record(_SPENDING, entry)
+            same = entry["mu"].keys() == limits.keys()
+            require(same, "mu is not about what the limits are about")
+            _check_relations(entry, limits)
+        except (DamageError, ContradictionError) as error:
+            raise ContradictionError(f"spending {k} is damaged: {error}") from None
 
 
-def _are_pure(stated, limits):
-    "Whether these are an ε beside μ for relations of the budget."
-    known = isinstance(stated, dict) and set(stated) <= set(limits)
-    return known and all(map(_is_mu, stated.values()))
-
-
-def _are_failures(stated, limits):
-    "Whether these are probabilities below 1 for relations of the budget."
-    return (
-        isinstance(stated, dict)
-        and set(stated) <= set(limits)
-        and all(isinstance(x, float) and 0 <= x < 1 for x in stated.values())
-    )
+def _check_relations(stated, limits):
+    "`ContradictionError` if something beside μ is about what has no limit."
+    for name in ("failure", "pure"):
+        known = stated.get(name, {}).keys() <= limits.keys()
+        require(known, f"{name} is about what the limits are not about")
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #f9650b57
 def _once_each(pairs):
@@ -367,11 +342,13 @@ def _load(path):
             f"{path.name} is damaged ({fault}): fetch it back from a copy, "
             "or mend it with an editor"
         )
-    for fault in _faults(state):
+    try:
+        _check_state(state)
+    except (DamageError, ContradictionError) as error:
         raise BudgetFileError(
-            f"{path.name}: {fault}. Nothing was changed: fetch it back from a copy, "
+            f"{path.name}: {error}. Nothing was changed: fetch it back from a copy, "
             "or mend it with an editor"
-        )
+        ) from None
     return state
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #19581d29

@@ -22,6 +22,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, solve_triangular, toeplitz
 
 from ..base.io import synced, write_secret, write_whole
+from ..base.records import read_record, settings_of
 from ..base.validation import InputError, check_integer, check_probability
 from ..base.validation import check_table
 from ..privacy.budget import Budget
@@ -582,8 +583,6 @@ class _Journal:
 # %% ../../nbs/2_publish/33_continual.ipynb #f5f76e4f
 _KIND = {"file": "privglasso stream", "format": 1}
 _FIRST = json.dumps(_KIND).rstrip("}").encode()  # how every plan begins
-_ARRAYS = ("center", "scale", "sigma")
-_LATTICE = (*_ARRAYS, "radius", "normalised", "steps", "constant")
 
 
 def _as_json(content):
@@ -593,8 +592,7 @@ def _as_json(content):
 
 def _plan_text(plan, secure):
     "What stands in the file of a plan."
-    settings = ((name, getattr(plan.lattice, name)) for name in _LATTICE)
-    lattice = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in settings}
+    lattice = settings_of(RowLattice, plan.lattice)
     rows = [row[: t + 1] for t, row in enumerate(plan.C.tolist())]
     sets = {"window": plan.window, "most": plan.most, "apart": plan.apart}
     public = {"n": plan.n, "columns": plan.columns, "secure": secure}
@@ -605,10 +603,9 @@ def _plan_in(text):
     "The plan in a file, and whether its noise is secure, or `StreamError`."
     try:
         stated = json.loads(text)
-        rows, known = stated["factor"], stated["lattice"]
+        rows, sizes = stated["factor"], {"n": stated["n"], "p": len(stated["columns"])}
         C = np.array([row + [0] * (len(rows) - len(row)) for row in rows])
-        arrays = {name: np.array(known[name], float) for name in _ARRAYS}
-        lattice = RowLattice(n=stated["n"], **known | arrays)
+        lattice = read_record(RowLattice, stated["lattice"], sizes)
         sets = (stated[name] for name in ("window", "most", "apart", "n", "columns"))
         plan = StreamPlan(C, *sets, lattice)
         same = _plan_text(plan, stated["secure"]) == text

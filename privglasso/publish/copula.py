@@ -8,24 +8,27 @@ __all__ = ['bin_counts', 'Margins', 'CopulaLattice', 'margin_level', 'CopulaRele
 
 # %% ../../nbs/2_publish/12_copula.ipynb #b17d9bc5
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..base.kernels import kernel
+from ..base.records import Fields, flag, number, plain, require
 from ..base.validation import InputError, check_integer, check_number
 from ..privacy.discrete_gaussian import count_sigma
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
-from .batches import blocks_of, check_rows
+from .batches import blocks_of, check_rows, frame_blocks
+from .lattice import NOISE_REACH, drawable, proper_unit, whole_sums
 from .ranks import KendallMechanism, KendallRelease, RankLattice
 from .ranks import mean_change
 from .mechanism import Mechanism, Promise
 from .release import Release
-from .shape import UnitsError, set_aside
+from .shape import SET_ASIDE, UnitsError, check_set_aside, set_aside
+from .synthetic import drawn_with
 from .units import Level, UnitsPlan, find_units, plan_units
 
 if TYPE_CHECKING:
@@ -136,12 +139,20 @@ class Margins:
         Parameter of the discrete Gaussian noise on every count.
     """
 
-    counts: np.ndarray
-    center: np.ndarray
-    scale: np.ndarray
-    whole: np.ndarray
+    counts: whole_sums("p", _BINS)
+    center: number(-1e100, 1e100, "p")
+    scale: proper_unit("p")
+    whole: flag("p")
     n: int
-    sigma: float
+    sigma: drawable(least=1)
+
+    def check(self) -> None:
+        "`ContradictionError` if noisy counts of n records cannot be so."
+        counts, n, reach = self.counts, self.n, NOISE_REACH * self.sigma
+        away = np.abs(counts.sum(axis=1) - n).max()
+        fits = counts.min() >= -reach and counts.max() <= n + reach
+        fits = fits and away <= reach * math.sqrt(counts.shape[1])
+        require(fits, f"the margins are not those of {n} records")
 
     def edges(self, j: int) -> np.ndarray:
         "Edges of the bins of column j, in data units."
@@ -252,9 +263,6 @@ def margin_level(p, mu):
     """
     return Level("margins", _BINS, 1, count_sigma(mu, 2 * p))
 
-# %% ../../nbs/2_publish/12_copula.ipynb #94a5f1f5
-_MARGIN_ARRAYS = ("counts", "center", "scale", "whole")
-
 # %% ../../nbs/2_publish/12_copula.ipynb #8d30b34f
 @dataclass(frozen=True, eq=False)
 class CopulaRelease(Release):
@@ -321,20 +329,50 @@ class CopulaRelease(Release):
         "How far these correlations may be from the population's: records and noise."
         return self.correlations.sampling_error()
 
+    record = Fields(
+        {
+            "all_columns": plain("all"),
+            "set_aside": SET_ASIDE,
+            "units": UnitsPlan,
+            "margins": Margins,
+            "ranks": Fields({"counts": whole_sums("p", "p"), "lattice": RankLattice}),
+        },
+        told=lambda release: vars(release) | {"ranks": release.correlations},
+    )
+
     def _contents(self):
-        margins = self.margins
-        found = {name: getattr(margins, name).tolist() for name in _MARGIN_ARRAYS}
-        settings = {
-            "margins": found | {"sigma": margins.sigma},
-            "ranks": (
-                {"counts": self.correlations.counts.tolist()}
-                | self.correlations.settings()
-            ),
-            "units": self.units.settings(),
-            "all_columns": self.all_columns,
-            "set_aside": self.set_aside,
-        }
-        return "copula", self.table, settings
+        return "copula", self.table, self.settings()
+
+    @classmethod
+    def from_settings(cls, table, told, margins, ranks, **own):
+        """The release of a file, if its rows can have been drawn from these margins and
+        correlations.
+
+        Parameters
+        ----------
+        table : DataFrame or Batches of shape (rows, p)
+        told : Told
+        margins : Margins
+        ranks : dict
+            Of the correlations, counts and lattice.
+        **own
+            As for the class.
+        """
+        import pandas as pd  # slow to load
+
+        names, units = own["all_columns"], own["units"]
+        units.check_columns(len(names), len(names))
+        check_set_aside(told.columns, names, own["set_aside"], units)
+        margins.check()
+        counts = pd.DataFrame(ranks["counts"], columns=table.columns)
+        named = replace(told, mechanism="KendallMechanism")
+        found = KendallRelease.from_settings(counts, named, ranks["lattice"])
+        level = Level("margins", _BINS, 1, margins.sigma)
+        promise, *public = told.by(CopulaLattice(units, level, found.lattice))
+        drawn = _drawn_from(table, margins, found)
+        require(drawn, "the rows are not drawn so")
+        held = units, names, own["set_aside"], promise, *public
+        return cls(table, margins, found, *held)
 
     def _summary(self):
         aside = ", ".join(self.set_aside)
@@ -369,6 +407,28 @@ def drawn_correlation(correlations):
     lifted = (vectors * np.maximum(values, min(floor, 1.0))) @ vectors.T
     deviation = np.sqrt(np.diag(lifted))
     return lifted / np.outer(deviation, deviation)
+
+# %% ../../nbs/2_publish/12_copula.ipynb #e5ffcd28
+def _drawn_from(table, margins, correlations):
+    "Whether rows may have been drawn from these margins and correlations."
+    if any(dtype.kind != "f" for dtype in table.dtypes) or len(table) < 2:
+        return False
+    if not all(_come_back(cells, margins) for cells in frame_blocks(table)):
+        return False
+    kept, drawn = np.flatnonzero(~margins.whole), drawn_correlation(correlations)
+    if not len(kept):
+        return True
+    inner = (margins.scores(cells)[:, kept] for cells in frame_blocks(table))
+    return drawn_with(inner, np.zeros(len(kept)), drawn[np.ix_(kept, kept)])
+
+
+def _come_back(cells, margins):
+    "Whether finite cells are those of their own scores."
+    if not np.isfinite(cells).all():
+        return False
+    units = np.maximum(margins.scale, np.abs(margins.center) * 1e-6)
+    error = np.abs(margins.cells(margins.scores(cells)) - cells)
+    return not (error > 1e-6 * np.maximum(units, np.abs(cells))).any()
 
 # %% ../../nbs/2_publish/12_copula.ipynb #bc3ba330
 def _drawn_rows(margins, correlations, rows, bits):

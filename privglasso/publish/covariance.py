@@ -13,6 +13,7 @@ from typing import Unpack
 
 import numpy as np
 
+from ..base.records import Fields, flag, number, require, whole, word
 from ..base.validation import InputError, check_integer
 from ..base.validation import check_number, check_probability
 from ..base.validation import check_symmetric, per_column
@@ -23,7 +24,9 @@ from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import blocks_of, check_rows, mapped, summed
-from .lattice import symmetric_noise
+from .lattice import LARGEST, NOISE_REACH, check_noise, check_sums
+from .lattice import drawable, proper_unit, symmetric_noise
+from .lattice import whole_sums
 from .noise_correction import SamplingError
 from .mechanism import Mechanism, Promise
 from .release import Release
@@ -89,12 +92,12 @@ class MomentLattice:
     diagonal of its own."""
 
     n: int
-    center: np.ndarray
-    half_range: np.ndarray
-    ball: bool
-    noise: str
-    radius: int
-    sigma: np.ndarray
+    center: number(-LARGEST, LARGEST, "p")
+    half_range: proper_unit("p")
+    ball: flag()
+    noise: word("symmetric", "upper")
+    radius: whole(1, 2**26)
+    sigma: drawable(3, least=0)
 
     def second_moment_noise(self, columns=None) -> np.ndarray:
         """(p, p) variance of the noise on the average outer product about the centre,
@@ -136,6 +139,18 @@ class MomentLattice:
     def unit(self) -> np.ndarray:
         "(p,) data units in one step."
         return self.half_range / self.length
+
+    def check(self, total) -> None:
+        "`ContradictionError` if settings do not fit each other, or the `total`."
+        require((self.unit > 0).all(), "the lattice has an empty clipping set")
+        round_ = not self.ball or np.ptp(self.half_range) == 0
+        require(round_, "the lattice has a ball that is not round")
+        fine = self.n * self.radius**2 > 2**52
+        require(not fine, f"the lattice is too fine for {self.n} rows")
+        check_noise(self.sigma[:2], self.diagonal_ratio)
+        mean = self.sigma[2]
+        fits = mean == 0 if total is None else mean > math.sqrt(2 / 3)
+        require(fits, "the lattice's noise on the total does not fit the total")
 
     @property
     def diagonal_ratio(self) -> float:
@@ -444,18 +459,29 @@ class CovarianceRelease(Release):
         noise = self.matrix_noise_variance[at]
         return matrix, SamplingError(((matrix, self.n),), noise)
 
-    def settings(self) -> dict:
-        """How the release was made, ready for JSON: the lattice, and the total, which
-        stands in no row of the matrix."""
-        names = ("ball", "noise", "radius")
-        arrays = {
-            name: getattr(self.lattice, name).tolist()
-            for name in ("center", "half_range", "sigma")
-        }
-        return {
-            "lattice": arrays | {name: getattr(self.lattice, name) for name in names},
-            "total": None if self.total is None else self.total.tolist(),
-        }
+    record = Fields({"lattice": MomentLattice, "total": whole_sums("p") | None})
+
+    @classmethod
+    def from_settings(cls, table, told, lattice, total, draws=1):
+        """The release of a file, if integers can be noisy moments on its lattice.
+
+        Parameters
+        ----------
+        table : DataFrame of shape (p, p)
+        told : Told
+        lattice : MomentLattice
+        total : ndarray of int64, shape (p,), or None
+        draws : int
+            Of noise on every entry.
+        """
+        second, n, radius = table.to_numpy(), lattice.n, lattice.radius
+        lattice.check(total)
+        off, diagonal, mean = NOISE_REACH * math.sqrt(draws) * lattice.sigma
+        check_sums("the matrix", second, n * radius**2 + max(off, diagonal), n)
+        if total is not None:
+            check_sums("the total", total, n * radius + mean, n)
+        names = [str(name) for name in table.columns]
+        return cls(second, total, names, lattice, *told.by(lattice))
 
     def _contents(self):
         import pandas as pd  # slow to load

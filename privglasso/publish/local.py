@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..base.records import require
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_table, unmasked
 from ..privacy.sampler import bit_source
@@ -44,6 +45,15 @@ class LocalRelease(CovarianceRelease):
 
     def _contents(self):
         return "local", *super()._contents()[1:]
+
+    @classmethod
+    def from_settings(cls, table, told, lattice, total):
+        "The release of a file, as for `CovarianceRelease`, if users report so."
+        release = super().from_settings(table, told, lattice, total, draws=told.n)
+        reported = lattice.ball and lattice.noise == "symmetric" and total is None
+        theirs = reported and told.neighbors == "record"
+        require(theirs, "its settings are not those of local reports")
+        return release
 
 # %% ../../nbs/2_publish/13_local.ipynb #bfe63f2e
 def check_norm_bound(norm_bound):

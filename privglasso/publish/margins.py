@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['MOST_LEVELS', 'MARGIN_KINDS', 'bin_edges', 'placed_cells', 'histogram_sigma', 'histogram_mu', 'estimated_shares',
            'score_table', 'hermite_coefficients', 'coefficients_on_sphere', 'normal_on_sphere', 'pair_series',
-           'undo_bins', 'least_share', 'ScoreMargins', 'noisy_margins', 'score_blocks', 'atom_sigma', 'atoms_mu',
-           'find_atoms', 'location_and_scale']
+           'undo_bins', 'least_share', 'ScoreMargins', 'histograms', 'noisy_margins', 'score_blocks', 'atom_sigma',
+           'atoms_mu', 'find_atoms', 'location_and_scale']
 
 # %% ../../nbs/2_publish/21_margins.ipynb #b6d2a68c
 import math
@@ -17,10 +17,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..base.kernels import kernel
+from ..base.records import Fields, number, require, word
 from ..base.validation import InputError
 from ..privacy.discrete_gaussian import count_sigma, mu_for
 from ..privacy.sampler import sampler
 from .batches import Batches, blocks_of, mapped, summed
+from .lattice import NOISE_REACH, drawable, proper_unit, whole_sums
 
 # %% ../../nbs/2_publish/21_margins.ipynb #1adfe10a
 _CORE = np.arange(-6, 7) / 2  # in units, with three wider bins on either side
@@ -503,6 +505,28 @@ class ScoreMargins:
     sigma: float
     gaps: bool = False
 
+    def check(self) -> None:
+        """`ContradictionError` if counts of n records cannot be so, or bins of whole
+        numbers or of presence are stated otherwise than these are."""
+        center, scale = self.center, self.scale
+        levels, presence = (
+            np.array(self.kinds) == kind for kind in ("levels", "presence")
+        )
+        short = (np.rint(center) == center) & (np.rint(scale) == scale)
+        short &= (1 <= scale) & (scale < MOST_LEVELS)
+        said = "its levels are not whole numbers from a short range"
+        require(short[levels].all(), said)
+        yes = ((center == 0) & (scale == 1))[presence].all()
+        require(yes, "whether there is a value is not 0 or 1")
+        counts, n, reach = self.counts, self.n, NOISE_REACH * self.sigma
+        bins = np.array([len(edges) + 1 for edges in self.edges])
+        behind = np.arange(counts.shape[1]) >= bins[:, None]
+        whole_ = counts.shape[1] == bins.max() and not counts[behind].any()
+        total, most = counts.sum(axis=1), n + reach * math.sqrt(bins.max())
+        fits = whole_ and counts.min() >= -reach and total.max() <= most
+        there = (total[presence] >= n - reach * math.sqrt(2)).all()
+        require(fits and there, f"the margins are not those of {n} records")
+
     @cached_property
     def edges(self) -> list:
         "Where the bins of each column begin, in data units."
@@ -565,6 +589,27 @@ class ScoreMargins:
             for own, lost in pairs
         ]
         return np.array(found)
+
+# %% ../../nbs/2_publish/21_margins.ipynb #73e856e9
+def histograms(size, kinds) -> Fields:
+    """What a file states of noisy histograms.
+
+    Parameters
+    ----------
+    size : str
+        Name of the number of columns.
+    kinds : tuple of str
+        That their bins may be of.
+    """
+    fields = {
+        "kinds": word(*kinds, shape=(size,)),
+        "center": number(-1e100, 1e100, size),
+        "scale": proper_unit(size),
+        "counts": whole_sums(size, "most"),
+        "sigma": drawable(least=1),
+    }
+    made = lambda kinds, **own: ScoreMargins(tuple(kinds), **own)
+    return Fields(fields, made, given=("n",))
 
 # %% ../../nbs/2_publish/21_margins.ipynb #5c51f772
 _NORMAL = np.diff(ndtr(np.r_[-np.inf, _IN_UNITS, np.inf]))

@@ -4,21 +4,24 @@
 
 # %% auto #0
 __all__ = ['METADATA_KEY', 'CHECKSUM_KEY', 'FORMAT', 'MECHANISMS', 'EDGE_COLUMNS', 'EDGE_KINDS', 'COMMON_FIELDS', 'MANIFEST',
-           'ReleaseError', 'sealed', 'write_release', 'stored_release', 'part_name', 'write_part', 'manifest_of',
-           'Parts', 'stored_folder']
+           'ReleaseError', 'Told', 'sealed', 'write_release', 'stored_release', 'part_name', 'write_part',
+           'manifest_of', 'Parts', 'stored_folder']
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #58074732
 import hashlib
 import json
 import os
+import sys
 import warnings
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from functools import partial
 
 import numpy as np
 
 import privglasso
 from ..base.io import claimed, write_whole
+from ..base.records import flag, number, plain, whole, word
 from ..base.validation import InputError
 from .batches import Batches
 
@@ -68,19 +71,41 @@ EDGE_COLUMNS = ("source", "target", "sum")
 EDGE_KINDS = dict.fromkeys(("weights", "screened"), EDGE_COLUMNS)  # a row an edge
 EDGE_KINDS |= {"votes": EDGE_COLUMNS[:2]}
 
-COMMON_FIELDS = {
-    "format",
-    "version",
-    "kind",
-    "mechanism",
-    "n",
-    "columns",
-    "secure",
-    "neighbors",
-    "mu",
-    "no_guarantee",
-    "noise_variance",
-}
+# %% ../../nbs/2_publish/16_parquet.ipynb #17e31219
+@dataclass(frozen=True)
+class Told:
+    """What every kind of file states: the publisher's word, and what is computed again.
+
+    Parameters
+    ----------
+    format, version, kind, mechanism, n, columns, secure, neighbors
+        As they stand in the file.
+    mu : float
+        Of the promise.
+    no_guarantee : bool
+        Whether nothing is promised.
+    noise_variance : array of shape (p,)
+        Of the noise on the rows.
+    """
+
+    format: whole(1, FORMAT)
+    version: plain()
+    kind: word(*MECHANISMS)
+    mechanism: plain()
+    n: whole(1, 2**53)
+    columns: plain("p")
+    secure: flag()
+    neighbors: word("cell", "record")
+    mu: number(0, sys.float_info.max)
+    no_guarantee: flag()
+    noise_variance: number(0, sys.float_info.max, "p")
+
+    def by(self, made):
+        "What a release says of itself: the promise, the randomness, the mechanism."
+        return made.guarantee(self.neighbors), self.secure, self.mechanism
+
+# %% ../../nbs/2_publish/16_parquet.ipynb #09449355
+COMMON_FIELDS = {each.name: each.type for each in fields(Told)}
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #5ea1ed02
 def _digest(raw, table):
@@ -474,7 +499,7 @@ def _known_format(raw, path, checked):
     if number == 1:
         metadata["kind"] = "table"
     known = type(number) is int and 1 <= number <= FORMAT
-    if not known or not metadata.keys() >= COMMON_FIELDS:
+    if not known or not metadata.keys() >= COMMON_FIELDS.keys():
         raise ReleaseError(
             f"{path.name}: its release format is unknown or incomplete: this version"
             f" reads formats 1 to {FORMAT}"

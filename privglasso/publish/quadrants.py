@@ -15,9 +15,11 @@ from typing import Unpack
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from ..base.records import Fields, number
 from ..base.validation import check_integer, per_column
 from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
+from .lattice import LARGEST, NOISE_REACH, check_sums, whole_sums
 from .lattice import symmetric_noise
 from .noise_correction import correlation_scale
 from .mechanism import Promise
@@ -39,7 +41,7 @@ class QuadrantLattice(SignLattice):
         The public centres, in data units.
     """
 
-    center: np.ndarray
+    center: number(-LARGEST, LARGEST, "p")
 
     @property
     def length(self) -> int:
@@ -367,6 +369,8 @@ class QuadrantRelease(SignRelease):
     mechanism: str
     total: np.ndarray
 
+    record = Fields({"lattice": QuadrantLattice, "total": whole_sums("p")})
+
     def sums(self) -> np.ndarray:
         "(p + 1, p + 1) the counts bordered by the total; the last entry is exact."
         corner, total = self.n * self.lattice.scale, self.total[:, None]
@@ -431,17 +435,12 @@ class QuadrantRelease(SignRelease):
         lattice = replace(part["lattice"], center=self.lattice.center[places])
         return part | {"total": self.total[places], "lattice": lattice}
 
-    def settings(self) -> dict:
-        "How the release was made, ready for JSON."
-        lattice = self.lattice
-        return {
-            "lattice": {
-                "center": lattice.center.tolist(),
-                "scale": lattice.scale,
-                "sigma": lattice.sigma.tolist(),
-            },
-            "total": self.total.tolist(),
-        }
+    @classmethod
+    def from_settings(cls, table, told, lattice, total):
+        "The release of a file, as for `SignRelease`, with the signs' `total` (p,)."
+        largest = lattice.n * lattice.scale + NOISE_REACH * lattice.sigma[0]
+        check_sums("the total", total, largest, lattice.n)
+        return super().from_settings(table, told, lattice, total=total)
 
     def _contents(self):
         import pandas as pd  # slow to load

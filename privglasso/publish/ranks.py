@@ -15,12 +15,14 @@ from typing import Unpack
 import numpy as np
 
 from ..base.graphs import eigen, is_wide_diagonal
+from ..base.records import Fields, require, whole
 from ..base.validation import InputError, check_integer, check_symmetric
 from ..privacy.audit import EntryStatistic, check_different, only_in
 from ..privacy.discrete_gaussian import mu_for, sigma_for, variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import random_order
 from .batches import blocks_of, gathered
+from .lattice import NOISE_REACH, check_noise, check_sums, drawable
 from .lattice import symmetric_noise
 from .noise_correction import CovarianceError, SamplingError
 from .noise_correction import check_weights, correlation_scale
@@ -56,8 +58,20 @@ class SignLattice:
 
     n: int
     p: int
-    scale: int
-    sigma: np.ndarray
+    scale: whole(1, 2**52)
+    sigma: drawable(2)
+
+    def check(self, counts) -> None:
+        """`ContradictionError` if settings do not fit each other, or integers (p, p)
+        cannot be noisy sums of products of signs."""
+        n, steps = self.n, self.counted * self.scale
+        fine = math.frexp(self.scale)[0] == 0.5 and steps <= 2**52
+        require(fine, f"the lattice has no such steps for {n} rows")
+        check_noise(self.sigma, self.diagonal_ratio)
+        reach = NOISE_REACH * self.sigma.max()
+        check_sums("the matrix", counts, steps + reach, n)
+        positive = counts.diagonal().min() >= -reach
+        require(positive, f"the matrix is not one that {n} rows can make")
 
     @property
     def counted(self) -> int:
@@ -110,7 +124,13 @@ class RankLattice(SignLattice):
         How many cyclic shifts of a secret order give the pairs of rows.
     """
 
-    shifts: int
+    shifts: whole(1, "n")
+
+    def check(self, counts) -> None:
+        "The same, and that there are so many different shifts."
+        most = max((self.n - 1) // 2, 1)
+        require(self.shifts <= most, f"{self.n} rows have fewer different shifts")
+        super().check(counts)
 
     @property
     def counted(self) -> int:
@@ -601,6 +621,22 @@ class SignRelease(Release):
         "Number of rows behind the sums."
         return self.lattice.n
 
+    @classmethod
+    def from_settings(cls, table, told, lattice, **own):
+        """The release of a file, if integers can be noisy sums on its lattice.
+
+        Parameters
+        ----------
+        table : DataFrame of shape (p, p)
+        told : Told
+        lattice : SignLattice
+        **own
+            What else the class has.
+        """
+        counts, names = table.to_numpy(), [str(name) for name in table.columns]
+        lattice.check(counts)
+        return cls(counts, names, lattice, *told.by(lattice), **own)
+
     def sums(self) -> np.ndarray:
         "The noisy sums of products, one row for each sign of a vector."
         return self.counts
@@ -690,16 +726,7 @@ class KendallRelease(SignRelease):
         noise = sine_noise(r, angle_variance(noise))
         return RankError(((r, self.n),), noise, self.lattice.shifts, self.untied)
 
-    def settings(self) -> dict:
-        "How the release was made, ready for JSON."
-        lattice = self.lattice
-        return {
-            "lattice": {
-                "shifts": lattice.shifts,
-                "scale": lattice.scale,
-                "sigma": lattice.sigma.tolist(),
-            }
-        }
+    record = Fields({"lattice": RankLattice})
 
     def _contents(self):
         import pandas as pd  # slow to load

@@ -15,15 +15,16 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from ..base.graphs import eigen
+from ..base.records import Fields, flag, number, plain, require, whole, word
 from ..base.validation import InputError, check_integer
 from ..privacy.audit import check_different
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from .batches import summed
-from .lattice import symmetric_noise
-from .margins import ScoreMargins, atoms_mu, bin_edges
+from .lattice import drawable, symmetric_noise, whole_sums
+from .margins import MARGIN_KINDS, ScoreMargins, atoms_mu, bin_edges
 from .margins import coefficients_on_sphere, find_atoms, histogram_mu
-from .margins import hermite_coefficients, histogram_sigma
+from .margins import hermite_coefficients, histogram_sigma, histograms
 from .margins import least_share
 from .margins import location_and_scale
 from .margins import noisy_margins
@@ -32,7 +33,7 @@ from .margins import score_blocks, undo_bins
 from .noise_correction import SamplingError
 from .release import Release
 from .shape import TOO_EXTREME, UnitsError, average_direction
-from .shape import gauss_rule, pair_kernel
+from .shape import check_set_aside, gauss_rule, pair_kernel
 from .shape import shape_behind, sphere_spectrum
 from .sphere import Ball, RowLattice, Sphere, has_fourth_powers
 from .sphere import integer_sums, row_lattice
@@ -780,31 +781,53 @@ class ScoresRelease(Release):
         self._not_lost(self._behind.matrix[at], places, "lost in the noise")
         return self.matrix[at], self._error_of(places)
 
-    def settings(self) -> dict:
-        "How the release was made, ready for JSON."
-        margins, lattice = self.margins, self.lattice
-        return {
-            "lattice": {
-                "steps": lattice.steps,
-                "sigma": lattice.sigma.tolist(),
-            },
-            "constant": self.constant,
-            "half": self.half,
-            "total": self.total.tolist(),
-            "margins": {
-                "kinds": list(margins.kinds),
-                "center": margins.center.tolist(),
-                "scale": margins.scale.tolist(),
-                "counts": margins.counts.tolist(),
-                "sigma": margins.sigma,
-            },
-            "units": None if self.units is None else self.units.settings(),
-            "searched": self.searched,
-            "latent": self.latent,
-            "missing": self.missing,
-            "all_columns": self.all_columns,
-            "set_aside": self.set_aside,
+    record = Fields(
+        {
+            "all_columns": plain("all"),
+            "set_aside": word(NO_VALUE, TOO_EXTREME, keyed=True),
+            "lattice": Fields({"steps": whole(1, 2**26), "sigma": drawable(2)}),
+            "constant": number(1e-9, 1e9),
+            "half": number(1e-9, 1e18) | None,
+            "total": whole_sums("p + 1"),
+            "margins": histograms("p", MARGIN_KINDS),
+            "units": UnitsPlan | None,
+            "searched": whole(0, "all"),
+            "latent": flag(),
+            "missing": word(*MISSING),
         }
+    )
+
+    @classmethod
+    def from_settings(cls, table, told, lattice, margins, **own):
+        """The release of a file, if integers can be noisy sums over rows of scores.
+
+        Parameters
+        ----------
+        table : DataFrame of shape (p, p)
+        told : Told
+        lattice : dict
+            Steps and noise of the rows.
+        margins, **own
+            As for the class.
+        """
+        second, p, units = table.to_numpy(), table.shape[1], own["units"]
+        names, searched = own["all_columns"], own["searched"]
+        require(second.shape == (p, p), "the matrix is not square")
+        usual = own["half"] is None or own["half"] > p + own["constant"] ** 2
+        require(usual, "usual rows weigh less than half")
+        if units is not None:
+            units.check_columns(1, len(names))
+        check_set_aside(told.columns, names, own["set_aside"], units)
+        margins = replace(margins, gaps=own["missing"] != "refuse")
+        margins.check()
+        _check_searched(margins, units, searched)
+        rows = scores_rows(told.n, p, own["half"], **lattice)
+        promise = scores_promise(rows, units, margins.sigma, searched, told.neighbors)
+        own |= {"secure": told.secure, "mechanism": told.mechanism}
+        held = {"lattice": rows, "margins": margins, "guarantee": promise} | own
+        release = cls(second, **held)
+        rows.check(release.moments, None)
+        return release
 
     def _contents(self):
         import pandas as pd  # slow to load
@@ -832,6 +855,18 @@ class ScoresRelease(Release):
             f" histogram, for columns of any kind{faint}{rare}{gone}{aside}"
             f"{_SAID_OF_GAPS[self.missing]})"
         )
+
+# %% ../../nbs/2_publish/22_scores.ipynb #108e46b6
+def _check_searched(margins, units, searched):
+    "`ContradictionError` if units and the search for values do not fit the bins."
+    kinds, gaps = margins.kinds, margins.gaps
+    found = kinds.count("atom") + kinds.count("presence")
+    paid = (units is not None) >= bool(found or "units" in kinds)
+    require(paid, "its columns have private units, and no budget was spent on these")
+    among = found <= searched <= (0 if units is None else units.p)
+    require(among, "values were found in other columns than were looked at")
+    may = gaps or "presence" not in kinds
+    require(may, "its columns are mostly missing, and no cell may be")
 
 # %% ../../nbs/2_publish/22_scores.ipynb #d4880298
 class ScoresStatistic:

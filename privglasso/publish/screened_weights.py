@@ -11,12 +11,14 @@ __all__ = ['selection_mu', 'screen_squared_mu', 'Race', 'sign_steps', 'spread_of
 import math
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Unpack
 
 import numpy as np
 from scipy.special import expit, ndtri
 
+from ..base.records import Fields, number, require, whole
 from ..base.roots import root_between
 from ..base.validation import InputError, check_integer, check_probability
 from ..base.validation import per_column
@@ -25,11 +27,12 @@ from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, exp_bounds, random_order, sampler
 from .batches import blocks_of
-from .graph_weights import MOST_ENTRIES, GraphWeightsLattice
+from .graph_weights import MOST_ENTRIES, WEIGHTS, GraphWeightsLattice
 from .graph_weights import GraphWeightsRelease, WeightsStatistic
 from .graph_weights import cells_of, check_levels, check_units
 from .graph_weights import column_bins
 from .graph_weights import noisy_sums, weight_lattice, weight_rows
+from .lattice import drawable
 from .margins import ScoreMargins, histogram_mu, histogram_sigma
 from .margins import noisy_margins, placed_cells
 from .ranks import sum_products
@@ -325,6 +328,17 @@ class Screen:
     scales: tuple
     sigma: float
 
+    record = Fields(
+        {
+            "many": whole(0, 2**31, 3),
+            "scales": number(1e-9, 1e12, 3),
+            "sigma": drawable(least=1),
+        },
+        make=lambda many, scales, sigma: Screen(
+            tuple(many.tolist()), tuple(scales.tolist()), sigma
+        ),
+    )
+
     @property
     def forest_mu(self) -> float:
         "The μ of the forest's sums, each of which a record moves by at most 512."
@@ -542,13 +556,41 @@ class ScreenedGraphRelease(GraphWeightsRelease):
 
     usual_level = 0.05
 
-    def settings(self) -> dict:
-        "How the release was made, and all of it but the pairs, ready for JSON."
-        screen = self.stages.screen
-        made = {"many": list(screen.many), "scales": list(screen.scales)}
-        stated = super().settings() | {"screen": made | {"sigma": screen.sigma}}
-        del stated["lost"]  # no pair of a column that was set aside is selected
-        return stated | {"kept": len(self.columns) - len(self.set_aside)}
+    # no pair of a column that was set aside is selected
+    record = WEIGHTS | Fields({"kept": whole(2, "p"), "screen": Screen})
+
+    def _told(self):
+        kept = len(self.columns) - len(self.set_aside)
+        return super()._told() | {"kept": kept, "screen": self.stages.screen}
+
+    @classmethod
+    def from_settings(cls, table, told, kept, screen, **own):
+        """The release of a file, if these pairs can have been selected.
+
+        Parameters
+        ----------
+        table : DataFrame of shape (m, 3)
+        told : Told
+        kept : int
+            Columns that were not set aside.
+        screen : Screen
+        **own
+            As for `GraphWeightsRelease`.
+        """
+        p = len(told.columns)
+        stages = partial(screened_stages, p=p, screen=screen)
+        release = cls._of_file(table, told, stages, False, **own)
+        aside, units = {*release.set_aside}, own["units"]
+        apart = aside.isdisjoint(release.columns[j] for j in release.nodes)
+        inside = apart and aside <= {*release.columns}
+        require(inside, "an edge of a column set aside")
+        require(kept + len(aside) == p, "a column is neither kept nor aside")
+        private = release.margins.kinds.count("units") + len(aside)
+        fits = not aside if units is None else private <= units.p
+        require(fits, "its units are not those of its columns")
+        few = len(table) <= sum(screen.many)
+        require(few, "more pairs were selected than were paid for")
+        return release
 
     def _contents(self):
         return "screened", *super()._contents()[1:]

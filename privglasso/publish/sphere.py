@@ -12,13 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.kernels import kernel
+from ..base.records import flag, number, require, whole
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, per_column
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, mu_for, sigma_for
 from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
 from .batches import blocks_of, summed
-from .lattice import symmetric_noise
+from .lattice import LARGEST, NOISE_REACH, check_noise, check_sums
+from .lattice import drawable, proper_unit, symmetric_noise
 from .mechanism import check_bounds
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #1d7e2d08
@@ -173,13 +175,13 @@ class RowLattice:
     """
 
     n: int
-    center: np.ndarray
-    scale: np.ndarray
-    radius: float
-    normalised: bool
-    steps: int
-    constant: int
-    sigma: np.ndarray
+    center: number(-1e100, 1e100, "p")
+    scale: proper_unit("p")
+    radius: number(5e-324, LARGEST)
+    normalised: flag()
+    steps: whole(1, 2**26)
+    constant: whole(0, "steps")
+    sigma: drawable(2)
 
     @property
     def length(self) -> int:
@@ -195,6 +197,22 @@ class RowLattice:
     def sensitivity(self) -> int:
         "s: what one replaced record moves at most, in squared steps."
         return self.steps**2 + self.constant**2
+
+    def check(self, second, total) -> None:
+        """`ContradictionError` if settings do not fit each other, or integers (p, p)
+        and (p,), or None, cannot be noisy sums over n rows on the lattice."""
+        require(self.length > 0, "the lattice has no steps")
+        long = math.isclose(self.radius, math.sqrt(len(self.center)))
+        require(not self.normalised or long, "the sphere has another radius than √p")
+        exact = self.n * self.sensitivity <= 2**53
+        fits = exact and (total is None) == (self.constant == 0)
+        said = f"the lattice is too fine for {self.n} rows, or its mean does not fit"
+        require(fits, said)
+        check_noise(self.sigma, 2.0)
+        n, (off, diagonal) = self.n, NOISE_REACH * self.sigma
+        check_sums("the matrix", second, n * self.steps**2 + diagonal, n)
+        if total is not None:
+            check_sums("the total", total, n * self.steps * self.constant + off, n)
 
     def guarantee(self, neighbors: str) -> Guarantee:
         """What the release promises about one record; about one cell nothing better,

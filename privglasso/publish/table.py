@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from ..base.kernels import kernel
+from ..base.records import Fields, require
 from ..base.validation import InputError, check_positive, check_symmetric
 from ..base.validation import per_column
 from ..privacy.accounting import PrivacyLoss
 from ..privacy.audit import CellStatistic, check_different
 from ..privacy.guarantee import Guarantee, NoGuarantee
 from ..privacy.sampler import random_order, sampler
-from .batches import blocks_of, columns_at
-from .lattice import LATTICE_FIELDS, Lattice, integer_lattice
+from .batches import blocks_of, columns_at, frame_blocks
+from .lattice import NOISE_REACH, Lattice, integer_lattice
 from .lattice import lattice_for_mu, lattice_for_sigma, sigma_steps
 from .noise_correction import SamplingError
 from .noise_correction import noise_corrected_covariance
@@ -62,6 +63,8 @@ class TableRelease(Release):
     >>> release.table.shape, release.secure
     ((2, 1), True)
     """
+
+    record = Fields({"lattice": Lattice})
 
     table: "pd.DataFrame"
     lattice: Lattice
@@ -115,17 +118,60 @@ class TableRelease(Release):
         "The same release, marked as promising nothing, for the stated reason."
         return replace(self, guarantee=NoGuarantee(reason, self.guarantee))
 
+    def _told_of_columns(self):
+        step = self.lattice.step
+        return {"low": self.lattice.low * step, "high": self.lattice.high * step}
+
     def _contents(self):
-        settings = {
-            field: getattr(self.lattice, field).tolist() for field in LATTICE_FIELDS
-        }
-        return "table", self.table, {"lattice": settings}
+        return "table", self.table, self.settings()
+
+    @classmethod
+    def from_settings(cls, table, told, lattice):
+        """The release of a file, if its cells are some that noise can have left on its
+        lattice.
+
+        Parameters
+        ----------
+        table : DataFrame or Batches of shape (n, p)
+        told : Told
+        lattice : Lattice
+        """
+        require((lattice.low < lattice.high).all(), "the lattice has empty bounds")
+        on_lattice, within = _placed(table, lattice)
+        require(on_lattice, "cells lie off the lattice")
+        require(within, "cells lie farther outside the bounds than noise reaches")
+        made = _made_by(told.mechanism, table, lattice)
+        require(made, "cells or steps are not those of its mechanism")
+        return cls(table, lattice, *told.by(lattice))
 
     def _summary(self):
         secret = self.guarantee.neighbors == "record"
         placed = "in a secret order" if secret else "each in its place"
         columns = f"{len(self.columns)} columns by {self.mechanism}"
         return f"{self.n} rows {placed}, {columns}"
+
+# %% ../../nbs/2_publish/01_table.ipynb #cd10db89
+def _placed(table, lattice):
+    """Whether every cell is a finite whole number of steps, and whether noise can have
+    carried it to where it lies."""
+    if any(dtype.kind not in "if" for dtype in table.dtypes):
+        return False, False
+    reach = NOISE_REACH * lattice.sigma
+    low, high = lattice.low - reach, lattice.high + reach
+    on = within = True
+    for cells in frame_blocks(table):
+        counts = cells / lattice.step
+        on &= bool((np.isfinite(counts) & (counts == np.rint(counts))).all())
+        within &= bool(((low <= counts) & (counts <= high)).all())
+    return on, within
+
+
+def _made_by(mechanism, table, lattice):
+    "Whether the mechanism of that name makes such cells, on such a lattice."
+    if mechanism == "DiscreteGaussianMechanism":
+        return {*table.dtypes} == {np.dtype("i8")} and (lattice.step == 1).all()
+    powers_of_two = (np.frexp(lattice.step)[0] == 0.5).all()
+    return {*table.dtypes} == {np.dtype("f8")} and powers_of_two
 
 # %% ../../nbs/2_publish/01_table.ipynb #0e64ce92
 def _check_weights(weights, neighbors, sigma):

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..base.records import number, require, whole
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import per_column
 from ..privacy.sampler import random_order
 from .best_test import StableCertificate, StableGraphMechanism
+from .lattice import LARGEST
 from .ranks import compared_signs, signs_about, sum_products
-from .release import ExactGraph
+from .release import ExactGraph, exact_record
 
 # %% ../../nbs/2_publish/10_tree.ipynb #c18df8e3
 _NEVER = np.iinfo(np.int64).max  # the gap where no pair is outside
@@ -111,9 +113,18 @@ class Certificate(StableCertificate):
         For a thresholded graph: pairs whose counts exceed half of it are edges.
     """
 
-    center: np.ndarray | None
-    shifts: int
-    cut: int | None = None
+    center: number(-LARGEST, LARGEST, "p") | None
+    shifts: whole(0, "n")
+    cut: whole(1, 2**62) | None = None
+
+    def check(self) -> None:
+        "`ContradictionError` if settings do not fit each other."
+        enough = self.p >= (3 if self.cut is None else 2)
+        require(enough, "there are too few columns for a graph")
+        between = (self.center is None) == (self.shifts > 0)
+        require(2 * self.shifts < self.n and between, "its signs are of no kind")
+        odd = self.cut is None or self.cut % 2
+        require(odd, "the threshold could be met")
 
     @property
     def counted(self) -> int:
@@ -128,6 +139,19 @@ class Certificate(StableCertificate):
     def distance(self, gap: int) -> int:
         "The fewest records that could close a gap of this size."
         return -(-gap // self.shift)
+
+# %% ../../nbs/2_publish/10_tree.ipynb #5d1eb68e
+def _adjacency(table):
+    "The signed adjacency of a graph in a file; None if it is undecided."
+    found, p = table.to_numpy(), table.shape[1]
+    numbers = all(dtype == np.int64 for dtype in table.dtypes)
+    require(numbers, "edges are not integers")
+    if not len(found):
+        return None
+    fits = found.shape == (p, p) and (found == found.T).all()
+    fits = fits and not np.diag(found).any() and (np.abs(found) <= 1).all()
+    require(fits, "the matrix is not the signed adjacency of a graph")
+    return found
 
 # %% ../../nbs/2_publish/10_tree.ipynb #52833eee
 class GraphRelease(ExactGraph):
@@ -148,12 +172,30 @@ class GraphRelease(ExactGraph):
     def _told_of(self, pairs):
         return {"sign": self.adjacency[pairs]}
 
+    record = exact_record(Certificate)
+    edge_meaning = "pairs"
+
     def _contents(self):
         kind = "tree" if self.certificate.cut is None else "graph"
-        settings = self.certificate.stated("shifts", "cut")
-        center = self.certificate.center
-        settings["center"] = None if center is None else center.tolist()
-        return kind, self._entries(), self._promised(settings)
+        return kind, self._entries(), self.settings()
+
+    @classmethod
+    def from_settings(cls, table, told, certificate, **beside):
+        """The release of a file, if it holds a graph that its certificate can decide.
+
+        Parameters
+        ----------
+        table : DataFrame of shape (p, p) or (0, p)
+        told : Told
+        certificate : Certificate
+        **beside
+            What is promised beside μ.
+        """
+        certificate.check()
+        is_tree = certificate.cut is None
+        fits = is_tree == issubclass(cls, TreeRelease)
+        require(fits, "its threshold is not of its kind")
+        return cls._of_file(_adjacency(table), told, certificate, **beside)
 
     def _summary(self):
         what = "a tree" if self.certificate.cut is None else "a thresholded graph"
@@ -175,6 +217,20 @@ class TreeRelease(GraphRelease):
     Notes
     -----
     For Gaussian columns it estimates the tree of Chow & Liu (1968)."""
+
+    edge_meaning = "tree"
+
+    @classmethod
+    def from_settings(cls, table, told, certificate, **beside):
+        "The release of a file, as for `GraphRelease`, if its graph is a tree."
+        release = super().from_settings(table, told, certificate, **beside)
+        if release.decided:
+            found = release.adjacency
+            edges, _ = tree_gap(found)
+            spans = (found[tuple(edges.T)] != 0).all()
+            is_tree = np.abs(found).sum() == 2 * len(edges) and spans
+            require(is_tree, "the graph is not a tree")
+        return release
 
 # %% ../../nbs/2_publish/10_tree.ipynb #f9f006a3
 def _compared_with(center, shifts, n, p):

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import erf, log_ndtr, ndtr, ndtri
 
 from ..base.kernels import kernel
+from ..base.records import DamageError, Fields, number, whole
 from ..base.roots import root_between
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_probability
@@ -23,6 +24,7 @@ from ..privacy.discrete_gaussian import counted_variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import random_order, sampler
 from .batches import Batches, rows_at
+from .lattice import drawable
 
 # %% ../../nbs/2_publish/06_units.ipynb #d0548cc9
 SPREAD_WINDOW, DIGITS_WINDOW = 4, 6  # bins that one pair, one record counts in
@@ -528,6 +530,24 @@ class UnitsPlan:
     failure: float
     rows: int
 
+    record = Fields(
+        {
+            "n": whole("n", "n"),
+            "p": whole(1, 2**31),
+            "rows": whole(2, "n"),
+            "failure": number(5e-324, 1 - 2**-53),
+            "sigma": Fields(dict.fromkeys(LEVEL_NAMES, drawable(least=1))),
+        },
+        make=lambda **settings: UnitsPlan.from_settings(settings),
+        told=lambda plan: plan.settings(),
+    )
+
+    def check_columns(self, least: int, most: int) -> None:
+        "`DamageError` unless it is for so many columns."
+        if not least <= self.p <= most:
+            wanted = f"must be a whole number from {least} to {most}"
+            raise DamageError("units.p", wanted)
+
     @property
     def squared_mu(self) -> float:
         "Square of the proved μ of all histograms together, for a replaced record."
@@ -551,12 +571,9 @@ class UnitsPlan:
     @classmethod
     def from_settings(cls, settings: dict) -> "UnitsPlan":
         "The plan that `settings` describe."
-        n = check_integer(settings["n"], "n", 2)
-        p = check_integer(settings["p"], "p", 1)
-        failure = check_probability(settings["failure"], "failure")
-        sigmas = [settings["sigma"][name] for name, *_ in _LAYOUT]
-        rows = check_integer(settings["rows"], "rows", 2)
-        return cls(n, p, _levels(sigmas), failure, rows)
+        levels = _levels([settings["sigma"][name] for name in LEVEL_NAMES])
+        own = {name: settings[name] for name in ("n", "p", "failure", "rows")}
+        return cls(levels=levels, **own)
 
 # %% ../../nbs/2_publish/06_units.ipynb #f1e622b8
 def _levels(sigmas):

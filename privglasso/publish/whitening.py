@@ -14,17 +14,19 @@ from typing import Unpack
 import numpy as np
 
 from ..base.kernels import kernel
+from ..base.records import Fields, flag, require
 from ..base.validation import InputError
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from .batches import mapped
+from .lattice import whole_sums
 from .covariance import CovarianceMechanism
 from .noise_correction import SamplingError
 from .mechanism import Promise
 from .release import Release
 from .shape import ShapeLattice, ShapeRelease, ShapeStatistic
 from .shape import rows_worth, shape_behind, sphere_spectrum
-from .sphere import Sphere, row_lattice
+from .sphere import RowLattice, Sphere, row_lattice
 
 # %% ../../nbs/2_publish/07_whitening.ipynb #169608f4
 def noise_norm(lattice) -> float:
@@ -175,6 +177,23 @@ def _white_error(turn, shape, lattice):
     parts = (covariance, rows_worth(lattice.n, lattice)), (noise, like)
     return covariance, SamplingError(parts, np.zeros((p, p)))
 
+# %% ../../nbs/2_publish/07_whitening.ipynb #c98ecbf1
+_MOMENT = Fields({"second_moment": whole_sums("p", "p")})
+
+
+def _check_rounds(first, second, whitened):
+    "`ContradictionError` if a second round does not follow from the first."
+    one, two = first.lattice, second.lattice
+    require(one.normalised and two.normalised, "a round is not on a sphere")
+    require(noise_norm(one) < 1.01, "its first round shows nothing but noise")
+    ratio = Whitening.of(first).condition / LEAST_CONDITION
+    follows = whitened == (ratio > 1) or abs(ratio - 1) < 1e-6
+    said = "it is whitened where its first round says otherwise, or not where it does"
+    require(follows, said)
+    center, scale = (0.0, 1.0) if whitened else (one.center, one.scale)
+    same = (two.center == center).all() and (two.scale == scale).all()
+    require(same, "the units of its second round are not those of its first")
+
 # %% ../../nbs/2_publish/07_whitening.ipynb #ff174af1
 @dataclass(frozen=True, eq=False)
 class WhitenedRelease(Release):
@@ -202,6 +221,40 @@ class WhitenedRelease(Release):
     guarantee: Guarantee
     secure: bool
     mechanism: str
+
+    record = Fields(
+        {
+            "lattice": RowLattice,
+            "total": whole_sums("p") | None,
+            "whitened": flag(),
+            "first": ShapeRelease.record | _MOMENT,
+        },
+        told=lambda release: vars(release.second) | vars(release),
+    )
+
+    @classmethod
+    def from_settings(cls, table, told, lattice, total, whitened, first):
+        """The release of a file, if its second round follows from the first.
+
+        Parameters
+        ----------
+        table : DataFrame of shape (p, p)
+        told : Told
+        lattice, total
+            Of the second round.
+        whitened : bool
+        first : dict
+            What the first states.
+        """
+        import pandas as pd  # slow to load
+
+        before = pd.DataFrame(first.pop("second_moment"), columns=table.columns)
+        one = ShapeRelease.from_settings(before, told, **first)
+        own = told.columns, lattice, total, None, {}
+        two = ShapeRelease.from_settings(table, told, *own)
+        _check_rounds(one, two, whitened)
+        promise = together(one.guarantee, two.guarantee)
+        return cls(one, two, whitened, promise, told.secure, told.mechanism)
 
     def _estimate(self):
         "What both rounds say together, as one release: if they are in the same units."
@@ -283,13 +336,6 @@ class WhitenedRelease(Release):
     def condition(self) -> float:
         "Condition number of the first round's shape, which decided."
         return Whitening.of(self.first).condition
-
-    def settings(self) -> dict:
-        "How the release was made, ready for JSON."
-        first, second = self.first.settings(), self.second.settings()
-        first["second_moment"] = self.first.second_moment.tolist()
-        own = {name: second[name] for name in ("lattice", "total")}
-        return own | {"first": first, "whitened": self.whitened}
 
     def _contents(self):
         import pandas as pd  # slow to load

@@ -15,6 +15,7 @@ from scipy.special import ndtr
 
 from ..base.graphs import write_graph
 from ..base.validation import InputError, check_probability
+from ..publish.graph_weights import GraphWeightsRelease
 from ..publish.screened_weights import ScreenedGraphRelease
 from .efficient_score import fit_graph, observe
 from .efficient_search import HiddenGraphError, other_fits
@@ -145,7 +146,7 @@ def certain_edges(X, method="by") -> pd.DataFrame:
     >>> certain_edges(PrivateGraphicalLasso(FDR()).fit(X)).empty
     True
     """
-    if not hasattr(X, "intervals"):
+    if not isinstance(X, GraphWeightsRelease):
         return X.edges_
     edges = X.intervals()
     z = edges.partial_correlation.abs() / edges.standard_error

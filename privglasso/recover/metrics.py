@@ -16,6 +16,7 @@ from scipy.special import ndtr
 from ..base.graphs import as_matrices
 from ..base.validation import InputError, check_number, check_symmetric
 from ..base.validation import check_table, per_column
+from ..publish.release import Release
 from .estimators import PrivateGraphicalLasso
 from .graph_models import edge_tests, strengths
 from .selection import EBIC
@@ -54,7 +55,7 @@ class Confusion(NamedTuple):
 
 def _graph_of(given):
     "A release of numbers as a model by the EBIC rule; all else as it is."
-    if hasattr(given, "corrected_covariance"):
+    if isinstance(given, Release):
         return PrivateGraphicalLasso(EBIC()).fit(given)
     return given
 

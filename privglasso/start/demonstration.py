@@ -33,6 +33,7 @@ from ..privacy.guarantee import NoGuarantee
 from ..publish.files import read_release
 from ..publish.noise_correction import CovarianceError, correlation_scale
 from ..publish.noise_correction import sample_covariance
+from ..publish.release import ExactGraph, Release
 from ..publish.table import GaussianMechanism
 from ..publish.tree import TreeMechanism
 from ..publish.whitening import WhitenedCovarianceMechanism
@@ -186,7 +187,7 @@ def corrected_of(source):
     """
     return (
         source.corrected_covariance()
-        if hasattr(source, "corrected_covariance")
+        if isinstance(source, Release)
         else sample_covariance(source)
     )
 
@@ -249,7 +250,7 @@ def analyse(source, data):
     -------
     dictionary of scores, (p, p) bool array, text
     """
-    if hasattr(source, "decided"):
+    if isinstance(source, ExactGraph):
         return _as_released(source, data)
     scores, remarks = dict(_NOTHING), []
     with warnings.catch_warnings(record=True) as caught:
