@@ -43,7 +43,8 @@ from .synthetic import SyntheticRelease
 from .table import TableRelease
 from .tree import Certificate, GraphRelease, TreeRelease, tree_gap
 from .units import LEVEL_NAMES, REASONS, Level, UnitsPlan
-from .votes import VoteCertificate, VotedGraphRelease, VotesFirst
+from .votes import MOST_CUTTINGS, VoteCertificate
+from .votes import VotedGraphRelease, VotesFirst
 from .whitening import LEAST_CONDITION, WhitenedRelease, Whitening
 from .whitening import noise_norm, together
 
@@ -259,7 +260,8 @@ _CERTIFICATE = {
 }
 _VOTES = {
     "blocks": _whole(1, "n"),
-    "cut": _whole(1, "n"),
+    "cuttings": _whole(1, MOST_CUTTINGS),
+    "cut": _whole(1, 2**62),
     "estimator": _Field("plain name"),
     "test": _TEST,
 }
@@ -1005,7 +1007,9 @@ def _vote(kind, stated, metadata, decided):
     distinct = len({*metadata["columns"]}) == made.p
     _require(distinct, "its columns are not distinct names")
     _require(
-        made.p >= 2 and 2 * made.blocks <= made.n and made.cut <= made.blocks,
+        made.p >= 2
+        and 2 * made.blocks <= made.n
+        and made.cut <= made.blocks * made.cuttings,
         "its blocks cannot vote so",
     )
     _require(made.estimator.isidentifier(), "its estimator has no such name")

@@ -449,9 +449,9 @@ class DebiasedGraphicalLasso(Estimator):
     ----------
     alpha : float, optional
         Penalty on correlations; √(ln p / n) when None.
-    threshold : float
-        From which a partial correlation counts, between 0 and 1: two fifths of the
-        weakest edges', in small blocks.
+    threshold : float, optional
+        From which a partial correlation counts, between 0 and 1; `usual_threshold` of
+        the columns when None, for edges of 0.25 in small blocks.
 
     Attributes
     ----------
@@ -471,19 +471,22 @@ class DebiasedGraphicalLasso(Estimator):
     np.int64(1)
     """
 
-    def __init__(self, alpha=None, *, threshold=0.1):
+    def __init__(self, alpha=None, *, threshold=None):
         self.alpha, self.threshold = alpha, threshold
 
     def fit(self, X, y=None):
         "Fit to a table (n, p); `y` is ignored."
+        from privglasso.publish.votes import usual_threshold  # slow to load
+
         values = self._values(X, 2)
         n, p = values.shape
-        if not 0 < check_number(self.threshold, "threshold") < 1:
+        cut = usual_threshold(p) if self.threshold is None else self.threshold
+        if not 0 < check_number(cut, "threshold") < 1:
             raise InputError("threshold", self.threshold, "give a number from 0 to 1")
         matrix, _ = correlation_scale(sample_covariance(values))
         alpha = math.sqrt(math.log(max(p, 2)) / n) if self.alpha is None else self.alpha
         first = graphical_lasso(matrix, alpha, tol=1e-4).precision
         self.partial_correlations_ = partial_correlations(_debiased(first, matrix))
-        self.adjacency_ = np.abs(self.partial_correlations_) > self.threshold
+        self.adjacency_ = np.abs(self.partial_correlations_) > cut
         np.fill_diagonal(self.adjacency_, False)
         return self
