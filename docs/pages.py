@@ -42,9 +42,9 @@ ROUTES = {
             "0_start/01_story",
             "0_start/08_first_hour",
             "2_publish/02_noise_correction",
-            "3_recover/04_existence",
-            "3_recover/10_estimators",
-            "3_recover/11_selection",
+            "3_recover/02_existence",
+            "3_recover/08_estimators",
+            "3_recover/09_selection",
             "6_experiments/04_frontier",
         ],
     ),
@@ -199,7 +199,7 @@ def claims_page(claims, places):
         f" false, {count['TRUE with fix']} need a fix, the others hold. A verdict leads"
         " to the cell that computes both sides; it is run again by every test."
         " `privglasso claims` prints the same list with the numbers, and"
-        " [All claims](5_papers/08_registry.ipynb) says what is counted."
+        " [All claims](5_papers/08_claims.ipynb) says what is counted."
     ]
     for paper in dict.fromkeys(claim.paper for claim in claims):
         text.append(f"\n## {paper}\n\n```{{raw}} html\n<table class='claims'><tbody>")
@@ -298,7 +298,7 @@ def results_page(folder, modules, notebooks):
 
 def study_modules():
     "{name of a result file: module that computes it}."
-    registry = importlib.import_module("privglasso.experiments.registry")
+    registry = importlib.import_module("privglasso.experiments.studies")
     modules = {
         study.name: study.run.__module__.removeprefix("privglasso.")
         for study in registry.STUDIES

@@ -203,7 +203,7 @@ def schema(
     form = {"sep": sep, "decimal": decimal, "encoding": encoding}
     with writing_to(file) as file:
         check_output(file, (table,), force)
-        from privglasso.publish.tables import check_table_file, read_table
+        from privglasso.publish.sources import check_table_file, read_table
 
         check_table_file(table, **form)
         from privglasso.desk.source import check_names

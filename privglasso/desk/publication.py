@@ -378,7 +378,7 @@ class Publication:
         check_there(self.table.stated, self.how.graph)
         self.table.check()
         if isinstance(self.bounds, Path):
-            from privglasso.publish.tables import check_table_file
+            from privglasso.publish.sources import check_table_file
 
             check_table_file(self.bounds)
         bounded, stated = self.bounds is not None, self.table.stated is not None
@@ -580,7 +580,7 @@ def _check_folder(to):
 
 def _check_in_parts(to, mechanism):
     "`WordsError` unless what is published has rows to write in parts."
-    from privglasso.publish.bounds import CheckedMechanism
+    from privglasso.publish.bounds_check import CheckedMechanism
     from privglasso.publish.folders import check_in_parts
 
     if isinstance(mechanism, CheckedMechanism):
@@ -680,7 +680,7 @@ def _with_check(desk, made, mu, names, data):
     "The mechanism, and beside it the check of the bounds, if one is asked for."
     if mu is None:
         return made
-    from privglasso.publish.bounds import BoundsCheck, CheckedMechanism
+    from privglasso.publish.bounds_check import BoundsCheck, CheckedMechanism
 
     bounds, schema = desk.bounds, desk.table.schema
     if schema is not None:
