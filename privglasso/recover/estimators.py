@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 from tqdm import tqdm
 
 from ..base.graphs import partial_correlations
@@ -449,6 +450,9 @@ class DebiasedGraphicalLasso(Estimator):
     ----------
     alpha : float, optional
         Penalty on correlations; √(ln p / n) when None.
+    ranks : bool
+        Whether columns are replaced by normal scores of their ranks first: heavy tails,
+        outliers and increasing functions then do not matter.
     threshold : float, optional
         From which a partial correlation counts, between 0 and 1; `usual_threshold` of
         the columns when None, for edges of 0.25 in small blocks.
@@ -471,8 +475,8 @@ class DebiasedGraphicalLasso(Estimator):
     np.int64(1)
     """
 
-    def __init__(self, alpha=None, *, threshold=None):
-        self.alpha, self.threshold = alpha, threshold
+    def __init__(self, alpha=None, *, ranks=False, threshold=None):
+        self.alpha, self.ranks, self.threshold = alpha, ranks, threshold
 
     def fit(self, X, y=None):
         "Fit to a table (n, p); `y` is ignored."
@@ -483,6 +487,10 @@ class DebiasedGraphicalLasso(Estimator):
         cut = usual_threshold(p) if self.threshold is None else self.threshold
         if not 0 < check_number(cut, "threshold") < 1:
             raise InputError("threshold", self.threshold, "give a number from 0 to 1")
+        if self.ranks:
+            from scipy.stats import rankdata  # slow to load
+
+            values = ndtri(rankdata(values, axis=0) / (n + 1))
         matrix, _ = correlation_scale(sample_covariance(values))
         alpha = math.sqrt(math.log(max(p, 2)) / n) if self.alpha is None else self.alpha
         first = graphical_lasso(matrix, alpha, tol=1e-4).precision
