@@ -6,7 +6,7 @@
 __all__ = ['VOTED_GRAPHS', 'SCREENED_PAIRS', 'many_precision', 'many_rows', 'raced_tree', 'voted_graphs_run',
            'screened_pairs_run', 'voted_graphs_jobs', 'screened_pairs_jobs']
 
-# %% ../../nbs/6_experiments/39_many_columns.ipynb #ba03c602
+# %% ../../nbs/6_experiments/39_many_columns.ipynb #e1c04eb1
 import math
 import time
 
@@ -24,7 +24,7 @@ from ..publish.tree import sign_counts
 from ..publish.votes import VotedGraphMechanism, majority
 from ..recover.estimators import DebiasedGraphicalLasso
 
-# %% ../../nbs/6_experiments/39_many_columns.ipynb #3a4a16e3
+# %% ../../nbs/6_experiments/39_many_columns.ipynb #ea88c3b4
 def many_precision(graph: str, p: int, seed: int) -> np.ndarray:
     """A precision matrix (p, p) of a graph.
 
@@ -65,7 +65,7 @@ def _tree_with_chords(p, rng):
             net.add_edge(a, b)
     return net
 
-# %% ../../nbs/6_experiments/39_many_columns.ipynb #becedbc6
+# %% ../../nbs/6_experiments/39_many_columns.ipynb #be2af69b
 def many_rows(precision, n: int, columns: str, seed: int) -> np.ndarray:
     """Rows (n, p) whose normal columns have unit variance and this graph.
 
@@ -94,7 +94,7 @@ def many_rows(precision, n: int, columns: str, seed: int) -> np.ndarray:
         rows = rows[np.argsort(rows[:, 0])]
     return rows
 
-# %% ../../nbs/6_experiments/39_many_columns.ipynb #a5dce712
+# %% ../../nbs/6_experiments/39_many_columns.ipynb #b5c060cb
 def _voted(rows, ranks, epsilon, delta, seed):
     "A voted graph (p, p), its distance, and the chance with which it is published."
     voter = DebiasedGraphicalLasso(ranks=ranks)
@@ -163,7 +163,7 @@ def voted_graphs_run(graph, p, n, columns, release, epsilon, delta, seed):
         }
     ]
 
-# %% ../../nbs/6_experiments/39_many_columns.ipynb #c4a61952
+# %% ../../nbs/6_experiments/39_many_columns.ipynb #49665d0e
 def _best_f1(strengths, right, edges):
     "F1 of the graph that the best cut gives, where `edges` are to be found."
     found = right[np.argsort(-np.abs(strengths))].cumsum()
@@ -212,7 +212,7 @@ def screened_pairs_run(graph, p, n, columns, epsilon, delta, seed):
         }
     ]
 
-# %% ../../nbs/6_experiments/39_many_columns.ipynb #d08318d4
+# %% ../../nbs/6_experiments/39_many_columns.ipynb #60f20330
 def _grids(study, profile, lists):
     "The experiments of each grid of a study: all combinations of its lists."
     own = lambda key, kind: setting(f"{study}.{key}", kind, profile)

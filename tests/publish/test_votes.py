@@ -379,7 +379,8 @@ def test_a_record_moves_votes_by_the_cuttings_and_the_distance_by_one(cuttings):
         before = rng.standard_normal((12, 3))
         after = before.copy()
         after[rng.integers(12)] = rng.standard_normal(3)
-        one, two = (block_votes(chaotic, x, 4, trial, cuttings) for x in (before, after))
+        tables = before, after
+        one, two = (block_votes(chaotic, x, 4, trial, cuttings) for x in tables)
         moved = max(moved, int(np.abs(one - two).max()))
         for cut in range(1, 4 * cuttings + 1):
             (graph, d), (other, e) = (majority(x, cut, cuttings) for x in (one, two))
