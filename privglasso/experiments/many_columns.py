@@ -127,7 +127,7 @@ def raced_tree(rows, epsilon: float, delta: float, seed: int) -> np.ndarray:
     graph[places[0][chosen], places[1][chosen]] = 1
     return graph + graph.T
 
-
+# %% ../../nbs/6_experiments/39_many_columns.ipynb #7c58b34a
 def voted_graphs_run(graph, p, n, columns, release, epsilon, delta, seed):
     """One table, and what one kind of release shows of its graph.
 

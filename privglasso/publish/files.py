@@ -43,8 +43,7 @@ from .synthetic import SyntheticRelease
 from .table import TableRelease
 from .tree import Certificate, GraphRelease, TreeRelease, tree_gap
 from .units import LEVEL_NAMES, REASONS, Level, UnitsPlan
-from .votes import MOST_CUTTINGS, VoteCertificate
-from .votes import VotedGraphRelease, VotesFirst
+from .votes import VoteCertificate, VotedGraphRelease, VotesFirst
 from .whitening import LEAST_CONDITION, WhitenedRelease, Whitening
 from .whitening import noise_norm, together
 
@@ -260,7 +259,7 @@ _CERTIFICATE = {
 }
 _VOTES = {
     "blocks": _whole(1, "n"),
-    "cuttings": _whole(1, MOST_CUTTINGS),
+    "cuttings": _whole(1, 1000),  # as many as votes allow
     "cut": _whole(1, 2**62),
     "estimator": _Field("plain name"),
     "test": _TEST,

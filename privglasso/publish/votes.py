@@ -214,7 +214,7 @@ def expected_chance(n: int, p: int, test, strength: float = 0.25) -> float:
     --------
     >>> test = BestTest(1.0, 1e-9)
     >>> [round(expected_chance(n, 50, test), 2) for n in (5000, 6500, 8000)]
-    [0.0, 0.86, 1.0]
+    [0.03, 0.96, 1.0]
     """
     cuttings = usual_cuttings(p)
     blocks = usual_blocks(n, p, test, cuttings)

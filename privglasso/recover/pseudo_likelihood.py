@@ -239,7 +239,7 @@ class MixedPseudoLikelihood(Estimator):
         if found.violation > 0.05:
             from sklearn.exceptions import ConvergenceWarning  # slow to load
 
-            missed = f"the conditions of a minimum are missed by {found.violation:.2g} α"
+            missed = f"conditions of a minimum are missed by {found.violation:.2g} α"
             warnings.warn(ConvergenceWarning(missed), stacklevel=2)
         self.strengths_, self.violation_ = found.strengths, found.violation
         self.adjacency_ = found.strengths > self.threshold
