@@ -406,7 +406,7 @@ def strongest(sums, n, spread, screen, bits) -> np.ndarray:
 _MARGINS, _FOREST, _WEIGHTS = 0.04, 0.04, 0.27  # of mu², less what units take
 _ROUGHNESS = np.array([1.8, 1.35, 1.0])  # of the scales
 _NOISE = 8.5  # on a weight, in units of √M / (n μ): M pairs, the other shares as above
-_FAINTEST = 0.045  # noise on a weight beyond which models are often missing
+_FAINTEST = 0.045  # noise on a weight that is allowed: chosen, not fitted
 _WIDEST = 4.0  # logarithm of a range at which nothing is left to chance
 
 
