@@ -58,6 +58,12 @@ def _loaded(home):
     return getattr(importlib.import_module(f"privglasso.{module}"), name)
 
 
+def _named_voter(name):
+    "The estimator that has this name, with its settings."
+    home, settings = ESTIMATORS[name]
+    return _loaded(home)(**settings)
+
+
 @dataclass(frozen=True)
 class Kind:
     """How a mechanism is made of the words of a publication.
@@ -91,7 +97,7 @@ class Kind:
         made = _loaded(self.home)
         if "estimator" in self.takes:
             named = words.get("estimator", USUAL_ESTIMATOR)
-            voter = _loaded(ESTIMATORS[named])() if isinstance(named, str) else named
+            voter = _named_voter(named) if isinstance(named, str) else named
             words = words | {"estimator": voter}
         if self.bounds == "never":
             return made(**words)
@@ -138,8 +144,10 @@ INTEGERS = Kind("publish.table:DiscreteGaussianMechanism", bounds="needed")
 
 # what may vote, by name; in Python any other estimator may be given instead
 ESTIMATORS = {
-    "debiased": "recover.estimators:DebiasedGraphicalLasso",
-    "neighborhoods": "recover.baselines:NeighborhoodSelection",
+    "debiased": ("recover.estimators:DebiasedGraphicalLasso", {}),
+    "ranks": ("recover.estimators:DebiasedGraphicalLasso", {"ranks": True}),
+    "neighborhoods": ("recover.baselines:NeighborhoodSelection", {}),
+    "mixed": ("recover.pseudo_likelihood:MixedPseudoLikelihood", {}),
 }
 USUAL_ESTIMATOR = "debiased"
 

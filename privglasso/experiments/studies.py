@@ -19,6 +19,7 @@ from .frontier_real import FRONTIER_REAL
 from .grid_baselines import GRID_BASELINES
 from .headlines import HEADLINES_STUDY
 from .independence import CONDITIONAL, INDEPENDENCE
+from .many_columns import SCREENED_PAIRS, VOTED_GRAPHS
 from .private_units import PLANNED, PRIVATE_UNITS
 from .robustness import ROBUSTNESS
 from .sampler_chi2 import SAMPLER_CHI2
@@ -57,6 +58,7 @@ STUDIES = (
     RESORTED,
     ROBUSTNESS,
     SAMPLER_CHI2,
+    SCREENED_PAIRS,
     SEARCH_RULES,
     SELECTION,
     SOLVER_FAMILIES,
@@ -71,6 +73,7 @@ STUDIES = (
     SU_TABLE1,
     SU_TABLE2,
     THRESHOLDING,
+    VOTED_GRAPHS,
 )
 
 # %% ../../nbs/6_experiments/32_studies.ipynb #7d7eec69

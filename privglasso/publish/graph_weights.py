@@ -1071,7 +1071,10 @@ def weight_noise(rows) -> np.ndarray:
     return np.sqrt(rows.noise()) / kept
 
 
-_OF_BINS = 1.13  # by what noisy bins multiply errors, from 1.09 to 1.18 as measured
+# By what noisy bins multiply errors: not derived. Stated errors over rehearsed ones
+# were 0.97 to 1.11 in chains of 30 to 300 columns and 10 000 to 40 000 records, larger
+# where histograms are noisier, and 1.18 at most elsewhere.
+_OF_BINS = 1.13
 
 
 def rehearse_weights(rows, correlations, random_state=0) -> tuple:

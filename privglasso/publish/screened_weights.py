@@ -420,6 +420,8 @@ def strongest(sums, n, spread, screen, bits) -> np.ndarray:
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #11f223bc
 _MARGINS, _FOREST, _WEIGHTS = 0.04, 0.04, 0.27  # of mu², less what units take
 _ROUGHNESS = np.array([1.8, 1.35, 1.0])  # of the scales
+_NOISE = 8.5  # on a weight, in units of √M / (n μ): M pairs, the other shares as above
+_FAINTEST = 0.045  # noise on a weight that is allowed: chosen, not fitted
 _WIDEST = 4.0  # logarithm of a range at which nothing is left to chance
 
 
@@ -435,10 +437,16 @@ def usual_edges(n, p, mu) -> int:
     --------
     >>> usual_edges(10_000, 200, 0.25), usual_edges(100_000, 200, 0.25)
     (279, 400)
+    >>> usual_edges(25_000, 5000, 0.25), usual_edges(100_000, 5000, 0.25)
+    (1095, 2000)
     """
     told = n * mu / math.sqrt(p) / math.log(p)  # records over noise on a score
-    wanted, room = p * min(max(1 + told / 85, 1.2), 2.0), MOST_ENTRIES - p
-    return math.ceil(max(min(wanted, room), 1.2 * p))
+    wanted = p * min(max(1 + told / 85, 1.2), 2.0)
+    room = max(MOST_ENTRIES - p, MOST_ENTRIES // 3)  # every pair has two ends
+    if 1.2 * p <= room:
+        return math.ceil(min(wanted, room))
+    seen = (_FAINTEST / _NOISE * n * mu) ** 2
+    return math.ceil(min(max(seen, 1), room))
 
 
 def _parts(edges, p):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 from tqdm import tqdm
 
 from ..base.graphs import partial_correlations
@@ -449,9 +450,13 @@ class DebiasedGraphicalLasso(Estimator):
     ----------
     alpha : float, optional
         Penalty on correlations; √(ln p / n) when None.
-    threshold : float
-        From which a partial correlation counts, between 0 and 1: two fifths of the
-        weakest edges', in small blocks.
+    ranks : bool
+        Whether columns are replaced by normal scores of their ranks first, and rows
+        brought to one length: heavy tails, outliers and increasing functions then
+        hardly matter.
+    threshold : float, optional
+        From which a partial correlation counts, between 0 and 1; `usual_threshold` of
+        the columns when None, for edges of 0.25 in small blocks.
 
     Attributes
     ----------
@@ -471,19 +476,28 @@ class DebiasedGraphicalLasso(Estimator):
     np.int64(1)
     """
 
-    def __init__(self, alpha=None, *, threshold=0.1):
-        self.alpha, self.threshold = alpha, threshold
+    def __init__(self, alpha=None, *, ranks=False, threshold=None):
+        self.alpha, self.ranks, self.threshold = alpha, ranks, threshold
 
     def fit(self, X, y=None):
         "Fit to a table (n, p); `y` is ignored."
+        from privglasso.publish.votes import usual_threshold  # slow to load
+
         values = self._values(X, 2)
         n, p = values.shape
-        if not 0 < check_number(self.threshold, "threshold") < 1:
+        cut = usual_threshold(p) if self.threshold is None else self.threshold
+        if not 0 < check_number(cut, "threshold") < 1:
             raise InputError("threshold", self.threshold, "give a number from 0 to 1")
+        if self.ranks:
+            from scipy.stats import rankdata  # slow to load
+
+            values = ndtri(rankdata(values, axis=0) / (n + 1))
+            length = np.sqrt((values**2).mean(axis=1, keepdims=True))
+            values = values / np.maximum(length, 1e-9)
         matrix, _ = correlation_scale(sample_covariance(values))
         alpha = math.sqrt(math.log(max(p, 2)) / n) if self.alpha is None else self.alpha
         first = graphical_lasso(matrix, alpha, tol=1e-4).precision
         self.partial_correlations_ = partial_correlations(_debiased(first, matrix))
-        self.adjacency_ = np.abs(self.partial_correlations_) > self.threshold
+        self.adjacency_ = np.abs(self.partial_correlations_) > cut
         np.fill_diagonal(self.adjacency_, False)
         return self

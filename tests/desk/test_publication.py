@@ -204,10 +204,15 @@ class Strong:
 @pytest.mark.parametrize(
     ("words", "blocks", "cut", "name"),
     [
-        ({"blocks": 70}, 70, 36, "DebiasedGraphicalLasso"),
-        ({"blocks": 70, "threshold": 0.75}, 70, 53, "DebiasedGraphicalLasso"),
-        ({"blocks": 70, "estimator": "neighborhoods"}, 70, 36, "NeighborhoodSelection"),
-        ({"blocks": 70, "estimator": Strong()}, 70, 36, "Strong"),
+        ({"blocks": 70}, 70, 141, "DebiasedGraphicalLasso"),
+        ({"blocks": 70, "threshold": 0.75}, 70, 211, "DebiasedGraphicalLasso"),
+        (
+            {"blocks": 70, "estimator": "neighborhoods"}, 70, 141,
+            "NeighborhoodSelection",
+        ),
+        ({"blocks": 70, "estimator": "ranks"}, 70, 141, "DebiasedGraphicalLasso"),
+        ({"blocks": 70, "estimator": "mixed"}, 70, 141, "MixedPseudoLikelihood"),
+        ({"blocks": 70, "estimator": Strong()}, 70, 141, "Strong"),
     ],
 )
 def test_votes_are_counted_as_stated(words, blocks, cut, name):

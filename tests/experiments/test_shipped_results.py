@@ -35,6 +35,7 @@ AGAIN = {
     "resorted": [20],
     "robustness": [0, 95],
     "sampler_chi2": [4],
+    "screened_pairs": [0],
     "search_rules": [0, 60],
     "selection": [200, 300, 675],
     "solver_families": [4],
@@ -49,6 +50,7 @@ AGAIN = {
     "su_table1": [0, 359],
     "su_table2": [0],
     "thresholding": [0, 99],
+    "voted_graphs": [0, 5],
 }
 # experiments that take long, stopped after the first of their levels
 SHORTER = {
@@ -57,7 +59,12 @@ SHORTER = {
     "stopped_curves": {"epsilons": [2.0]},
 }
 # processor seconds differ from run to run
-TIMED = {"complexity": ["seconds"], "peer_libraries": ["seconds", "day"]}
+TIMED = {
+    "complexity": ["seconds"],
+    "peer_libraries": ["seconds", "day"],
+    "screened_pairs": ["seconds"],
+    "voted_graphs": ["seconds"],
+}
 
 BY_NAME = {study.name: study for study in STUDIES}
 # registered files of the tables that are not with the project

@@ -19,7 +19,8 @@ from privglasso.base.plots import plot_graph
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source
 from privglasso.publish.files import read_release
-from privglasso.publish.graph_weights import GraphWeightsMechanism
+from privglasso.publish.graph_weights import MOST_ENTRIES, GraphWeightsMechanism
+from privglasso.publish.graph_weights import weight_noise
 from privglasso.publish.margins import histogram_sigma, noisy_margins, placed_cells
 from privglasso.publish.parquet import METADATA_KEY, ReleaseError, sealed
 from privglasso.publish.screened_weights import Race, Screen, ScreenedGraphMechanism
@@ -254,7 +255,21 @@ def test_many_pairs_are_selected_where_records_are_many():
 def test_no_more_pairs_are_selected_than_a_model_has_room_for():
     assert usual_edges(10**7, 2500, 0.25) == 3500 == 6000 - 2500
     ScreenedGraphMechanism(scale=1.0, mu=1.0).guarantee(10**6, 2500)
-    assert usual_edges(10**7, 3000, 0.25) == 3600  # and refused
+
+
+@pytest.mark.parametrize("p", [2000, 2727, 2728, 3000, 6000, 20_000])
+@pytest.mark.parametrize("n", [8000, 25_000, 10**7])
+def test_the_usual_number_of_pairs_is_never_refused(n, p):
+    """Each pair has two columns at most, and all of them together are unknowns; beyond
+    some columns, noise on a weight is small, or there is one pair."""
+    edges = usual_edges(n, p, 0.25)
+    assert 1 <= edges and edges + min(2 * edges, p) <= MOST_ENTRIES
+    mechanism = ScreenedGraphMechanism(mu=0.25, scale=1.0)
+    lattice = mechanism._lattice(n, p)
+    assert sum(lattice.screen.many) == edges
+    if p > 2727 and edges > 1:
+        noise = weight_noise(lattice.rows)[lattice.rows.k :][:edges]
+        assert noise.mean() <= 0.047
 
 
 def test_strong_pairs_are_found_with_their_weights():
@@ -444,6 +459,6 @@ def test_refused_tables(settings, argument):
     assert refused.value.argument == argument
 
 
-def test_too_many_columns_are_refused_before_anything_is_paid():
+def test_too_many_pairs_are_refused_before_anything_is_paid():
     with pytest.raises(InputError, match="select fewer pairs"):
-        ScreenedGraphMechanism(scale=1.0, mu=1.0).guarantee(100_000, 5000)
+        ScreenedGraphMechanism(edges=3000, scale=1.0, mu=1.0).guarantee(100_000, 5000)
