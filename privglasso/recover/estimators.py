@@ -279,7 +279,7 @@ def alpha_grid(count, matrix, lowest):
         f"only the empty graph is left: below alpha={bottom:.4g} some fold may have no"
         f" solution, and from {top:.4g} on the graph is empty; use fewer folds",
         UserWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
     return [bottom]
 
@@ -449,7 +449,7 @@ def _best_alpha(table):
             f"alpha_={best.alpha:.4g} is the {ends[best.alpha]} alpha tried that has a"
             " solution in every fold: one beyond it may score better",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
     return float(best.alpha)
 
