@@ -177,7 +177,7 @@ def _edges(rule, release):
     except _NO_GRAPH:
         return None
 
-# %% ../../nbs/6_experiments/36_independence.ipynb #36d00011
+# %% ../../nbs/6_experiments/36_independence.ipynb #36d00f41
 def _tables(make, n, repeats, rng):
     "Tables of independent columns, of rows of their own or in an order of their own."
     X = make(n, rng)
@@ -191,6 +191,16 @@ def _tables(make, n, repeats, rng):
         yield X
 
 
+def _counted(X, epsilon, bounds, beside, seed):
+    "ε, release, and rule, and the number of edges found; None if there is no graph."
+    n = len(X)
+    budget = {"mu": 30.0} if epsilon is None else {"epsilon": epsilon, "delta": n**-2.0}
+    for name, release in _releases(X, budget, bounds, beside, seed):
+        for rule in _RULES:
+            found = None if release is None else _edges(rule, release)
+            yield (np.inf if epsilon is None else epsilon, name, rule), found
+
+# %% ../../nbs/6_experiments/36_independence.ipynb #36d00011
 def independence_run(kind, number, n, epsilons, repeats, beside, seed):
     """How many tables of independent columns got an edge, by mechanism and rule.
 
@@ -231,16 +241,6 @@ def independence_run(kind, number, n, epsilons, repeats, beside, seed):
         facts | dict(zip(names + keys, (*key, *row), strict=True))
         for key, row in counts.items()
     ]
-
-
-def _counted(X, epsilon, bounds, beside, seed):
-    "ε, release, and rule, and the number of edges found; None if there is no graph."
-    n = len(X)
-    budget = {"mu": 30.0} if epsilon is None else {"epsilon": epsilon, "delta": n**-2.0}
-    for name, release in _releases(X, budget, bounds, beside, seed):
-        for rule in _RULES:
-            found = None if release is None else _edges(rule, release)
-            yield (np.inf if epsilon is None else epsilon, name, rule), found
 
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00012
