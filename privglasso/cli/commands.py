@@ -14,6 +14,7 @@ import typer
 
 from ..base.shell import CommandError, Commands, completion_script
 from ..base.shell import for_machines, friendly, say, say_json
+from . import stream
 from .analyst import compare, export, inspect, recover, report
 from .options import Force, Json, Profile
 from .publisher import audit, budget_new, budget_show, plan, publish
@@ -28,7 +29,7 @@ def claims(
     computed now. Ends with code 1 if a verdict and its example disagree."""
     import json
 
-    from privglasso.papers.registry import claims_table
+    from privglasso.papers.claims import claims_table
 
     table = claims_table(paper)
     if as_json:
@@ -89,7 +90,7 @@ def reproduce(
 ):
     """Run the long computations that the book prints, and write the tables in
     data/results."""
-    from privglasso.experiments.registry import reproduce as run_studies
+    from privglasso.experiments.studies import reproduce as run_studies
 
     run_studies(profile.value, only, workers, echo=say)
 
@@ -184,4 +185,13 @@ app.add_typer(
         show=budget_show,
     ),
     name="budget",
+)
+app.add_typer(
+    _group(
+        "Publish a covariance every period, paid for once.",
+        new=stream.new,
+        add=stream.add,
+        release=stream.release,
+    ),
+    name="stream",
 )

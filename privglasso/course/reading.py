@@ -29,38 +29,22 @@ EXERCISE_1 = Exercise(
 )
 
 # %% ../../nbs/8_course/08_reading.ipynb #1b878ce4
-def _law(s2, reach):
-    "Probabilities of the integers up to `reach`, by their definition."
-    weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * s2))
-    return weights / weights.sum()
-
-
-_SUM = np.convolve(_law(0.09, 30), _law(0.09, 30))
 EXERCISE_2 = Exercise(
     Number(),
-    answer=float(np.abs(_SUM - _law(0.18, 60)).sum() / 2),
+    answer=58.8 / 107.8,
     mistakes=[
-        Mistake(0, "That is the claim. Convolve the probabilities and compare."),
+        Mistake(0.05, "That is the level: a share of the pairs without an edge."),
+        Mistake(49 / 107.8, "That is the share that is right. Asked is the other one."),
+        Mistake(58.8 / 1225, "Divide by how many are named, not by all pairs."),
         Mistake(
-            float(np.abs(_SUM - _law(0.18, 60)).sum()),
-            "Total variation is half of the sum: what one side gains the other loses.",
+            61.25 / 110.25,
+            "The 49 edges are found because they are edges: take them from the pairs.",
         ),
-        Mistake(
-            float(np.abs(_SUM - _law(0.09, 60)).sum() / 2),
-            "Compare with the parameter 2σ², which is 0.18.",
-        ),
-        Mistake(
-            float(np.abs(_SUM - _law(0.36, 60)).sum() / 2),
-            "Variances add, not deviations: the parameter is 2σ², not (2σ)².",
-        ),
-        Mistake(
-            float(_SUM[60]), "That is the sum's probability of 0. Compare two laws."
-        ),
-        Mistake(
-            float(np.abs(_SUM - _law(0.18, 60)).sum() / 4), "You have halved it twice."
-        ),
+        Mistake(58.8, "That is how many are false. Of how many that are named?"),
+        Mistake(58.8 / 49, "Named are the true ones and the false ones together."),
+        Mistake(0.95, "That is the claim turned around. Count the false ones first."),
     ],
-    hint="np.convolve gives the law of the sum, on the integers from -60 to 60.",
+    hint="How many pairs have no edge, and one in how many of these is named?",
 )
 
 # %% ../../nbs/8_course/08_reading.ipynb #9ef989b6

@@ -8,25 +8,44 @@ __all__ = ['EXERCISE_1', 'EXERCISE_2', 'EXERCISE_3', 'EXERCISE_4', 'EXERCISE_5',
 # %% ../../nbs/8_course/07_signals.ipynb #470344eb
 import math
 
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from .exercise import Choice, Exercise, Function, Mistake, Number
 from .exercise import Sheet
 
 EXERCISE_1 = Exercise(
-    Number(),
-    answer=5,
+    Function([(1.0, 0.05), (0.5, 0.05), (2.0, 0.01)]),
+    answer=lambda d, alpha: 2 * math.log(1 / alpha) / d**2,
     mistakes=[
-        Mistake(14, "The loads must balance: the grid takes up their mean."),
-        Mistake(2, "That is a row of three. Add up the flows of three lines."),
-        Mistake(3, "The flows of the lines are not independent of each other."),
-        Mistake(2.5, "The flows have these variances, but they are correlated."),
-        Mistake(math.sqrt(5), "A standard deviation. Asked is the variance."),
-        Mistake(1.25, "You took the half of every weight: check the flow of a line."),
+        Mistake(
+            lambda d, alpha: math.log(1 / alpha) / d**2,
+            "An hour adds d x - d²/2, and x has mean d: how much is that on average?",
+        ),
+        Mistake(
+            lambda d, alpha: 2 * math.log10(1 / alpha) / d**2,
+            "The evidence is a power of e: take the natural logarithm of the limit.",
+        ),
+        Mistake(
+            lambda d, alpha: 2 / alpha / d**2,
+            "The logarithm of the evidence starts at 0 and ends at that of 1/α.",
+        ),
+        Mistake(
+            lambda d, alpha: 2 * math.log(1 / alpha) / d,
+            "Twice the shift is four times the evidence of an hour.",
+        ),
+        Mistake(
+            lambda d, alpha: -2 * math.log(1 / alpha) / d**2,
+            "So many hours ago? Before the loss an hour takes d²/2 away.",
+        ),
+        Mistake(
+            lambda d, alpha: (ndtri(1 - alpha) / d) ** 2,
+            "That is for one look at the mean of so many hours, not for every look.",
+        ),
     ],
-    hint="Write the three flows with c = u - mean(u), add them, and collect each u.",
+    hint="What is the mean of d x - d²/2 when x has mean d? Divide the limit by it.",
 )
 
+# %% ../../nbs/8_course/07_signals.ipynb #c0a1e55e
 EXERCISE_2 = Exercise(
     Number(),
     answer=1,

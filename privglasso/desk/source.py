@@ -70,7 +70,7 @@ def check_names(name, columns, numbered=False):
     numbered : bool
         Whether names are meant to read like numbers.
     """
-    from privglasso.publish.tables import reads_like_a_record
+    from privglasso.publish.sources import reads_like_a_record
 
     if not numbered and reads_like_a_record(columns):
         rest = list(filter(None, columns))
@@ -141,7 +141,7 @@ def columns_named(text, names):
     names : list of str
         Of the table.
     """
-    from privglasso.publish.tables import columns_meant
+    from privglasso.publish.sources import columns_meant
 
     if text is None or isinstance(text, str):
         return columns_meant(text, names)
@@ -162,7 +162,7 @@ def read_bounds(path, columns):
     low, high : list of float
     """
     from privglasso.publish.schema import Schema
-    from privglasso.publish.tables import read_table
+    from privglasso.publish.sources import read_table
 
     stated = read_table(path, as_text=True)  # columns may be called 0, 1, 2, or NA
     needed = ["column", "low", "high"]
@@ -248,7 +248,7 @@ def public_graph(given, columns):
     columns : list of str or None
     """
     from privglasso.publish.graph_weights import graph_on
-    from privglasso.publish.tables import read_table
+    from privglasso.publish.sources import read_table
 
     if not isinstance(given, Path):
         return graph_on(columns, [list(pair) for pair in given])
@@ -379,7 +379,7 @@ class PrivateTable:
     def check(self):
         "Refuse a file that is not there, or not of a kind that is read."
         if self.is_file and not self.is_stored:  # a database is opened to be read
-            from privglasso.publish.tables import check_table_file
+            from privglasso.publish.sources import check_table_file
 
             for path in self.files():
                 check_table_file(path, **self.form)
@@ -390,7 +390,7 @@ class PrivateTable:
             from privglasso.publish.batches import as_batches
 
             return as_batches(self.source, **self.form)
-        from privglasso.publish.tables import read_table
+        from privglasso.publish.sources import read_table
 
         form = self.form if self.is_file else {}
         return read_table(self.source, as_text=self.stated is not None, **form)
@@ -398,7 +398,7 @@ class PrivateTable:
     def shape(self) -> tuple:
         "Number of records and names of all columns; no value is used."
         if self.is_file and not self.is_parted:
-            from privglasso.publish.tables import table_shape
+            from privglasso.publish.sources import table_shape
 
             return table_shape(self.source, **self.form)
         data = self.read()

@@ -1,10 +1,8 @@
 """Right answers in other forms than the lecture's own."""
 
 import math
-from fractions import Fraction
 from statistics import NormalDist
 
-import networkx as nx
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -12,15 +10,18 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from privglasso.course.signals import SHEET
-from privglasso.networks.gaussian_pair import GaussianPair, delta_between
-from privglasso.networks.gaussian_pair import gaussian_pair, renyi_divergence
-from privglasso.networks.graph_filter import laplacian_shift, power_flow_filter
+from privglasso.papers.gaussian_pair import GaussianPair, delta_between
+from privglasso.papers.gaussian_pair import gaussian_pair, renyi_divergence
 
 
-def by_power_flow():
-    "The first exercise by the filter itself."
-    angles = power_flow_filter(laplacian_shift(nx.path_graph(4)))
-    return np.sum((angles[0] - angles[3]) ** 2)
+def by_relative_entropy(d, alpha):
+    "The first exercise: an hour adds the relative entropy of the two laws."
+    one, two = NormalDist(d, 1), NormalDist(0, 1)
+    x = np.linspace(d - 12, d + 12, 40_001)
+    ratio = d * x - d**2 / 2
+    gain = np.sum(norm(d).pdf(x) * ratio) * (x[1] - x[0])
+    assert math.isclose(one.pdf(0.3) / two.pdf(0.3), math.exp(0.3 * d - d**2 / 2))
+    return -math.log(alpha) / gain
 
 
 def by_integral(alpha, v, d):
@@ -65,7 +66,7 @@ def by_pair(v):
 
 
 RIGHT = {
-    1: [5, by_power_flow(), "5.0", Fraction(5)],
+    1: [by_relative_entropy, lambda d, alpha: math.log(alpha**-2) / d / d],
     2: [1, 1.0, "1/1", np.array([1])],
     3: [by_integral, by_the_package, in_one_line],
     4: ["bc", ["c", "b"], {"C", "B"}, "b, c"],
