@@ -175,8 +175,8 @@ def _mostly_missing(release):
     return [
         f"Mostly missing: {gone}. Of these the release holds only whether there is a"
         " value, and an edge says nothing of the values themselves. Columns with gaps"
-        " in the same records are copies of each other here: with more than one of them"
-        " there may be no graph to tell."
+        " in the same records are copies of each other here: where they would hide the"
+        " graph, one of them stands for all."
     ]
 
 

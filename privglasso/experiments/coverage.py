@@ -26,7 +26,7 @@ from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.table import GaussianMechanism
 from ..publish.whitening import WhitenedCovarianceMechanism
 from ..recover.efficient_search import HiddenGraphError
-from ..recover.estimators import PrivateGraphicalLasso
+from ..recover.estimators import PrivateGraphicalLasso, fit_whole
 
 # %% ../../nbs/6_experiments/37_coverage.ipynb #37d00008
 def _joined(graph, p):
@@ -145,7 +145,7 @@ def intervals_of(release, table, budget, seed, level=0.95):
     try:
         mechanism = RELEASES[release](table.shape[1], **budget)
         published = mechanism.publish(table, random_state=seed)
-        return PrivateGraphicalLasso().fit(published).pair_intervals(level)
+        return fit_whole(published).pair_intervals(level)
     except _REFUSED:
         return None
 

@@ -17,7 +17,7 @@ from .study import Study, choices
 from ..publish.noise_correction import CovarianceError
 from ..publish.shape import UnitsError
 from ..recover.efficient_search import HiddenGraphError
-from ..recover.estimators import PrivateGraphicalLasso
+from ..recover.estimators import fit_whole
 from ..recover.metrics import confusion
 
 # %% ../../nbs/6_experiments/38_every_release.ipynb #38769dd0
@@ -83,7 +83,7 @@ def every_release_run(release, model, p, n, epsilon, seed):
         if release != "rows":
             mechanism = RELEASES[release](p, epsilon=epsilon, delta=n**-2.0)
             data = mechanism.publish(data, np.random.default_rng([seed, 2]))
-        drawn = PrivateGraphicalLasso().fit(data).precision_
+        drawn = fit_whole(data).precision_
     except _REFUSED:
         refused = True
     facts = {"release": release, "model": model, "p": p, "n": n}

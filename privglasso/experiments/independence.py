@@ -122,6 +122,9 @@ def shuffled(name, n, rng):
 
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00010
+_SMALL = 10_000  # rows up to which all mechanisms are tried, on rows of their own
+
+
 def _bounds(make, seed):
     "Public bounds of columns: what nearly all cells of a table like it lie between."
     cells = make(20_000, np.random.default_rng([7, seed]))
@@ -129,14 +132,16 @@ def _bounds(make, seed):
     return low, np.where(high > low, high, low + 1), np.nanmedian(cells, axis=0)
 
 
-def _releases(X, budget, bounds, wide, seed):
-    "Name and release of every mechanism; None if the budget is too small for it."
+def _releases(X, budget, bounds, beside, seed):
+    """Name and release of the default, and of all that stand beside it; None if the
+    budget is too small for one."""
     low, high, middle = bounds
     gaps = {"missing": "center"} if np.isnan(X).any() else {}
     made = {"scores": CovarianceMechanism(**budget, **gaps)}
     told = {"scores": CovarianceMechanism((low, high), **budget, **gaps)}
-    made["raw sphere"] = CovarianceMechanism(clipping="sphere", **budget, **gaps)
-    if wide and not gaps:
+    if beside:
+        made["raw sphere"] = CovarianceMechanism(clipping="sphere", **budget, **gaps)
+    if beside and len(X) <= _SMALL and not gaps:
         made["synthetic rows"] = SyntheticDataMechanism(**budget)
         told["synthetic rows"] = SyntheticDataMechanism((low, high), **budget)
         made["Kendall"] = KendallMechanism(**budget)
@@ -167,12 +172,36 @@ _NO_GRAPH = (CovarianceError, HiddenGraphError, InfeasibleError)
 def _edges(rule, release):
     "How many edges a rule finds; None if it finds no graph."
     try:
-        return len(PrivateGraphicalLasso(_RULES[rule]).fit(release).edges_)
+        model = PrivateGraphicalLasso(_RULES[rule]).fit(release)
+        return np.count_nonzero(np.triu(model.precision_, 1))
     except _NO_GRAPH:
         return None
 
+# %% ../../nbs/6_experiments/36_independence.ipynb #36d00f41
+def _tables(make, n, repeats, rng):
+    "Tables of independent columns, of rows of their own or in an order of their own."
+    X = make(n, rng)
+    for k in range(repeats):
+        if k and n <= _SMALL:
+            X = make(n, rng)
+        elif k:  # to turn each column by itself is cheaper, and pairs all cells anew
+            turns = rng.integers(n, size=X.shape[1])
+            pairs = zip(X.T, turns, strict=True)
+            X = np.column_stack([np.roll(x, turn) for x, turn in pairs])
+        yield X
+
+
+def _counted(X, epsilon, bounds, beside, seed):
+    "ε, release, and rule, and the number of edges found; None if there is no graph."
+    n = len(X)
+    budget = {"mu": 30.0} if epsilon is None else {"epsilon": epsilon, "delta": n**-2.0}
+    for name, release in _releases(X, budget, bounds, beside, seed):
+        for rule in _RULES:
+            found = None if release is None else _edges(rule, release)
+            yield (np.inf if epsilon is None else epsilon, name, rule), found
+
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00011
-def independence_run(kind, number, n, epsilon, repeats, seed):
+def independence_run(kind, number, n, epsilons, repeats, beside, seed):
     """How many tables of independent columns got an edge, by mechanism and rule.
 
     Parameters
@@ -180,8 +209,9 @@ def independence_run(kind, number, n, epsilon, repeats, seed):
     kind : {"mixture", "other mixture", "real table"}
     number : int
         Of the mixture, or of the table in `REAL_TABLES`.
-    n, repeats, seed : int
-    epsilon : float or None
+    n, repeats, beside, seed : int
+        Of the repeats the first ones are published by the other mechanisms, too.
+    epsilons : list of float or None
         At delta = 1/n²; hardly any noise when None.
 
     Returns
@@ -194,30 +224,28 @@ def independence_run(kind, number, n, epsilon, repeats, seed):
         if first is None
         else mixture(number, n, rng, first)
     )
-    budget = {"mu": 30.0} if epsilon is None else {"epsilon": epsilon, "delta": n**-2.0}
     bounds, counts = _bounds(make, number), {}
-    for k in range(repeats):
-        rng = np.random.default_rng([seed, number, n, k])
-        X, own = make(n, rng), int(rng.integers(2**31))  # every table has its own noise
-        for name, release in _releases(X, budget, bounds, n <= 10_000, own):
-            for rule in _RULES:
-                found = None if release is None else _edges(rule, release)
-                row = counts.setdefault((name, rule), [0, 0, 0])
+    rng = np.random.default_rng([seed, number, n])
+    for k, X in enumerate(_tables(make, n, repeats, rng)):
+        for epsilon in epsilons:  # with noise of its own
+            own = int(rng.integers(2**31))
+            for key, found in _counted(X, epsilon, bounds, k < beside, own):
+                row = counts.setdefault(key, [0, 0, 0])
                 row[0] += 1
                 row[1] += bool(found)
                 row[2] += found is None
     facts = {"kind": kind, "number": number, "n": n, "p": X.shape[1]}
-    facts["epsilon"] = np.inf if epsilon is None else epsilon
+    names = ("epsilon", "release", "rule")
     keys = ("tables", "joined", "no_graph")
     return [
-        facts | {"release": name, "rule": rule} | dict(zip(keys, row, strict=True))
-        for (name, rule), row in counts.items()
+        facts | dict(zip(names + keys, (*key, *row), strict=True))
+        for key, row in counts.items()
     ]
 
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00012
 def independence_jobs(profile):
-    """One experiment for each mixture or table, number of records and ε.
+    """One experiment for each mixture or table, and number of records.
 
     Parameters
     ----------
@@ -229,15 +257,15 @@ def independence_jobs(profile):
     list of dictionaries
     """
     seed, jobs = setting("seed", int, profile), []
+    epsilons = setting("independence.epsilons", [float], profile)
+    common = {"epsilons": [epsilon or None for epsilon in epsilons], "seed": seed}
     for kind, numbers in _numbers(profile).items():
         group = f"independence.{kind.replace(' ', '_')}"
-        sizes = setting(f"{group}.n", [int], profile)
-        repeats = setting(f"{group}.repeats", [int], profile)
-        for n, count in zip(sizes, repeats, strict=True):
-            for epsilon in setting("independence.epsilons", [float], profile):
-                asked = {"n": n, "epsilon": epsilon or None, "repeats": count}
-                facts = {"kind": kind, "seed": seed} | asked
-                jobs += [facts | {"number": number} for number in numbers]
+        names = ("n", "repeats", "beside")
+        columns = [setting(f"{group}.{name}", [int], profile) for name in names]
+        for row in zip(*columns, strict=True):
+            facts = {"kind": kind} | common | dict(zip(names, row, strict=True))
+            jobs += [facts | {"number": number} for number in numbers]
     return jobs
 
 
@@ -251,7 +279,7 @@ def _numbers(profile):
     }
 
 
-INDEPENDENCE = Study("independence", independence_jobs, independence_run, version=5)
+INDEPENDENCE = Study("independence", independence_jobs, independence_run, version=6)
 
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00013

@@ -125,7 +125,9 @@ def _precisions(release):
         rules["scikit-learn"] = GraphicalLassoCV()
     for name, rule in rules.items():
         try:
-            yield name, rule.fit(release).precision_
+            found = rule.fit(release)
+            short = getattr(found, "left_out_", {})  # no graph of all columns
+            yield name, None if short else found.precision_
         except _REFUSALS:
             yield name, None
 

@@ -705,7 +705,8 @@ def score_blocks(places, margins, key, beside=()):
 # %% ../../nbs/2_publish/21_margins.ipynb #89acaadb
 _PIECES, _PIECE = 6, 11  # pieces, and binary digits in one
 _ATOM_STRENGTH = 18.0  # n over the noise: half of the cells stand out
-_ATOM_SHARE = 0.4  # of the cells that must have the value that is found
+_ATOM_SHARE = 0.3  # of the cells that must have the value that is found
+_AGREE = 2  # last pieces, in which only equal cells are together
 
 
 def atom_sigma(n: int) -> float:
@@ -761,15 +762,17 @@ def find_atoms(values, bits):
     """
     n, p = values.shape
     atoms, known, noise = np.zeros(p, dtype=np.uint64), 64, sampler(atom_sigma(n))
+    most = np.zeros((_PIECES, p), dtype=np.int64)
     for piece in range(_PIECES):
         shift = max(64 - _PIECE * (piece + 1), 0)
         counts = _digit_counts(values, atoms, known, shift)
         for row in counts:
             row += noise.draw(len(row), bits)
         atoms |= counts.argmax(axis=1).astype(np.uint64) << np.uint64(shift)
-        known = shift
+        known, most[piece] = shift, counts.max(axis=1)
     atoms = atoms.view(np.float64)
-    found = (counts.max(axis=1) > _ATOM_SHARE * n) & ~np.isinf(atoms)
+    together = most[-_AGREE:].mean(axis=0)
+    found = (together > _ATOM_SHARE * n) & ~np.isinf(atoms)
     return np.where(found, atoms, 0.0), found
 
 # %% ../../nbs/2_publish/21_margins.ipynb #2ce1d312

@@ -689,8 +689,16 @@ class ScoresRelease(Release):
         return self.margins.faint | (np.array(V) < error)
 
     def _parts(self, latent=None):
-        "Correlations, slopes and what is left of columns: see `_undone`."
-        latent = self.latent if latent is None else latent
+        "Correlations, slopes and what is left of columns, as they were released."
+        own = latent is None or latent == self.latent
+        return self._own_parts if own else self._found_parts(latent)
+
+    @cached_property
+    def _own_parts(self):
+        return self._found_parts(self.latent)
+
+    def _found_parts(self, latent):
+        "The same with or without thresholds: see `_undone`."
         kernel = pair_kernel(len(self.columns), *self.weights)
         present = self.margins.present
         times = kernel[0] / present.mean()
@@ -709,7 +717,7 @@ class ScoresRelease(Release):
             Whether columns of two values are thresholds of normal ones; as it was
             released when None.
         """
-        return self._parts(latent)[0]
+        return self._parts(latent)[0].copy()
 
     @property
     def matrix(self) -> np.ndarray:

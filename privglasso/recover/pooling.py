@@ -22,7 +22,7 @@ from ..publish.noise_correction import SamplingError, correlation_scale
 from ..publish.noise_correction import wishart_variance
 from ..publish.release import Release
 from .efficient_score import rows_told
-from .estimators import PrivateGraphicalLasso
+from .estimators import PrivateGraphicalLasso, fit_whole
 
 # %% ../../nbs/3_recover/21_pooling.ipynb #cbe29fc7
 @dataclass(frozen=True, eq=False)
@@ -265,7 +265,7 @@ def _shared(releases):
 
 def _common_precision(releases):
     "Precision matrix of all releases together, of variances 1, and its inverse."
-    precision = PrivateGraphicalLasso().fit(combine(releases)).precision_
+    precision = fit_whole(combine(releases)).precision_
     covariance = np.linalg.inv(precision)
     units = np.sqrt(np.diag(covariance))
     return precision * np.outer(units, units), covariance / np.outer(units, units)

@@ -302,7 +302,7 @@ def _least_ebic(table, alphas):
             f"alpha_={best.alpha:.4g}: the graph chosen is the densest tried, with"
             f" {best.n_edges:.0f} edges; one beyond it may be better",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
     return float(best.alpha)
 

@@ -38,7 +38,7 @@ from ..publish.table import GaussianMechanism
 from ..publish.tree import TreeMechanism
 from ..publish.whitening import WhitenedCovarianceMechanism
 from ..recover.efficient_search import HiddenGraphError
-from ..recover.estimators import PrivateGraphicalLasso
+from ..recover.estimators import fit_whole
 from ..recover.feasibility import InfeasibleError
 from ..recover.graphical_lasso import graphical_lasso
 from ..recover.metrics import auc_by_magnitude, confusion
@@ -217,7 +217,7 @@ def _edges(graph, data):
 
 def _graph(source, data):
     "Edges of the graph that a stranger who states no penalty is given."
-    model = PrivateGraphicalLasso().fit(source)
+    model = fit_whole(source)
     return _edges(support(model.precision_), data)
 
 

@@ -45,7 +45,8 @@ def test_shares_are_of_tables_and_not_of_rows():
 
 def test_scores_of_a_mixture_are_not_joined():
     "Three tables of one mixture; at 5 % two with an edge are improbable."
-    job = dict(kind="mixture", number=0, n=10_000, epsilon=1.0, repeats=3, seed=5)
+    job = dict(kind="mixture", number=0, n=10_000, epsilons=[1.0], repeats=3, beside=0,
+               seed=5)
     found = pd.DataFrame(INDEPENDENCE.run(**job)).set_index(["release", "rule"]).joined
     assert found["scores"].max() <= 1
 

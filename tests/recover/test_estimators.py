@@ -21,11 +21,15 @@ from sklearn.utils.estimator_checks import check_estimator
 from privglasso.base.graphs import support
 from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.noise_correction import CovarianceError, correlation_scale
 from privglasso.publish.noise_correction import noise_corrected_covariance
 from privglasso.recover.baselines import SCIO
 from privglasso.recover.estimators import CV, DebiasedGraphicalLasso, _debiased
-from privglasso.recover.estimators import PrivateGraphicalLasso, adaptive_weights
+from privglasso.recover.efficient_search import HiddenGraphError
+from privglasso.recover.estimators import NearCopiesWarning, PrivateGraphicalLasso
+from privglasso.recover.estimators import adaptive_weights, fit_whole
+from privglasso.recover.estimators import parts_without_copies
 from privglasso.recover.feasibility import InfeasibleError, min_feasible_alpha
 from privglasso.recover.false_discoveries import FDR
 from privglasso.recover.graphical_lasso import graphical_lasso
@@ -472,3 +476,73 @@ def test_of_many_columns_the_newton_step_is_the_same():
 def test_bad_settings_of_the_debiased_lasso_are_named(words):
     with pytest.raises(InputError, match=next(iter(words))):
         DebiasedGraphicalLasso(**words).fit(TABLE)
+
+
+def with_copies(seed=1, n=20_000, copies=True):
+    "A chain of six columns, and three that are nearly copies; the chain's precision."
+    truth = chain_precision(p=6, partial_correlation=0.4)
+    chain = sample_gaussian(truth, n, seed)
+    near = -chain[:, 1] + 0.05 * np.random.default_rng(7).normal(size=n)
+    more = [chain[:, 1], near, chain[:, 4]] if copies else []
+    table = pd.DataFrame(np.column_stack([chain, *more]))
+    return table.set_axis(list("abcdefghi")[: table.shape[1]], axis=1), truth
+
+
+def released(table, seed=1, **budget):
+    "By the default mechanism."
+    budget = budget or {"epsilon": 1, "delta": 1e-9}
+    return CovarianceMechanism(**budget).publish(table, random_state=seed)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 5])
+def test_copies_that_hide_the_graph_are_left_out_and_named(seed, tmp_path):
+    table, truth = with_copies(seed)
+    release = released(table, seed)
+    with pytest.raises(HiddenGraphError):
+        fit_whole(release)
+    with pytest.warns(NearCopiesWarning, match="i .nearly a copy of e") as caught:
+        model = PrivateGraphicalLasso().fit(release)
+    assert {warning.filename for warning in caught} == {__file__}
+    assert list(model.feature_names_in_) == list("abcdef")
+    assert set(model.left_out_) == set("ghi")
+    assert (support(model.precision_) == support(truth)).all()
+    # a file is read as what it holds, and a selection keeps what was left out before
+    release.to_parquet(tmp_path / "copies.parquet")
+    part = release.select(list("bcdefghi"))
+    part.left_out["a"] = "as was wished"
+    with pytest.warns(NearCopiesWarning):
+        again = PrivateGraphicalLasso().fit(tmp_path / "copies.parquet")
+    assert np.array_equal(again.precision_, model.precision_)
+    *_, fewest = parts_without_copies(part)
+    assert fewest.left_out["a"] == "as was wished" and len(fewest.left_out) == 4
+
+
+def test_nothing_is_left_out_where_there_are_no_copies():
+    table, _ = with_copies(copies=False)
+    release = released(table)
+    assert list(parts_without_copies(release)) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = PrivateGraphicalLasso().fit(release)
+    assert model.left_out_ == {} and len(model.precision_) == 6
+
+
+def test_hopeless_noise_is_refused_as_before():
+    "Independent columns: whatever noise does, no pair is nearly a copy."
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(2000, 12)))
+    table = table.set_axis([f"x{j}" for j in range(12)], axis=1)
+    release = CovarianceMechanism((-4, 4), mu=0.08).publish(table, random_state=0)
+    assert list(parts_without_copies(release)) == []
+    with pytest.raises(HiddenGraphError):
+        PrivateGraphicalLasso().fit(release)
+
+
+def test_many_copies_are_left_out_in_a_few_steps():
+    "Forty columns, half of them twice: parts are as many as they need, each once."
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(20_000, 20))
+    table = pd.DataFrame(np.column_stack([half, half]))
+    release = released(table.set_axis([f"x{j}" for j in range(40)], axis=1), mu=1.0)
+    parts = list(parts_without_copies(release))
+    assert [len(part.left_out) for part in parts] == [1, 2, 4, 7, 11, 17, 20]
+    assert parts[-1].columns == [f"x{j}" for j in range(20)]
