@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..base.validation import is_plain
+from ..base.validation import is_plain, is_symmetric
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, SMALLEST_SIGMA
 from ..privacy.discrete_gaussian import counted_variance
 from .batches import Batches
@@ -538,6 +538,11 @@ def _check_moment_noise(off_diagonal, diagonal, mean, ratio, total):
     )
 
 
+def _largest(counts):
+    "The largest size among whole numbers, as a float."
+    return max(float(counts.max()), -float(counts.min()))
+
+
 def _check_moments(second, total, lattice, reach):
     """`_Contradiction` if integers cannot be the noisy moments of n rows on their
     lattice."""
@@ -545,16 +550,16 @@ def _check_moments(second, total, lattice, reach):
     _require(
         second.shape == (p, p)
         and second.dtype == np.int64
-        and (second == second.T).all(),
+        and is_symmetric(second),
         "the matrix is not a symmetric one of integers",
     )
     _require(
-        np.abs(second.astype(float)).max() <= largest + reach * lattice.sigma[:2].max(),
+        _largest(second) <= largest + reach * lattice.sigma[:2].max(),
         f"the matrix is larger than {lattice.n} rows can make it",
     )
     _require(
         total is None
-        or np.abs(total.astype(float)).max()
+        or _largest(total)
         <= lattice.n * lattice.radius + reach * lattice.sigma[2],
         f"the total is larger than {lattice.n} rows can make it",
     )
@@ -628,16 +633,16 @@ def _check_row_sums(second, total, lattice):
     _require(
         second.shape == (p, p)
         and second.dtype == np.int64
-        and (second == second.T).all(),
+        and is_symmetric(second),
         "the matrix is not a symmetric one of integers",
     )
     _require(
-        np.abs(second.astype(float)).max() <= n * lattice.steps**2 + reach[1],
+        _largest(second) <= n * lattice.steps**2 + reach[1],
         f"the matrix is larger than {n} rows can make it",
     )
     _require(
         total is None
-        or np.abs(total.astype(float)).max()
+        or _largest(total)
         <= n * lattice.steps * lattice.constant + reach[0],
         f"the total is larger than {n} rows can make it",
     )
@@ -652,7 +657,7 @@ def _check_weight_sums(sums, lattice):
     )
     _require(lattice.sigma > math.sqrt(2 / 3), "the lattice has no noise")
     _require(
-        np.abs(sums.astype(float)).max() <= n * steps + _NOISE_REACH * lattice.sigma,
+        _largest(sums) <= n * steps + _NOISE_REACH * lattice.sigma,
         f"a sum is larger than {n} rows can make it",
     )
 
@@ -972,7 +977,7 @@ def _quadrant_release(metadata, table):
     total = np.array(metadata["total"], np.int64)
     largest = lattice.n * lattice.scale + _NOISE_REACH * lattice.sigma[0]
     _require(
-        np.abs(total.astype(float)).max() <= largest,
+        _largest(total) <= largest,
         f"the total is larger than {lattice.n} rows can make it",
     )
     return _sign_release(
@@ -1022,12 +1027,12 @@ def _check_counts(counts, lattice):
     _require(
         counts.shape == (p, p)
         and counts.dtype == np.int64
-        and (counts == counts.T).all(),
+        and is_symmetric(counts),
         "the matrix is not a symmetric one of integers",
     )
     largest = lattice.counted * lattice.scale + reach
     _require(
-        np.abs(counts.astype(float)).max() <= largest
+        _largest(counts) <= largest
         and counts.diagonal().min() >= -reach,
         f"the matrix is not one that {lattice.n} rows can make",
     )

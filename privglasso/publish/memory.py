@@ -76,6 +76,7 @@ _GATHER = (
 _DRAW = "SyntheticDataMechanism", "CopulaMechanism"  # rows, as many as one likes
 _ON_CELLS = "GaussianMechanism", "DiscreteGaussianMechanism"
 _SPARE = 48 << 20  # bytes of blocks that stay in the processor's cache, and of bars
+_VOTERS = 256 << 20  # bytes: whoever votes loads libraries of its own
 _SAMPLED, _BLOCK = 1 << 15, 1 << 16  # rows of a sample, and of a block with noise
 _COPIES, _OF_RELEASE = 5, 6  # of a sample or block; of rows that are the release
 
@@ -120,7 +121,8 @@ def needed(mechanism, n, p, folder=False) -> int:
     inner = getattr(mechanism, "mechanism", mechanism)
     held, noisy = _release_cells(inner, n, p, folder)
     cells = _COPIES * (min(_SAMPLED, n) * p + noisy) + 12 * p**2 + _OF_RELEASE * held
-    return _SPARE + 8 * cells + 12 * n * _gathers(inner)
+    votes = type(inner).__name__.startswith("Voted")
+    return _SPARE + 8 * cells + 12 * n * _gathers(inner) + _VOTERS * votes
 
 # %% ../../nbs/2_publish/42_memory.ipynb #3025507b
 _OF_BATCH, _OF_TEXT, _OF_GATHERED = 48, 240, 32  # bytes for a cell
