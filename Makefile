@@ -49,7 +49,7 @@ test-data: $(VENV)/.dev  ## of these what looks at downloaded data, in PRIVGLASS
 	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile -m data
 
 mutate: $(VENV)/.dev  ## alter one fact at a time in the proofs, list what no check notices; SHARE=.1 for a part
-	$(RUN) $(BIN)/python docs/mutate.py --elsewhere $(if $(SHARE),--share $(SHARE)) $(ONLY)
+	$(RUN) $(BIN)/python tests/mutate.py --elsewhere $(if $(SHARE),--share $(SHARE)) $(ONLY)
 
 docs: $(VENV)/.dev  ## build the book as a site in _docs/html; look at it where there is a Chromium
 	$(BIN)/python docs/build.py

@@ -231,7 +231,7 @@ def write_source(nbs, source):
     titles |= {"routes": "Routes", "gallery": "Gallery"}
     titles |= {"claims": "Claims and verdicts", "results": "Results"}
     notebooks = {module: (page, raw[page]) for module, page in homes.items()}
-    claims = importlib.import_module("privglasso.papers.registry").CLAIMS
+    claims = importlib.import_module("privglasso.papers.claims").CLAIMS
     places = pages.decided_in(claims, notebooks)
     for page, notebook in raw.items():
         path = nbs / f"{page}.ipynb"

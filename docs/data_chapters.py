@@ -8,7 +8,7 @@ import nbformat
 from process import module_of, split_directives, statements
 
 ROOT = Path(__file__).resolve().parent.parent
-REGISTRY = "privglasso.data_sets.registry"
+REGISTRY = "privglasso.data_sets.dataset"
 ASKING = {(REGISTRY, name) for name in ("fetch_file", "load_if_here", "data_cache")}
 
 

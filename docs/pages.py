@@ -29,6 +29,7 @@ ROUTES = {
             "0_start/01_story",
             "0_start/03_the_promise",
             "0_start/02_your_own_csv",
+            "0_start/09_tasks",
             "0_start/06_advice",
             "0_start/07_officer",
             "0_start/05_hospital",
@@ -42,9 +43,9 @@ ROUTES = {
             "0_start/01_story",
             "0_start/08_first_hour",
             "2_publish/02_noise_correction",
-            "3_recover/04_existence",
-            "3_recover/10_estimators",
-            "3_recover/11_selection",
+            "3_recover/02_existence",
+            "3_recover/08_estimators",
+            "3_recover/09_selection",
             "6_experiments/04_frontier",
         ],
     ),
@@ -74,6 +75,19 @@ ROUTES = {
             "6_experiments/11_table1",
             "6_experiments/31_what_came_back",
             "reference/03_ledger",
+        ],
+    ),
+    "hurried": (
+        "The shortest path",
+        "I have an afternoon, and want the theory from the promise to its limits",
+        [
+            "0_start/01_story",
+            "0_start/03_the_promise",
+            "8_course/01_reconstruction",
+            "8_course/03_graphs",
+            "8_course/04_noise",
+            "3_recover/08_estimators",
+            "6_experiments/04_frontier",
         ],
     ),
 }
@@ -140,11 +154,11 @@ def routes_page(chapters):
         Page -> (title, subtitle, minutes).
     """
     text = [
-        "# Four routes\n\n{.subtitle}\n> One for each door, with the time that it"
-        f" takes\n\nThe times are counted from the pages: {WORDS} words and {LINES}"
-        f" lines of open code a minute, {SECONDS} seconds for a figure. Running the"
-        " cells,"
-        " changing them and doing the exercises takes about as long again.\n"
+        "# Five routes\n\n{.subtitle}\n> One for each door, and the shortest one, with"
+        " the time that each takes\n\nThe times are counted from the pages:"
+        f" {WORDS} words and {LINES} lines of open code a minute, {SECONDS} seconds"
+        " for a figure. Running the cells, changing them and doing the exercises"
+        " takes about as long again.\n"
     ]
     for door, (name, wish, pages) in ROUTES.items():
         pages = [page for page in pages if page in chapters]
@@ -199,7 +213,7 @@ def claims_page(claims, places):
         f" false, {count['TRUE with fix']} need a fix, the others hold. A verdict leads"
         " to the cell that computes both sides; it is run again by every test."
         " `privglasso claims` prints the same list with the numbers, and"
-        " [All claims](5_papers/08_registry.ipynb) says what is counted."
+        " [All claims](5_papers/08_claims.ipynb) says what is counted."
     ]
     for paper in dict.fromkeys(claim.paper for claim in claims):
         text.append(f"\n## {paper}\n\n```{{raw}} html\n<table class='claims'><tbody>")
@@ -298,7 +312,7 @@ def results_page(folder, modules, notebooks):
 
 def study_modules():
     "{name of a result file: module that computes it}."
-    registry = importlib.import_module("privglasso.experiments.registry")
+    registry = importlib.import_module("privglasso.experiments.studies")
     modules = {
         study.name: study.run.__module__.removeprefix("privglasso.")
         for study in registry.STUDIES

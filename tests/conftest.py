@@ -17,7 +17,7 @@ os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"
 
 def pytest_runtest_setup(item):
     "Skip a test of registered data that are not on this machine, and name them."
-    from privglasso.data_sets.registry import data_cache, registered
+    from privglasso.data_sets.dataset import data_cache, registered
 
     for marker in item.iter_markers("data"):
         files = {name: data_cache() / registered(name)["file"] for name in marker.args}

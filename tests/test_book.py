@@ -133,7 +133,7 @@ RESEARCH = ("privglasso.papers", "privglasso.experiments")
         ("audit", ("sklearn", *HEAVY, *RESEARCH)),
         ("PrivateGraphicalLasso", ("sklearn", *HEAVY, *RESEARCH)),
         ("FDR", ("sklearn", *HEAVY, *RESEARCH)),
-        ("DPThresholding", (*HEAVY, *RESEARCH)),
+        ("DPThresholding", (*HEAVY, "privglasso.experiments")),
     ],
 )
 def test_a_name_loads_no_more_than_it_needs(name, absent):

@@ -23,7 +23,7 @@ from privglasso.base.shell import friendly
 from privglasso.cli.commands import app
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.desk.plan import plan_publication
-from privglasso.papers import registry
+from privglasso.papers import claims
 from privglasso.privacy.budget import Budget
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
@@ -590,7 +590,7 @@ def test_a_verdict_that_its_example_does_not_bear_out_ends_with_one(
     row = ("A", "Theorem 1", verdict, "there", "μ", 1.0, 2.0, True, code == 0)
     names = "paper name verdict source quantity promised true refuted agrees".split()
     table = pd.DataFrame([row], columns=names)
-    monkeypatch.setattr(registry, "claims_table", lambda paper: table)
+    monkeypatch.setattr(claims, "claims_table", lambda paper: table)
     for words in ((), ("--json",)):
         found, output = call("claims", *words)
         assert found == code and "Theorem 1" in output

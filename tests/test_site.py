@@ -24,7 +24,7 @@ SPEC = importlib.util.spec_from_file_location(
 build = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(build)
 
-from privglasso.papers.registry import CLAIMS  # noqa: E402
+from privglasso.papers.claims import CLAIMS  # noqa: E402
 
 BROWSER = browse.BROWSER
 needs_browser = pytest.mark.skipif(

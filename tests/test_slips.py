@@ -14,9 +14,9 @@ import pytest
 
 from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import sample_gaussian
-from privglasso.networks.gaussian_pair import epsilon_between
-from privglasso.networks.graph_filter import Excitation, diffusion_filter, gso_epsilon
-from privglasso.networks.graph_filter import gso_pair, relative_change
+from privglasso.papers.gaussian_pair import epsilon_between
+from privglasso.papers.graph_filter import Excitation, diffusion_filter, gso_epsilon
+from privglasso.papers.graph_filter import gso_pair, relative_change
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.local import LocalMechanism
@@ -29,7 +29,7 @@ from privglasso.publish.table import GaussianMechanism
 from privglasso.recover.estimators import CV, PrivateGraphicalLasso
 from privglasso.recover.feasibility import nearest_psd
 from privglasso.recover.selection import EBIC, Simultaneous
-from privglasso.recover.thresholding import DPThresholding, threshold_constant
+from privglasso.papers.thresholding import DPThresholding, threshold_constant
 
 TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
 BOUNDS = ([0, 0], [2, 10])

@@ -28,7 +28,7 @@ def claims(
     computed now. Ends with code 1 if a verdict and its example disagree."""
     import json
 
-    from privglasso.papers.registry import claims_table
+    from privglasso.papers.claims import claims_table
 
     table = claims_table(paper)
     if as_json:
@@ -89,7 +89,7 @@ def reproduce(
 ):
     """Run the long computations that the book prints, and write the tables in
     data/results."""
-    from privglasso.experiments.registry import reproduce as run_studies
+    from privglasso.experiments.studies import reproduce as run_studies
 
     run_studies(profile.value, only, workers, echo=say)
 

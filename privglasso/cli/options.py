@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['Neighbors', 'Hidden', 'Epsilon', 'Delta', 'Mu', 'Sigma', 'Failure', 'Stated', 'Ledger', 'Check', 'Meant', 'Seed',
-           'Mechanism', 'Want', 'Chosen', 'Wanted', 'Integers', 'Whole', 'Box', 'Graph', 'Blocks', 'Threshold',
-           'Estimator', 'Table', 'NewRelease', 'Low', 'High', 'Bounds', 'SchemaFile', 'Drop', 'Missing', 'Gaps',
-           'Numbered', 'Sep', 'Decimal', 'Encoding', 'Memory', 'Release', 'Rule', 'Ruled', 'Alpha', 'Level', 'Figure',
-           'Profile', 'Json', 'Force', 'DryRun']
+           'Mechanism', 'Want', 'Chosen', 'Wanted', 'Integers', 'Whole', 'Box', 'Latent', 'Graph', 'Blocks',
+           'Threshold', 'Estimator', 'Table', 'NewRelease', 'Low', 'High', 'Bounds', 'SchemaFile', 'Drop', 'Missing',
+           'Gaps', 'Numbered', 'Sep', 'Decimal', 'Encoding', 'Memory', 'Release', 'Rule', 'Ruled', 'Alpha', 'Level',
+           'Figure', 'Profile', 'Json', 'Force', 'DryRun']
 
 # %% ../../nbs/9_workshop/12_options.ipynb #344f734f
 from enum import StrEnum
@@ -67,6 +67,7 @@ Whole = _maybe(
     str, "for --mechanism copula: columns of whole numbers, with commas between"
 )
 Box = _flag("--box", "variances in data units, from bounds; much more noise")
+Latent = _flag("--latent", "columns of two values were normal before they were cut")
 Graph = _maybe(
     Path,
     "for --mechanism weights: public edges, as a CSV with the columns source and"

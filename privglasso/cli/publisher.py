@@ -18,6 +18,7 @@ from ..base.shell import sentence, writing_to
 from .options import Blocks, Bounds, Box, Check, Chosen, Decimal, Delta
 from .options import Drop, DryRun, Encoding, Epsilon, Estimator, Failure
 from .options import Force, Gaps, Graph, Hidden, High, Integers, Json
+from .options import Latent
 from .options import Ledger, Low, Meant, Mechanism, Memory, Missing, Mu
 from .options import Neighbors, NewRelease, Numbered, SchemaFile, Seed
 from .options import Sep, Sigma, Table, Threshold, Wanted, Whole
@@ -154,6 +155,7 @@ def publish(
     drop: Drop = None,
     missing: Gaps = Missing.refuse,
     box: Box = False,
+    latent: Latent = False,
     neighbors: Hidden = Neighbors.record,
     mu: Mu = None,
     epsilon: Epsilon = None,
@@ -204,7 +206,7 @@ def schema(
     form = {"sep": sep, "decimal": decimal, "encoding": encoding}
     with writing_to(file) as file:
         check_output(file, (table,), force)
-        from privglasso.publish.tables import check_table_file, read_table
+        from privglasso.publish.sources import check_table_file, read_table
 
         check_table_file(table, **form)
         from privglasso.desk.source import check_names

@@ -8,8 +8,8 @@ __all__ = ['load_chickenpox']
 # %% ../../nbs/7_data/04_chickenpox.ipynb #65842067
 import pandas as pd
 
-from .registry import DataError, adjacency_of, fetch_file
-from .registry import registered, registered_dataset
+from .dataset import DataError, adjacency_of, fetch_file
+from .dataset import registered, registered_dataset
 
 # %% ../../nbs/7_data/04_chickenpox.ipynb #2999d902
 def _county_graph(borders, counties):

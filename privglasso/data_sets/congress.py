@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.validation import InputError
-from .registry import DataError, fetch_file, registered_dataset
+from .dataset import DataError, fetch_file, registered_dataset
 
 # %% ../../nbs/7_data/06_congress.ipynb #85a19bcb
 CONGRESSES = tuple(range(93, 103))

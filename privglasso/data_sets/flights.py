@@ -8,8 +8,8 @@ __all__ = ['minutes_of_clock', 'load_flights', 'flights_schema']
 # %% ../../nbs/7_data/13_flights.ipynb #19197097
 import pandas as pd
 
-from .registry import fetch_file
-from .registry import indicator_columns, registered_dataset
+from .dataset import fetch_file
+from .dataset import indicator_columns, registered_dataset
 
 # %% ../../nbs/7_data/13_flights.ipynb #18ea2f29
 def minutes_of_clock(times):

@@ -8,7 +8,7 @@ __all__ = ['load_fmri', 'load_msdl']
 # %% ../../nbs/7_data/08_fmri.ipynb #8bb826f5
 import pandas as pd
 
-from .registry import DataError, fetch_file, registered_dataset
+from .dataset import DataError, fetch_file, registered_dataset
 
 # %% ../../nbs/7_data/08_fmri.ipynb #df930fad
 def load_fmri():

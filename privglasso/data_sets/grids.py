@@ -18,8 +18,8 @@ from tqdm.auto import tqdm
 from ..base.io import write_whole
 from ..base.settings import resource
 from ..base.validation import check_generator, check_integer
-from .registry import DataError, adjacency_of, registered
-from .registry import registered_dataset
+from .dataset import DataError, adjacency_of, registered
+from .dataset import registered_dataset
 
 # %% ../../nbs/7_data/10_grids.ipynb #be80fcc1
 GRID11_LINES = (

@@ -9,7 +9,7 @@ __all__ = ['load_ionosphere', 'ionosphere_labels']
 import numpy as np
 import pandas as pd
 
-from .registry import DataError, fetch_file, registered_dataset
+from .dataset import DataError, fetch_file, registered_dataset
 
 # %% ../../nbs/7_data/07_ionosphere.ipynb #f0ef2776
 def _read_ionosphere():

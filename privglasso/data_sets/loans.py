@@ -8,8 +8,8 @@ __all__ = ['load_loans', 'loans_schema']
 # %% ../../nbs/7_data/12_loans.ipynb #4debf75b
 import pandas as pd
 
-from .registry import DataError, fetch_file
-from .registry import indicator_columns, registered_dataset
+from .dataset import DataError, fetch_file
+from .dataset import indicator_columns, registered_dataset
 
 # %% ../../nbs/7_data/12_loans.ipynb #b0fb806d
 _LEFT_OUT = ["rownames", "emp_title", "state", "grade"]

@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from ..base.validation import InputError, check_integer
-from .registry import DataError, data_cache, registered
-from .registry import registered_dataset
+from .dataset import DataError, data_cache, registered
+from .dataset import registered_dataset
 
 # %% ../../nbs/7_data/09_movielens.ipynb #74102d7c
 _CHOICES = {

@@ -19,7 +19,7 @@ from .grids import load_grid11, load_grid115
 from .ionosphere import load_ionosphere
 from .loans import load_loans
 from .movielens import load_movielens
-from .registry import data_cache, registered
+from .dataset import data_cache, registered
 from .sachs import load_sachs
 from .soil import load_soil
 

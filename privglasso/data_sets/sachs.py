@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from ..base.validation import InputError
-from .registry import adjacency_of, fetch_file, registered
-from .registry import registered_dataset
+from .dataset import adjacency_of, fetch_file, registered
+from .dataset import registered_dataset
 
 # %% ../../nbs/7_data/03_sachs.ipynb #38461149
 SACHS_17 = (

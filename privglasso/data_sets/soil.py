@@ -9,7 +9,7 @@ __all__ = ['load_soil']
 import numpy as np
 import pandas as pd
 
-from .registry import fetch_file, registered_dataset
+from .dataset import fetch_file, registered_dataset
 
 # %% ../../nbs/7_data/05_soil.ipynb #abc8694c
 def load_soil():

@@ -14,7 +14,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from ..base.graphs import support
 from ..base.validation import InputError, check_generator, check_integer
 from ..base.validation import check_number, check_probability, check_symmetric
-from .registry import Dataset
+from .dataset import Dataset
 
 # %% ../../nbs/7_data/02_synthetic.ipynb #2ad59210
 def _cholesky(precision):

@@ -105,11 +105,13 @@ class Kind:
 # %% ../../nbs/2_publish/28_choices.ipynb #7e0c0aa8
 KINDS = {
     "table": Kind("publish.table:GaussianMechanism", ("sigma", "integers"), "needed"),
-    "covariance": Kind("publish.covariance:CovarianceMechanism", ("box", "missing")),
+    "covariance": Kind(
+        "publish.covariance:CovarianceMechanism", ("box", "latent", "missing")
+    ),
     "whitened": Kind(
         "publish.whitening:WhitenedCovarianceMechanism", bounds="never"
     ),
-    "synthetic": Kind("publish.synthetic:SyntheticDataMechanism", ("box",)),
+    "synthetic": Kind("publish.synthetic:SyntheticDataMechanism", ("box", "latent")),
     "copula": Kind("publish.copula:CopulaMechanism", ("whole",), "never"),
     "kendall": Kind("publish.ranks:KendallMechanism", bounds="never"),
     "tree": Kind("publish.tree:TreeMechanism", ("failure",), "center", False),

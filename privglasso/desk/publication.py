@@ -36,6 +36,8 @@ class How:
         What it is for, where no mechanism is named; "exact" is an exact graph.
     box : bool
         Variances in data units, from bounds; much more noise.
+    latent : bool
+        Whether columns of two values are read as normal ones that were cut in two.
     missing : {"refuse", "center", "random"}
         What happens to missing cells.
     integers : bool
@@ -58,6 +60,7 @@ class How:
 
     want: str | None = None
     box: bool = False
+    latent: bool = False
     missing: str = "refuse"
     integers: bool = False
     whole: object = None
@@ -116,6 +119,10 @@ def _check_suits(name, how, bounded, has_schema):
     if how.box and ("box" not in kind.takes or not (bounded or has_schema)):
         raise WordsError(
             "{box}: is for a covariance, or rows drawn from one, with bounds: {limits}"
+        )
+    if how.latent and ("latent" not in kind.takes or how.box):
+        raise WordsError(
+            "{latent}: is for a covariance, or rows drawn from one, without {box}"
         )
     if how.gaps and ("missing" not in kind.takes or bounded):
         raise WordsError(
@@ -378,7 +385,7 @@ class Publication:
         check_there(self.table.stated, self.how.graph)
         self.table.check()
         if isinstance(self.bounds, Path):
-            from privglasso.publish.tables import check_table_file
+            from privglasso.publish.sources import check_table_file
 
             check_table_file(self.bounds)
         bounded, stated = self.bounds is not None, self.table.stated is not None
@@ -588,7 +595,7 @@ def _check_folder(to):
 
 def _check_in_parts(to, mechanism):
     "`WordsError` unless what is published has rows to write in parts."
-    from privglasso.publish.bounds import CheckedMechanism
+    from privglasso.publish.bounds_check import CheckedMechanism
     from privglasso.publish.folders import check_in_parts
 
     if isinstance(mechanism, CheckedMechanism):
@@ -611,7 +618,7 @@ def _check_outside(to, table):
 def _chosen(desk, usual, n, names):
     "The name of the mechanism, whether it is a box, and the recommendation if asked."
     how, target = desk.how, desk.target
-    if desk.mechanism is not None or desk._cells or how.box:
+    if desk.mechanism is not None or desk._cells or how.box or how.latent:
         return usual, how.box, None
     from privglasso.recover.recommendation import recommend
 
@@ -668,6 +675,7 @@ def _details(desk, name, box, names):
         levels = {c: pair for c, pair in known.items() if graph.degree(c)}
         return told | {"graph": graph, "levels": levels}
     told |= how.of_votes | ({"missing": how.missing} if how.gaps else {})
+    told |= {"latent": True} if how.latent else {}
     return told | ({"clipping": "box"} if box else {})
 
 # %% ../../nbs/2_publish/32_publication.ipynb #19e7d5ba
@@ -688,7 +696,7 @@ def _with_check(desk, made, mu, names, data):
     "The mechanism, and beside it the check of the bounds, if one is asked for."
     if mu is None:
         return made
-    from privglasso.publish.bounds import BoundsCheck, CheckedMechanism
+    from privglasso.publish.bounds_check import BoundsCheck, CheckedMechanism
 
     bounds, schema = desk.bounds, desk.table.schema
     if schema is not None:

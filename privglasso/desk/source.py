@@ -71,7 +71,7 @@ def check_names(name, columns, numbered=False):
     numbered : bool
         Whether names are meant to read like numbers.
     """
-    from privglasso.publish.tables import reads_like_a_record
+    from privglasso.publish.sources import reads_like_a_record
 
     if not numbered and reads_like_a_record(columns):
         rest = list(filter(None, columns))
@@ -142,7 +142,7 @@ def columns_named(text, names):
     names : list of str
         Of the table.
     """
-    from privglasso.publish.tables import columns_meant
+    from privglasso.publish.sources import columns_meant
 
     if text is None or isinstance(text, str):
         return columns_meant(text, names)
@@ -163,7 +163,7 @@ def read_bounds(path, columns):
     low, high : list of float
     """
     from privglasso.publish.schema import Schema
-    from privglasso.publish.tables import read_table
+    from privglasso.publish.sources import read_table
 
     stated = read_table(path, as_text=True)  # columns may be called 0, 1, 2, or NA
     needed = ["column", "low", "high"]
@@ -249,7 +249,7 @@ def public_graph(given, columns):
     columns : list of str or None
     """
     from privglasso.publish.graph_weights import graph_on
-    from privglasso.publish.tables import read_table
+    from privglasso.publish.sources import read_table
 
     if not isinstance(given, Path):
         return graph_on(columns, [list(pair) for pair in given])
@@ -270,7 +270,7 @@ _SHORT, _OF_SHORT = 1 << 21, 30  # bytes of a text that is read whole; each is h
 
 def _is_text(path, form):
     "Whether a table stands in a file of text."
-    from privglasso.publish.tables import check_table_file
+    from privglasso.publish.sources import check_table_file
 
     return check_table_file(path, **form)[1]
 
@@ -445,7 +445,7 @@ class PrivateTable:
     def check(self):
         "Refuse a file that is not there, or not of a kind that is read."
         if self.is_file and not self.is_stored:  # a database is opened to be read
-            from privglasso.publish.tables import check_table_file
+            from privglasso.publish.sources import check_table_file
 
             for path in self.files():
                 check_table_file(path, **self.form)
@@ -458,7 +458,7 @@ class PrivateTable:
             made = as_batches(self.source, **self.form)
             self._unpacked = made.unpacked
             return made
-        from privglasso.publish.tables import read_table
+        from privglasso.publish.sources import read_table
 
         form = self.form if self.is_file else {}
         return read_table(self.source, as_text=self.stated is not None, **form)
@@ -466,7 +466,7 @@ class PrivateTable:
     def shape(self) -> tuple:
         "Number of records and names of all columns; no value is used."
         if self.is_file and not self.is_parted:
-            from privglasso.publish.tables import table_shape
+            from privglasso.publish.sources import table_shape
 
             return table_shape(self.source, **self.form)
         data = self.read()

@@ -20,7 +20,7 @@ from ..privacy.audit import AuditResult, CellStatistic, EntryStatistic, audit
 from ..privacy.audit import direction_statistic, float_statistic
 from ..privacy.gdp import mu_gdp
 from ..privacy.sampler import bit_source, random_order, sample
-from ..publish.bounds import BoundsCheck
+from ..publish.bounds_check import BoundsCheck
 from ..publish.copula import CopulaMechanism
 from ..publish.covariance import CovarianceMechanism, clipped_moments
 from ..publish.lattice import symmetric_noise

@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold, check_cv
 from ..base.graphs import support
 from ..base.settings import setting
 from ..base.validation import InputError, check_integer, check_symmetric
-from ..data_sets.registry import DataError
+from ..data_sets.dataset import DataError
 from .study import Study, choices
 from .table2 import PAPER_DATA, paper_data, published
 from ..publish.noise_correction import SamplingError

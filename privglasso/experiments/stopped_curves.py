@@ -10,7 +10,7 @@ import numpy as np
 
 from ..base.settings import setting
 from ..base.validation import check_integer, check_positive, check_symmetric
-from ..data_sets.registry import DataError
+from ..data_sets.dataset import DataError
 from ..data_sets.sachs import load_sachs, log10_scale
 from ..data_sets.synthetic import sample_gaussian
 from .structures import roc_by_size
@@ -21,7 +21,7 @@ from ..privacy.guarantee import classical_mu
 from ..recover.feasibility import min_feasible_alpha
 from ..recover.graphical_lasso import graphical_lasso_path
 from ..recover.metrics import auc, roc_curve_path
-from ..recover.private_precision import moment_sensitivity, ridge_eigenvalues
+from ..papers.private_precision import moment_sensitivity, ridge_eigenvalues
 from ..recover.textbook import largest_alpha
 
 # %% ../../nbs/6_experiments/22_stopped_curves.ipynb #5ab32818

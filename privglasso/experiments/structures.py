@@ -12,7 +12,7 @@ import numpy as np
 from ..base.graphs import support
 from ..base.settings import setting
 from ..base.validation import InputError, check_symmetric
-from ..data_sets.registry import DataError
+from ..data_sets.dataset import DataError
 from .study import Study, choices
 from .table2 import PAPER_DATA, clean_table, corrected_path
 from .table2 import paper_data

@@ -19,7 +19,7 @@ from ..papers.su_recipes import RECIPES, SU_MODELS, admm_iterate, su_losses
 from ..papers.su_recipes import su_noise, su_precision, su_printed
 from ..recover.feasibility import min_feasible_alpha
 from ..recover.graphical_lasso import graphical_lasso
-from ..recover.private_precision import ridge_eigenvalues, ridge_precision
+from ..papers.private_precision import ridge_eigenvalues, ridge_precision
 
 # %% ../../nbs/6_experiments/20_su_tables.ipynb #d7ca78a0
 def _draw(model, n, seed, p):

@@ -23,7 +23,7 @@ from ..data_sets.chickenpox import load_chickenpox
 from ..data_sets.fmri import load_fmri
 from ..data_sets.grids import load_grid11, load_grid115
 from ..data_sets.movielens import load_movielens
-from ..data_sets.registry import DataError
+from ..data_sets.dataset import DataError
 from ..data_sets.sachs import load_sachs
 from .noise_levels import snr_to_sigma
 from .study import Study, choices

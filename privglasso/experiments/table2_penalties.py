@@ -11,7 +11,7 @@ import pandas as pd
 
 from ..base.graphs import partial_correlations, support
 from ..base.settings import resource, setting
-from ..data_sets.registry import DataError
+from ..data_sets.dataset import DataError
 from .study import Study, choices
 from .table2 import PAPER_DATA, clean_table, corrected_path
 from .table2 import published

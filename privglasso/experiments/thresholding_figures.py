@@ -17,7 +17,7 @@ from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import classical_mu
 from ..publish.noise_correction import SamplingError
 from ..recover.feasibility import nearest_psd
-from ..recover.thresholding import threshold_constant, threshold_off_diagonal
+from ..papers.thresholding import threshold_constant, threshold_off_diagonal
 
 # %% ../../nbs/6_experiments/23_thresholding_figures.ipynb #5bc63035
 def _second_moments(root, n, bound, rng, block=5000):

@@ -12,12 +12,12 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr
 
-from ..networks.gaussian_pair import SupportError, epsilon_between
-from ..networks.gaussian_pair import gaussian_pair, renyi_divergence
-from ..networks.graph_filter import Excitation, adjacency_shift, ar1_covariance
-from ..networks.graph_filter import diffusion_filter, excitation_epsilon
-from ..networks.graph_filter import gso_epsilon, gso_renyi
-from ..networks.graph_filter import spectral_renyi_bound
+from .gaussian_pair import SupportError, epsilon_between
+from .gaussian_pair import gaussian_pair, renyi_divergence
+from .graph_filter import Excitation, adjacency_shift, ar1_covariance
+from .graph_filter import diffusion_filter, excitation_epsilon
+from .graph_filter import gso_epsilon, gso_renyi
+from .graph_filter import spectral_renyi_bound
 from .claim import Check, Claim
 from ..privacy.gdp import delta_gdp
 

@@ -23,7 +23,7 @@ from ..publish.noise_correction import noise_corrected_covariance
 from ..publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from ..recover.feasibility import InfeasibleError, min_feasible_alpha
 from ..recover.graphical_lasso import graphical_lasso
-from ..recover.private_precision import ridge_precision
+from .private_precision import ridge_precision
 from ..recover.textbook import kkt_residual, run_textbook
 
 # %% ../../nbs/5_papers/07_further_claims.ipynb #e15d15b2

@@ -16,10 +16,10 @@ from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sample
 from ..publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from ..recover.feasibility import feasible_start
-from ..recover.fill_in import fill_in_polynomial, fill_in_polynomials
-from ..recover.fill_in import noisy_precision, path_sum_inverse
+from .fill_in import fill_in_polynomial, fill_in_polynomials
+from .fill_in import noisy_precision, path_sum_inverse
 from ..recover.graphical_lasso import graphical_lasso
-from ..recover.private_precision import ridge_precision
+from .private_precision import ridge_precision
 from ..recover.textbook import kkt_residual, run_textbook
 
 # %% ../../nbs/5_papers/09_repairs.ipynb #3b867766

@@ -17,8 +17,8 @@ from ..privacy.gdp import epsilon_gdp
 from ..privacy.guarantee import classical_limit, classical_mu
 from ..publish.covariance import CovarianceMechanism
 from ..recover.graphical_lasso import graphical_lasso
-from ..recover.private_precision import moment_sensitivity, ridge_eigenvalues
-from ..recover.private_precision import ridge_precision
+from .private_precision import moment_sensitivity, ridge_eigenvalues
+from .private_precision import ridge_precision
 
 # %% ../../nbs/5_papers/03_su.ipynb #7564c703
 CLAIMS = []  # in the order of the chapter

@@ -17,7 +17,7 @@ from .claim import Check, Claim
 from .su import rescaled_moments
 from ..privacy.guarantee import classical_mu
 from ..recover.graphical_lasso import graphical_lasso
-from ..recover.private_precision import moment_sensitivity, ridge_precision
+from .private_precision import moment_sensitivity, ridge_precision
 
 # %% ../../nbs/5_papers/04_su_recipes.ipynb #60526f44
 CLAIMS = []  # in the order of the chapter

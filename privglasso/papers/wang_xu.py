@@ -21,8 +21,8 @@ from ..privacy.gdp import delta_gdp, epsilon_gdp
 from ..privacy.guarantee import classical_mu
 from ..publish.local import LocalMechanism
 from ..recover.feasibility import nearest_psd
-from ..recover.thresholding import check_threshold, threshold_off_diagonal
-from ..recover.thresholding import thresholding_bound
+from .thresholding import check_threshold, threshold_off_diagonal
+from .thresholding import thresholding_bound
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #aaf89181
 CLAIMS = []  # in the order of the chapter

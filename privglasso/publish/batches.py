@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 
 from ..base.validation import InputError, check_incomplete_table, check_table
-from .tables import Form, TableError, check_table_file, read_table
-from .tables import refuse_release, text_as_numbers, text_batches
+from .sources import Form, TableError, check_table_file, read_table
+from .sources import refuse_release, text_as_numbers, text_batches
 
 # %% ../../nbs/2_publish/27_batches.ipynb #696a6244
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..base.validation import InputError
 from .batches import Batches, as_batches, gap_counts, mapped, rows_at
-from .tables import TableError
+from .sources import TableError
 
 # %% ../../nbs/2_publish/37_cluster.ipynb #56c2ef29
 @dataclass(frozen=True)

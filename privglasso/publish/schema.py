@@ -21,9 +21,9 @@ import pandas as pd
 from ..base.io import is_stream, write_whole
 from ..base.validation import InputError, check_number, is_plain
 from .margins import MOST_LEVELS
-from .tables import GAPS, Form, check_marks, numbers_written
-from .tables import plain_words, read_table, text_and_numbers
-from .tables import without_gaps, yes_or_no
+from .sources import GAPS, Form, check_marks, numbers_written
+from .sources import plain_words, read_table, text_and_numbers
+from .sources import without_gaps, yes_or_no
 
 # %% ../../nbs/2_publish/18_schema.ipynb #91212d29
 KINDS = ("real", "integer", "category", "date")

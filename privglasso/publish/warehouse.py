@@ -20,7 +20,7 @@ from .covariance import CovarianceMechanism, MomentLattice
 from .release import in_order
 from .shape import ShapeLattice
 from .sphere import RowLattice
-from .tables import TableError
+from .sources import TableError
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #6e38a14f
 def _double(number):

@@ -63,7 +63,7 @@ def _shape_of(path, form):
     "Number of records and names of the columns of a file or a folder."
     from privglasso.publish.batches import as_batches, files_of  # slow to load
     from privglasso.publish.batches import in_database
-    from privglasso.publish.tables import table_shape
+    from privglasso.publish.sources import table_shape
 
     if files_of(path) == [Path(path)] and not in_database(path):
         return table_shape(path, **form)

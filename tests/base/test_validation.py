@@ -11,7 +11,7 @@ from privglasso.base.validation import per_column, strips
 from privglasso.privacy.audit import AuditResult
 from privglasso.privacy.budget import Budget
 from privglasso.privacy.guarantee import Guarantee, NoGuarantee
-from privglasso.publish.bounds import BoundsCheck
+from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.recover.graphical_lasso import graphical_lasso
 

@@ -10,7 +10,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from privglasso.base.settings import resource
-from privglasso.data_sets import registry
+from privglasso.data_sets import dataset
 
 CONTENT = b"a,b\n1,2\n"
 
@@ -19,7 +19,7 @@ CONTENT = b"a,b\n1,2\n"
 def cache(tmp_path, monkeypatch):
     "An empty cache folder that downloads go to."
     monkeypatch.delenv("PRIVGLASSO_DATA", raising=False)
-    monkeypatch.setattr(registry.pooch, "os_cache", lambda name: tmp_path / "cache")
+    monkeypatch.setattr(dataset.pooch, "os_cache", lambda name: tmp_path / "cache")
     return tmp_path / "cache"
 
 
@@ -50,7 +50,7 @@ def server(tmp_path):
 @pytest.fixture
 def register(monkeypatch):
     "A function that puts entries of our own in the place of the registry."
-    return lambda **entries: monkeypatch.setattr(registry, "_registry", lambda: entries)
+    return lambda **entries: monkeypatch.setattr(dataset, "_registry", lambda: entries)
 
 
 @pytest.fixture

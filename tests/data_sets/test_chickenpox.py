@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from privglasso.data_sets.chickenpox import load_chickenpox
-from privglasso.data_sets.registry import DataError
+from privglasso.data_sets.dataset import DataError
 
 WEEKS = "Date,B,A,C\n03/01/2005,1,2,3\n10/01/2005,4,5,6\n"
 BORDERS = "name_1,name_2,id_1,id_2\nA,A,0,0\nA,B,0,1\nB,A,1,0\nC,B,2,1\nB,C,1,2\n"

@@ -6,7 +6,7 @@ import pytest
 from privglasso.base.validation import InputError
 from privglasso.data_sets import congress
 from privglasso.data_sets.congress import load_congress
-from privglasso.data_sets.registry import DataError
+from privglasso.data_sets.dataset import DataError
 
 
 def senate(missing=(), extra=""):

@@ -5,7 +5,7 @@ import pytest
 
 from privglasso.data_sets.flights import flights_schema, load_flights
 from privglasso.data_sets.flights import minutes_of_clock
-from privglasso.data_sets.registry import fetch_file
+from privglasso.data_sets.dataset import fetch_file
 from privglasso.publish.schema import Schema
 
 FILE = """\

@@ -8,7 +8,7 @@ import pytest
 import requests
 
 from privglasso.data_sets.fmri import load_msdl
-from privglasso.data_sets.registry import DataError
+from privglasso.data_sets.dataset import DataError
 
 
 def fake_nilearn(monkeypatch, failure=None):

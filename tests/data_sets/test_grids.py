@@ -11,7 +11,7 @@ from privglasso.data_sets import grids
 from privglasso.data_sets.grids import GRID11_LINES, GRID115_LINES, load_grid11
 from privglasso.data_sets.grids import load_grid115, simulate_grid11, simulate_grid115
 from privglasso.data_sets.grids import write_grid11, write_grid115
-from privglasso.data_sets.registry import DataError
+from privglasso.data_sets.dataset import DataError
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from privglasso.data_sets.ionosphere import _is_good
-from privglasso.data_sets.registry import DataError
+from privglasso.data_sets.dataset import DataError
 
 
 def test_unknown_label():

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from privglasso.data_sets.loans import load_loans, loans_schema
-from privglasso.data_sets.registry import DataError, fetch_file
+from privglasso.data_sets.dataset import DataError, fetch_file
 from privglasso.publish.schema import Schema
 
 FILE = """\

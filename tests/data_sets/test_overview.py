@@ -8,9 +8,9 @@ import pandas as pd
 import privglasso
 import pytest
 
-from privglasso.data_sets import registry
+from privglasso.data_sets import dataset
 from privglasso.data_sets.overview import _conditioning, data_overview
-from privglasso.data_sets.registry import DataError
+from privglasso.data_sets.dataset import DataError
 
 WEEKS = "Date,B,A,C\n03/01/2005,1,2,3\n10/01/2005,4,5,6\n"
 BORDERS = "name_1,name_2,id_1,id_2\nA,A,0,0\nA,B,0,1\nB,A,1,0\nC,B,2,1\nB,C,1,2\n"
@@ -18,7 +18,7 @@ BORDERS = "name_1,name_2,id_1,id_2\nA,A,0,0\nA,B,0,1\nB,A,1,0\nC,B,2,1\nB,C,1,2\
 
 def test_overview_without_any_download(tmp_path, monkeypatch):
     monkeypatch.setenv("PRIVGLASSO_DATA", str(tmp_path))
-    monkeypatch.setattr(registry.pooch, "retrieve", None)
+    monkeypatch.setattr(dataset.pooch, "retrieve", None)
     table = data_overview()
     assert len(table) == table.index.nunique() == 13
     here = table[table["available"] == "with the project"]

@@ -8,7 +8,7 @@ import pytest
 
 from privglasso.base.validation import InputError
 from privglasso.data_sets import sachs
-from privglasso.data_sets.registry import Dataset, adjacency_of
+from privglasso.data_sets.dataset import Dataset, adjacency_of
 from privglasso.data_sets.sachs import SACHS_17, load_sachs, log10_scale
 from privglasso.data_sets.synthetic import example_table
 

@@ -14,7 +14,7 @@ from privglasso.desk.ledger import begin_ledger
 from privglasso.desk.plan import plan_publication
 from privglasso.privacy.budget import Budget
 from privglasso.publish.files import read_release
-from privglasso.publish.tables import TableError
+from privglasso.publish.sources import TableError
 
 duckdb = pytest.importorskip("duckdb", reason="pip install 'privglasso[sql]'")
 N = 20_000

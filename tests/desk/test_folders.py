@@ -16,9 +16,10 @@ from privglasso.desk.ledger import begin_ledger
 from privglasso.desk.plan import plan_publication
 from privglasso.desk.source import open_release
 from privglasso.privacy.budget import Budget, BudgetError
-from privglasso.publish import folders, tables
+from privglasso.publish import folders
+from privglasso.publish import sources as table_files
 from privglasso.publish.files import read_release
-from privglasso.publish.tables import TableError
+from privglasso.publish.sources import TableError
 
 N = 20_000
 
@@ -327,7 +328,7 @@ def test_a_large_file_is_read_in_batches_and_gives_the_release_of_its_table(
         raise AssertionError("the file was read as a whole")
 
     with monkeypatch.context() as patch:
-        patch.setattr(tables, "_read_file", refused)
+        patch.setattr(table_files, "_read_file", refused)
         large = pg.Publication(path, **words)
         assert large.table.is_parted and large.table.files() == [path]
         large.publish(to, random_state=3)

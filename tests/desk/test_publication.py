@@ -61,6 +61,21 @@ def test_every_source_gives_the_same_release(table, kind, tmp_path):
     assert (record.release.second_moment == own.second_moment).all()
 
 
+def test_yes_and_no_can_be_read_as_what_was_cut(table, tmp_path):
+    cut = (table > table.mean() + table.std() / 2).astype(float)
+    desk = pg.Publication(cut, mu=1, latent=True)
+    record = desk.publish(tmp_path / "open.parquet", random_state=1)
+    own = pg.CovarianceMechanism(mu=1, latent=True).publish(cut, 1)
+    back = read_release(tmp_path / "open.parquet")
+    assert back.latent and (back.correlations() == own.correlations()).all()
+    assert (back.correlations(latent=False) != own.correlations()).any()
+    assert type(record.draft.mechanism) is pg.CovarianceMechanism
+    for words in ({"mechanism": "kendall"}, {"box": True, "bounds": (0, 1)}):
+        refused = pg.Publication(cut, mu=1, latent=True, **words)
+        with pytest.raises(WordsError, match="latent: is for a covariance"):
+            refused.publish(tmp_path / "new.parquet")
+
+
 def test_a_rehearsal_reads_no_value_and_spends_nothing(table, ledger, tmp_path):
     path = tmp_path / "table.parquet"
     table.to_parquet(path)

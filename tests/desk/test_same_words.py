@@ -16,7 +16,7 @@ from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.desk.plan import plan_publication
 from privglasso.privacy.budget import Budget
 from privglasso.privacy.guarantee import default_delta
-from privglasso.publish.bounds import BoundsCheck
+from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.continual import plan_stream
 from privglasso.publish.files import read_release
 from privglasso.publish.graph_weights import GraphWeightsMechanism

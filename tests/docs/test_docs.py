@@ -16,7 +16,7 @@ import process  # noqa: E402
 import readme  # noqa: E402
 import theme  # noqa: E402
 
-from privglasso.papers.registry import CLAIMS  # noqa: E402
+from privglasso.papers.claims import CLAIMS  # noqa: E402
 
 NBS = ROOT / "nbs"
 

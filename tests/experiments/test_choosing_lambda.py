@@ -10,7 +10,7 @@ from sklearn.model_selection import KFold
 
 from privglasso.base.settings import SettingsError
 from privglasso.base.validation import InputError
-from privglasso.data_sets.registry import DataError
+from privglasso.data_sets.dataset import DataError
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.experiments.choosing_lambda import (
     choose,

@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 
 from privglasso.base.plots import graph_layout
 from privglasso.base.validation import InputError
-from privglasso.data_sets.registry import DataError
+from privglasso.data_sets.dataset import DataError
 from privglasso.experiments import node_links
 from privglasso.experiments.node_links import draw_networks, recovered_graphs
 from privglasso.experiments.node_links import share_changed

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso.experiments.registry import STUDIES
+from privglasso.experiments.studies import STUDIES
 from privglasso.experiments.study import read_results
 
 # numbers of experiments in the full profile's list, chosen among the quickest; of the

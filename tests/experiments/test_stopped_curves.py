@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from privglasso.base.settings import SettingsError
 from privglasso.base.validation import InputError
-from privglasso.data_sets.registry import DataError
+from privglasso.data_sets.dataset import DataError
 from privglasso.experiments import stopped_curves
 from privglasso.experiments.stopped_curves import STOPPED_CURVES, STOPPED_GRID
 from privglasso.experiments.stopped_curves import admm_path, noisy_moments, stopped_run

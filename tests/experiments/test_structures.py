@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from privglasso.base.graphs import support
 from privglasso.base.settings import SettingsError
 from privglasso.base.validation import InputError
-from privglasso.data_sets.registry import DataError
+from privglasso.data_sets.dataset import DataError
 from privglasso.experiments import structures
 from privglasso.experiments.structures import (
     edge_kinds,

@@ -17,7 +17,7 @@ from joblib.externals.loky import get_reusable_executor
 
 from privglasso.base.settings import SettingsError
 from privglasso.base.validation import InputError
-from privglasso.experiments import registry, study
+from privglasso.experiments import studies, study
 from privglasso.experiments.study import ResultsFolder, Study, StudyError, run_study
 
 # every run leaves a line in the file "log"; "hold" slows experiments, "fail" breaks one
@@ -200,19 +200,19 @@ def test_rows_are_numbers_and_words(value):
 def test_every_study_is_tried_and_failures_are_reported_together(
     toy, tmp_path, monkeypatch
 ):
-    studies = [replace(toy, name="first"), replace(toy, name="last")]
+    failing = [replace(toy, name="first"), replace(toy, name="last")]
     good = Study("good", lambda profile: [{}], lambda: [{"x": 1}])
-    monkeypatch.setattr(registry, "STUDIES", (studies[0], good, studies[1]))
+    monkeypatch.setattr(studies, "STUDIES", (failing[0], good, failing[1]))
     folder = ResultsFolder(tmp_path / "results", tmp_path / "cache")
-    monkeypatch.setattr(registry, "project_results", lambda profile: folder)
+    monkeypatch.setattr(studies, "project_results", lambda profile: folder)
     (tmp_path / "fail").touch()
     said = []
     with pytest.raises(StudyError, match=r"(?s)first\(seed=3.*last\(seed=3"):
-        registry.reproduce("quick", workers=1, echo=said.append)
+        studies.reproduce("quick", workers=1, echo=said.append)
     assert [path.stem for path in folder.folder.glob("*.csv")] == ["good"]
     assert sum("Traceback" in line for line in said) == 2
     with pytest.raises(InputError) as caught:
-        registry.reproduce("quick", "god")
+        studies.reproduce("quick", "god")
     assert caught.value.argument == "only"
 
 
@@ -231,12 +231,12 @@ def test_what_is_not_there_is_refused(results):
 
 
 def test_the_projects_studies_are_complete_and_different(absent_peers_are_named):
-    names = [each.name for each in registry.STUDIES]
+    names = [each.name for each in studies.STUDIES]
     assert len(set(names)) == len(names)
     shipped = study.project_results().folder.glob("*.csv")
     assert {path.stem for path in shipped if "benchmark_" not in path.stem} == {*names}
     with absent_peers_are_named():
-        for each in registry.STUDIES:
+        for each in studies.STUDIES:
             for profile in ("quick", "full"):
                 jobs = [json.dumps(job, sort_keys=True) for job in each.jobs(profile)]
                 assert len(set(jobs)) == len(jobs) > 0

@@ -24,7 +24,7 @@ from privglasso.papers.su_recipes import (
     su_printed,
 )
 from privglasso.recover.graphical_lasso import graphical_lasso
-from privglasso.recover.private_precision import ridge_precision
+from privglasso.papers.private_precision import ridge_precision
 
 MODELS = ["model1", "model2", "model3", "model4"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from privglasso.base.settings import SettingsError, resource
 from privglasso.base.validation import InputError
-from privglasso.data_sets.registry import DataError
+from privglasso.data_sets.dataset import DataError
 from privglasso.experiments import study, table2
 from privglasso.experiments.choosing_lambda import penalty_table
 from privglasso.experiments.study import read_results

@@ -2,7 +2,7 @@
 
 import pytest
 
-from privglasso.networks.graph_filter import Excitation, gso_renyi
+from privglasso.papers.graph_filter import Excitation, gso_renyi
 from privglasso.papers.campbell import CLAIMS, printed_theorem2
 
 

@@ -12,7 +12,7 @@ from privglasso.base.validation import InputError
 from privglasso.cli.commands import app
 from privglasso.papers import campbell, further_claims, guo, su_recipes, wang_xu
 from privglasso.papers.claim import VERDICTS, Check
-from privglasso.papers.registry import CLAIMS, claims_table
+from privglasso.papers.claims import CLAIMS, claims_table
 from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism

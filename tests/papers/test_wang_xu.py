@@ -15,7 +15,7 @@ from privglasso.papers.wang_xu import printed_estimate, printed_threshold, true_
 from privglasso.privacy.gdp import delta_gdp
 from privglasso.privacy.guarantee import classical_mu
 from privglasso.publish.covariance import CovarianceMechanism
-from privglasso.recover.thresholding import DPThresholding
+from privglasso.papers.thresholding import DPThresholding
 
 unit_pairs = st.integers(1, 6).flatmap(
     lambda p: hnp.arrays(

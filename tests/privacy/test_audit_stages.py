@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from privglasso.privacy.audit import audit
-from privglasso.publish import bounds, copula, covariance, lattice, margins
+from privglasso.publish import bounds_check, copula, covariance, lattice, margins
 from privglasso.publish import units
-from privglasso.publish.bounds import BoundsCheck
+from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.margins import atom_sigma
@@ -131,7 +131,7 @@ STAGED = {
     "bounds": (
         BoundsCheck((-1, 1), mu=1.0),
         pair(30, [3, 3], [0, 0], [0, 0]),
-        {"counts": (bounds, nth(0, 1))},
+        {"counts": (bounds_check, nth(0, 1))},
     ),
 }
 ONCE = {"confidence": 0.999, "random_state": 0}

@@ -25,7 +25,7 @@ from privglasso.privacy import budget as budgets
 from privglasso.privacy.budget import Budget, BudgetBook, BudgetError, BudgetFileError
 from privglasso.privacy.budget import ChargedError
 from privglasso.publish.files import read_release
-from privglasso.recover.thresholding import ZeroOutGuarantee
+from privglasso.papers.thresholding import ZeroOutGuarantee
 from privglasso.privacy.guarantee import Guarantee, NoGuarantee
 from privglasso.publish.table import GaussianMechanism
 from privglasso.base.validation import InputError

@@ -15,7 +15,7 @@ from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source, random_order
 from privglasso.publish.batches import Batches, Room, as_batches, blocks_of, gathered
 from privglasso.publish.batches import rows_at, within
-from privglasso.publish.bounds import BoundsCheck
+from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.graph_weights import GraphWeightsMechanism, graph_on
@@ -27,7 +27,7 @@ from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.sphere import Ball
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
-from privglasso.publish.tables import TableError, read_table
+from privglasso.publish.sources import TableError, read_table
 from privglasso.publish.tree import ThresholdedGraphMechanism, TreeMechanism
 from privglasso.publish.votes import VotedGraphMechanism, VotedWeightsMechanism
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
@@ -225,14 +225,14 @@ def test_no_bit_depends_on_the_kind_of_the_source(tmp_path):
 
 
 def test_a_text_is_the_same_in_blocks_of_any_size(tmp_path, monkeypatch):
-    from privglasso.publish import batches, tables
+    from privglasso.publish import batches, sources
 
     held = table(2000)
     held.to_csv(tmp_path / "t.csv", index=False)
     sizes = []
 
     def short(path, form):
-        return tables.text_batches(path, form, block=1 << 12)
+        return sources.text_batches(path, form, block=1 << 12)
 
     monkeypatch.setattr(batches, "text_batches", short)
     source = as_batches(tmp_path / "t.csv")
@@ -246,11 +246,11 @@ def test_a_text_is_the_same_in_blocks_of_any_size(tmp_path, monkeypatch):
 @pytest.mark.parametrize("mark", [".", ","])
 def test_no_record_is_read_in_the_light_of_one(mark, two, tmp_path, monkeypatch):
     "In the first block a cell, or two, say which mark is decimal; 1,234 comes later."
-    from privglasso.publish import batches, tables
+    from privglasso.publish import batches, sources
 
     cells = [f"1{mark}5"] * (1 + two) + ["7"] * 3000 + ["1,234", "8", "9"]
     (tmp_path / "t.csv").write_text("\n".join(["a;b", *(f"{c};1" for c in cells)]))
-    short = lambda path, form: tables.text_batches(path, form, block=1 << 12)
+    short = lambda path, form: sources.text_batches(path, form, block=1 << 12)
     monkeypatch.setattr(batches, "text_batches", short)
     source = as_batches(tmp_path / "t.csv")
     if not two:

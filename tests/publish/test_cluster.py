@@ -21,7 +21,7 @@ from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.graph_weights import GraphWeightsMechanism, graph_on
 from privglasso.publish.sphere import Ball
-from privglasso.publish.tables import TableError
+from privglasso.publish.sources import TableError
 
 dd = pytest.importorskip(
     "dask.dataframe", reason="pip install 'privglasso[distributed]'"

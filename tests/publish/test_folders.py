@@ -28,7 +28,7 @@ from privglasso.publish.parquet import MANIFEST, ReleaseError, part_name, stored
 from privglasso.publish.shape import UnitsError
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
-from privglasso.publish.tables import TableError
+from privglasso.publish.sources import TableError
 from privglasso.recover.estimators import PrivateGraphicalLasso
 
 N = 3000

@@ -13,7 +13,7 @@ import pytest
 
 from privglasso.privacy import sampler as exact
 from privglasso.privacy.sampler import random_order
-from privglasso.publish.bounds import BoundsCheck
+from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.local import LocalMechanism

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from privglasso.base.validation import InputError
-from privglasso.publish.bounds import BoundsCheck, CheckedMechanism, cells_outside
+from privglasso.publish.bounds_check import BoundsCheck, CheckedMechanism, cells_outside
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.schema import Schema
-from privglasso.publish.tables import read_table
+from privglasso.publish.sources import read_table
 
 TABLE = pd.DataFrame(
     {

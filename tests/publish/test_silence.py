@@ -10,7 +10,7 @@ import pytest
 
 from privglasso.base import kernels
 from privglasso.privacy import sampler
-from privglasso.publish.bounds import BoundsCheck
+from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.graph_weights import GraphWeightsMechanism

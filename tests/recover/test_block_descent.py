@@ -11,7 +11,7 @@ from privglasso.recover import block_descent as descent
 from privglasso.recover.block_descent import descend, thresholded
 from privglasso.recover.components import connected_columns
 from privglasso.recover.graphical_lasso import graphical_lasso
-from privglasso.recover.sparse_certificates import combined_rows
+from privglasso.recover.sparse_cholesky import combined_rows
 
 seeds = st.integers(0, 10**6)
 ONE = np.ones((1, 1))

@@ -552,7 +552,7 @@ def answers(model):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 # an interior point of three rows begins where an inverse is not finite, and recovers
-@pytest.mark.filterwarnings("ignore::RuntimeWarning:privglasso.recover.from_inside")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning:privglasso.recover.interior_point")
 @pytest.mark.parametrize("rule", RULES)
 def test_a_degenerate_table_is_refused_by_name_or_answered(rule):
     "14 tables, of 15 seeds each for one rule: none raises what is not ours."

@@ -26,7 +26,7 @@ from privglasso.recover.feasibility import min_feasible_alpha
 from privglasso.recover.graphical_lasso import GraphicalLassoResult, graphical_lasso
 from privglasso.recover.graphical_lasso import graphical_lasso_path
 from privglasso.recover.graphical_lasso import iter_graphical_lasso
-from privglasso.recover.sparse_certificates import _curves_upwards, sparse_rows
+from privglasso.recover.sparse_cholesky import _curves_upwards, sparse_rows
 from privglasso.recover.textbook import dual_gap, largest_alpha, kkt_residual, objective
 from privglasso.data_sets.synthetic import corrected_example, sample_gaussian
 from privglasso.data_sets.synthetic import tridiagonal_precision
