@@ -5,13 +5,14 @@
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
            'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'html_card', 'unmasked', 'as_numbers',
-           'from_arrow', 'check_symmetric', 'per_column']
+           'from_arrow', 'check_symmetric', 'strips', 'is_symmetric', 'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
 import numbers
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator
 from html import escape
 
 import numpy as np
@@ -364,7 +365,7 @@ def check_symmetric(S, name="S", copy=True):
         Exactly symmetric.
     """
     S = _square(S, name, copy)
-    if _is_symmetric(S):
+    if is_symmetric(S):
         return S
     gap = np.abs(S - S.T).max()
     if gap > 1e-10 * np.abs(S).max():
@@ -379,8 +380,37 @@ def check_symmetric(S, name="S", copy=True):
 _BLOCK = 128  # rows: a block and its mirror image stay in the cache
 
 
-def _is_symmetric(S):
-    "Whether a square matrix equals its transpose, block by block."
+def strips(p, cells=1 << 15) -> Iterator:
+    """Rows of a matrix of p columns, so many at a time that they stay in the cache: what
+    is computed strip by strip needs no second matrix.
+
+    Parameters
+    ----------
+    p : int
+    cells : int
+        Of a strip, at most.
+
+    Yields
+    ------
+    slice
+
+    Examples
+    --------
+    >>> list(strips(3)), len(list(strips(5000)))
+    ([slice(0, 32768, None)], 834)
+    """
+    rows = max(cells // max(p, 1), 1)
+    for start in range(0, p, rows):
+        yield slice(start, start + rows)
+
+
+def is_symmetric(S) -> bool:
+    """Whether a square matrix equals its transpose, looked at block by block.
+
+    Parameters
+    ----------
+    S : array of shape (p, p)
+    """
     return all(
         np.array_equal(S[i : i + _BLOCK, i:], S[i:, i : i + _BLOCK].T)
         for i in range(0, len(S), _BLOCK)

@@ -6,8 +6,8 @@
 __all__ = ['Neighbors', 'Hidden', 'Epsilon', 'Delta', 'Mu', 'Sigma', 'Failure', 'Stated', 'Ledger', 'Check', 'Meant', 'Seed',
            'Mechanism', 'Want', 'Chosen', 'Wanted', 'Integers', 'Whole', 'Box', 'Latent', 'Graph', 'Blocks',
            'Threshold', 'Estimator', 'Table', 'NewRelease', 'Low', 'High', 'Bounds', 'SchemaFile', 'Drop', 'Missing',
-           'Gaps', 'Numbered', 'Sep', 'Decimal', 'Encoding', 'Release', 'Rule', 'Ruled', 'Alpha', 'Level', 'Figure',
-           'Profile', 'Json', 'Force', 'DryRun']
+           'Gaps', 'Numbered', 'Sep', 'Decimal', 'Encoding', 'Memory', 'Release', 'Rule', 'Ruled', 'Alpha', 'Level',
+           'Figure', 'Profile', 'Json', 'Force', 'DryRun']
 
 # %% ../../nbs/9_workshop/12_options.ipynb #344f734f
 from enum import StrEnum
@@ -106,6 +106,7 @@ Numbered = _flag(
 Sep = _maybe(str, "separator of a text; found if absent")
 Decimal = _maybe(str, "decimal point or comma; found if absent")
 Encoding = _maybe(str, "such as utf-8 or latin-1; found if absent")
+Memory = _maybe(str, "the most that may be taken, such as 512MB; the bits are the same")
 
 # %% ../../nbs/9_workshop/12_options.ipynb #a12c0c19
 Release = Annotated[Path, typer.Argument(help="a release file of any kind")]

@@ -19,7 +19,7 @@ from .options import Blocks, Bounds, Box, Check, Chosen, Decimal, Delta
 from .options import Drop, DryRun, Encoding, Epsilon, Estimator, Failure
 from .options import Force, Gaps, Graph, Hidden, High, Integers, Json
 from .options import Latent
-from .options import Ledger, Low, Meant, Mechanism, Missing, Mu
+from .options import Ledger, Low, Meant, Mechanism, Memory, Missing, Mu
 from .options import Neighbors, NewRelease, Numbered, SchemaFile, Seed
 from .options import Sep, Sigma, Table, Threshold, Wanted, Whole
 from ..desk.choices import KINDS, Target, check_target, mechanism_of
@@ -169,6 +169,7 @@ def publish(
     decimal: Decimal = None,
     encoding: Encoding = None,
     numbered_columns: Numbered = False,
+    memory: Memory = None,
     dry_run: DryRun = False,
     yes: Meant = False,
     check_bounds: Check = None,

@@ -83,7 +83,7 @@ class How:
         return {name: value for name, value in told.items() if value is not None}
 
 # %% ../../nbs/2_publish/32_publication.ipynb #7dd7355a
-_OF_TABLE = ("drop", "numbered_columns", "sep", "decimal", "encoding")
+_OF_TABLE = ("drop", "numbered_columns", "sep", "decimal", "encoding", "memory")
 _OF_TARGET = tuple(each.name for each in fields(Target))
 _OF_HOW = tuple(each.name for each in fields(How))
 
@@ -334,7 +334,7 @@ class Publication:
     **words
         What else `Target` (mu, delta, sigma, failure, neighbors), `How` (want, box,
         missing, integers, whole, graph, check_bounds, meant) and `PrivateTable` (drop,
-        numbered_columns, sep, decimal, encoding) take.
+        numbered_columns, sep, decimal, encoding, memory) take.
 
     Examples
     --------
@@ -466,6 +466,8 @@ class Publication:
         """
         to = as_path(to)
         draft, _ = self._draft(to, replace, False)
+        with self._room(draft, to):  # a bound that cannot be kept is said now
+            pass
         if heard is not None:
             heard(draft)
         name, ledger, fits = "the release" if to is None else to.name, None, None
@@ -517,16 +519,22 @@ class Publication:
         """
         to = as_path(to)
         draft, data = self._draft(to, replace, True)
-        numbers = self.table.numbers(data, self.how.integers, self.how.gaps)
-        meant = heard(draft) if heard is not None else False
-        if draft.on_cells and not meant:
-            raise WordsError(_ON_CELLS)
-        with accounted(to, self.ledger):
-            release = self._run(draft.mechanism, numbers, to, replace, random_state)
-            record = Published(to.name, draft, release)
-            if heard is not None:
-                heard(record)
+        with self._room(draft, to):
+            numbers = self.table.numbers(data, self.how.integers, self.how.gaps)
+            meant = heard(draft) if heard is not None else False
+            if draft.on_cells and not meant:
+                raise WordsError(_ON_CELLS)
+            with accounted(to, self.ledger):
+                release = self._run(draft.mechanism, numbers, to, replace, random_state)
+                record = Published(to.name, draft, release)
+                if heard is not None:
+                    heard(record)
         return record
+
+    def _room(self, draft, to):
+        "The context in which memory is bounded, or the sentence why it cannot be."
+        folder, p = to is not None and is_folder(to), len(draft.columns)
+        return self.table.room(draft.mechanism, draft.n, p, folder)
 
     def _run(self, mechanism, numbers, to, replace, random_state):
         "Publish to a file or folder, from the ledger if one is given."

@@ -8,6 +8,7 @@ __all__ = ['as_path', 'name_of', 'is_folder', 'check_there', 'shown', 'check_nam
 
 # %% ../../nbs/2_publish/29_source.ipynb #1e013dcd
 import os
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 
@@ -264,6 +265,14 @@ def public_graph(given, columns):
 
 
 _HELD = 1 << 24  # cells of a file that are held in memory
+_SHORT, _OF_SHORT = 1 << 21, 30  # bytes of a text that is read whole; each is held
+
+
+def _is_text(path, form):
+    "Whether a table stands in a file of text."
+    from privglasso.publish.sources import check_table_file
+
+    return check_table_file(path, **form)[1]
 
 # %% ../../nbs/2_publish/29_source.ipynb #9f7a4c7d
 class PrivateTable:
@@ -283,6 +292,8 @@ class PrivateTable:
         Whether names are meant to read like numbers.
     sep, decimal, encoding : str, optional
         How a file of text is to be read; found if absent.
+    memory : int or str, optional
+        What the process may take, such as "512MB": files are read in batches.
 
     Examples
     --------
@@ -294,13 +305,26 @@ class PrivateTable:
 
     def __init__(
         self, source, schema=None, *, drop=None, numbered_columns=False, sep=None,
-        decimal=None, encoding=None,
+        decimal=None, encoding=None, memory=None,
     ):
         self.source, self.stated = as_path(source), as_path(schema)
         self.drop, self.numbered = drop, numbered_columns
         form = {"sep": sep, "decimal": decimal, "encoding": encoding}
         self.typed = {key: value for key, value in form.items() if value is not None}
-        self.name = name_of(self.source)
+        self.name, self.memory, self._unpacked = name_of(self.source), memory, 0
+        if memory is not None:
+            self._check_bounded()
+
+    def _check_bounded(self):
+        "One sentence unless a bound on memory is one, and of a table that is read."
+        from privglasso.publish.memory import bytes_of
+
+        bytes_of(self.memory)
+        if not self.is_file:
+            raise WordsError(
+                "{memory}: bounds what is read of files, folders and databases; this"
+                " table is in memory already, or a cluster's: leave it out"
+            )
 
     @property
     def is_file(self) -> bool:
@@ -322,11 +346,53 @@ class PrivateTable:
         "Whether it is a Parquet file of more numbers than are held at once."
         if self.is_stored or not self.is_file or not self.source.is_file():
             return False
+        if self.memory is not None:
+            return not self._is_whole
         if self.source.suffix.lower() != ".parquet":
             return False
         from privglasso.publish.batches import cells_announced
 
         return cells_announced(self.source) > _HELD
+
+    @property
+    def _is_whole(self) -> bool:
+        "Whether a file is read whole, whatever the bound: a short text, or a workbook."
+        short = self._is_short and _is_text(self.source, self.form)
+        footer = None if self.schema is None else self.schema.file.footer
+        return short or bool(footer) or self.source.suffix.lower() == ".xlsx"
+
+    @property
+    def _is_short(self) -> bool:
+        "Whether its file has few bytes."
+        return self.source.stat().st_size <= _SHORT
+
+    def room(self, mechanism, n, p, folder=False):
+        """The context in which a publication keeps the bound on memory, if there is
+        one.
+
+        Parameters
+        ----------
+        mechanism
+        n, p : int
+            Numbers of records and of columns.
+        folder : bool
+            Whether the release is written in parts.
+        """
+        if self.memory is None:
+            return nullcontext()
+        from privglasso.publish.batches import within
+        from privglasso.publish.memory import room_for
+
+        unpacked = self._unpacked
+        if not self.is_parted:
+            if not _is_text(self.source, self.form) or not self._is_short:
+                text = "{memory}: {file} is read whole: write it as Parquet or CSV"
+                raise WordsError(text, file=self.name)
+            unpacked = _OF_SHORT * _SHORT
+        parts = [] if self.is_stored else self.files()
+        text = any(_is_text(path, self.form) for path in parts)
+        told = {"folder": folder, "unpacked": unpacked, "text": text}
+        return within(room_for(self.memory, mechanism, n, p, **told))
 
     @property
     def is_parted(self) -> bool:
@@ -389,7 +455,9 @@ class PrivateTable:
         if self.is_parted:
             from privglasso.publish.batches import as_batches
 
-            return as_batches(self.source, **self.form)
+            made = as_batches(self.source, **self.form)
+            self._unpacked = made.unpacked
+            return made
         from privglasso.publish.sources import read_table
 
         form = self.form if self.is_file else {}

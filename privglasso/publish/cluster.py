@@ -80,22 +80,25 @@ def guarded(function, *values):
         return _word(error)
 
 # %% ../../nbs/2_publish/37_cluster.ipynb #96ef1f03
-def _run(task, needed, *values):
+def _run(key, task, needed, *values):
     "A task of Dask, given the results that it needs."
-    return task(dict(zip(needed, values, strict=True)))
+    import dask
+
+    return dask.get(dict(zip(needed, values, strict=True)) | {key: task}, key)
 
 
 def _guarded_graph(frame):
     "The tasks of a Dask DataFrame, guarded, and the keys of its partitions."
-    from dask._task_spec import Task, TaskRef, convert_legacy_graph
+    from dask.core import get_dependencies
 
     made = frame.optimize()
-    graph = convert_legacy_graph(dict(made.__dask_graph__()))
-    for key, task in graph.items():
-        if type(task) is Task:  # others hold data, or are of Dask's own machinery
-            needed = tuple(task.dependencies)
-            run = partial(guarded, partial(_run, task, needed))
-            graph[key] = Task(key, run, *map(TaskRef, needed))
+    before = dict(made.__dask_graph__())
+    graph = dict(before)
+    for key, task in before.items():
+        # others hold data, or are of Dask's own machinery
+        if type(task).__name__ in ("Task", "tuple"):
+            needed = tuple(get_dependencies(before, key))
+            graph[key] = (partial(guarded, partial(_run, key, task, needed)), *needed)
     return graph, made.__dask_keys__()
 
 # %% ../../nbs/2_publish/37_cluster.ipynb #4c06bb10
@@ -121,19 +124,21 @@ def merged(*parts):
 
 def _with_tree(graph, keys, name):
     "Add the tasks that merge results, eight at a time; the key of the last."
-    from dask._task_spec import Task, TaskRef
-
-    level = 0
+    level, merge = 0, partial(guarded, merged)
     while len(keys) > 1:
         above, level = [], level + 1
         for k in range(0, len(keys), _FAN):
             above.append((name, level, k))
-            refs = map(TaskRef, keys[k : k + _FAN])
-            graph[above[-1]] = Task(above[-1], partial(guarded, merged), *refs)
+            graph[above[-1]] = (merge, *keys[k : k + _FAN])
         keys = above
     return keys[0]
 
 # %% ../../nbs/2_publish/37_cluster.ipynb #8a307b82
+def _told(asked):
+    "What is asked of the partitions, on a worker."
+    return asked
+
+
 def _columns_at(values, places):
     "The columns at such places."
     return values[:, places]
@@ -187,17 +192,14 @@ class _Frame:
 
     def tasks(self, function, asked, places=None):
         "A graph in which partitions are given to a function, and these tasks' keys."
-        from dask._task_spec import DataNode, Task, TaskRef
-
         name, graph = f"privglasso-{uuid4().hex}", dict(self.graph)
-        graph[name] = DataNode(name, asked)  # travels to each worker once
+        graph[name] = (partial(_told, asked),)  # travels to each worker once
         starts = np.cumsum([0, *(self.lengths or ())]).tolist()
         run, made = partial(guarded, function), []
         for k in range(len(self.keys)) if places is None else places:
             made.append((name, 0, k))
-            refs = TaskRef(self.keys[k]), TaskRef(name)
             start = starts[k] if self.lengths else 0
-            graph[made[-1]] = Task(made[-1], run, *refs, k, start)
+            graph[made[-1]] = run, self.keys[k], name, k, start
         return graph, made, name
 
     def sums(self, steps, work):

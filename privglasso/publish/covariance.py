@@ -16,7 +16,7 @@ import numpy as np
 from ..base.records import Fields, flag, number, require, whole, word
 from ..base.validation import InputError, check_integer
 from ..base.validation import check_number, check_probability
-from ..base.validation import check_symmetric, per_column
+from ..base.validation import check_symmetric, per_column, strips
 from ..privacy.audit import EntryStatistic, check_different
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, counted_variance
 from ..privacy.discrete_gaussian import sigma_for, variance
@@ -104,9 +104,9 @@ class MomentLattice:
         in data units to the fourth; of so many columns, all if None."""
         off_diagonal, diagonal = variance(self.sigma[0]), variance(self.sigma[1])
         unit = self.unit[:columns]
-        noise = np.outer(unit, unit)  # in place: there may be many columns
-        noise /= self.n
-        noise *= noise
+        noise = np.empty(2 * [len(unit)])
+        for at in strips(len(unit)):  # there may be many columns
+            noise[at] = (np.outer(unit[at], unit) / self.n) ** 2
         own = noise.diagonal() * diagonal
         noise *= off_diagonal
         np.fill_diagonal(noise, own)
@@ -333,11 +333,11 @@ def _matrix_noise_variance(lattice, squared_offset):
     the centre."""
     few, square = len(squared_offset), np.maximum(squared_offset, 0.0)
     v = lattice.mean_noise()[:few]
-    cross, noise = np.outer(square, v), lattice.second_moment_noise(few)
-    mean_part = cross + cross.T
-    mean_part += np.outer(v, v)
-    noise += mean_part
-    noise[np.diag_indices(few)] += mean_part.diagonal()
+    noise = lattice.second_moment_noise(few)
+    for at in strips(few):
+        cross = np.outer(square[at], v) + np.outer(v[at], square)
+        noise[at] += cross + np.outer(v[at], v)
+    noise[np.diag_indices(few)] += square * v + v * square + v * v
     return noise
 
 
@@ -427,9 +427,10 @@ class CovarianceRelease(Release):
         """(p, p) unbiased covariance about the mean (about `location`, if that is the
         public centre); may be indefinite."""
         unit, offset = self.lattice.unit, self._offset()
-        average = self.second_moment / self.n
-        average *= np.outer(unit, unit)  # in place: there may be many columns
-        average -= np.outer(offset, offset)
+        average = np.empty(self.second_moment.shape)
+        for at in strips(len(unit)):  # there may be many columns
+            scaled = self.second_moment[at] / self.n * np.outer(unit[at], unit)
+            average[at] = scaled - np.outer(offset[at], offset)
         average[np.diag_indices(len(unit))] += self.lattice.mean_noise()
         return average
 
@@ -451,7 +452,7 @@ class CovarianceRelease(Release):
     def sampling_error(self) -> SamplingError:
         """How far the matrix may be from the population's: rows and noise, the mean's
         noise taken as independent too."""
-        return SamplingError(((self.matrix, self.n),), self.matrix_noise_variance)
+        return SamplingError.owning(((self.matrix, self.n),), self.matrix_noise_variance)
 
     def _of_columns(self, places):
         at = np.ix_(places, places)

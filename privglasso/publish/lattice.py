@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.records import number, require, whole
-from ..base.validation import InputError
+from ..base.validation import InputError, is_symmetric
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, SMALLEST_SIGMA
 from ..privacy.discrete_gaussian import counted_variance, mu_bound, variance
 from ..privacy.gdp import compose_gdp
@@ -335,8 +335,8 @@ def check_sums(said, sums, largest, n) -> None:
         What rows and noise can make.
     n : int
     """
-    square = sums.ndim < 2 or sums.shape == sums.T.shape and (sums == sums.T).all()
+    square = sums.ndim < 2 or sums.shape == sums.T.shape and is_symmetric(sums)
     whole = square and sums.dtype == np.int64
     require(whole, f"{said} is not {'a symmetric one' * (sums.ndim > 1)} of integers")
-    fits = np.abs(sums.astype(float)).max() <= largest
+    fits = max(float(sums.max()), -float(sums.min())) <= largest
     require(fits, f"{said} is larger than {n} rows can make it")

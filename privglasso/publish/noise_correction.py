@@ -13,7 +13,7 @@ import numpy as np
 
 from ..base.graphs import WIDE, is_wide_diagonal
 from ..base.validation import InputError, check_integer, check_symmetric
-from ..base.validation import check_table, unmasked
+from ..base.validation import check_table, strips, unmasked
 from .batches import Batches
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #051bc9a8
@@ -249,7 +249,7 @@ def correlation_scale(S):
     >>> correlation.tolist(), deviation.tolist()
     ([[1.0, 0.5], [0.5, 1.0]], [2.0, 1.0])
     """
-    S = check_symmetric(S)
+    S = check_symmetric(S, copy=False)
     variance = np.diag(S)
     _refuse(
         list(range(len(S))),
@@ -257,8 +257,9 @@ def correlation_scale(S):
         "their diagonal entries are not positive, so they have no scale",
     )
     deviation = np.sqrt(variance)
-    correlation = np.outer(deviation, deviation)
-    np.divide(S, correlation, out=correlation)
+    correlation = np.empty(S.shape)
+    for at in strips(len(S)):
+        np.divide(S[at], np.outer(deviation[at], deviation), out=correlation[at])
     np.fill_diagonal(correlation, 1.0)
     return correlation, deviation
 
@@ -293,14 +294,18 @@ def _noise_bracket(Theta, V):
         return np.zeros_like(V)
     if is_wide_diagonal(Theta):
         return between(Theta**2, V)
-    unequal = between(Theta**2, V - np.diag(np.diag(V)))
+    beside = V.copy()
+    np.fill_diagonal(beside, 0.0)
+    unequal = between(Theta**2, beside)
+    del beside  # of many columns it takes much memory
     p, work = len(V), (np.count_nonzero(Theta, axis=1) ** 2).mean()
-    positive = (V + np.eye(p) > 0).all()
-    if positive and p > WIDE and work > 30 * p:  # as finding the directions costs
+    wide = p > WIDE and work > 30 * p  # as finding the directions costs
+    if wide and (V + np.eye(p) > 0).all():
         found = _few_directions(V)
         if len(found[0]) * p < work:
             return unequal + _over_directions(Theta, V, *found)
-    return unequal + _over_neighbours(Theta, V)
+    unequal += _over_neighbours(Theta, V)
+    return unequal
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #a51be20c
 _NEGLIGIBLE = 1e-10  # of the least variance: what may be left out of them
@@ -309,11 +314,13 @@ _NEGLIGIBLE = 1e-10  # of the least variance: what may be left out of them
 def _over_neighbours(Theta, V):
     """The sum over k and l of Θ_ik Θ_jk V_kl Θ_il Θ_jl for all i and j, row by row: a
     sparse row costs little."""
-    total = np.empty_like(V)
+    total = np.zeros_like(V)
     for i, row in enumerate(Theta):
         near = np.flatnonzero(row)
-        u = Theta[:, near] * row[near]
-        total[i] = ((u @ V[np.ix_(near, near)]) * u).sum(axis=1)
+        columns = Theta[near].T  # which are its rows, one behind the other
+        far = np.flatnonzero(columns.any(axis=1))
+        u = columns[far] * row[near]
+        total[i, far] = ((u @ V[np.ix_(near, near)]) * u).sum(axis=1)
     return total
 
 
@@ -340,9 +347,9 @@ def _few_directions(V):
     return weights[kept], directions.T[kept] * units
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #6a0654b1
-def _of_size(matrix, name, p):
+def _of_size(matrix, name, p, copy=False):
     "A symmetric matrix of p columns."
-    matrix = check_symmetric(matrix, name)
+    matrix = check_symmetric(matrix, name, copy)
     if len(matrix) != p:
         raise InputError(
             name,
@@ -377,8 +384,10 @@ def between(Theta, A):
     if len(Theta) > WIDE and np.count_nonzero(Theta) < _SPARSE * Theta.size:
         from scipy.sparse import csr_array  # slow to load
 
-        Theta = csr_array(Theta)
-        return Theta @ np.ascontiguousarray((Theta @ A).T)
+        Theta, made = csr_array(Theta), np.empty(A.shape)
+        for at in strips(len(A), 1 << 20):  # in little memory
+            made[:, at] = Theta @ np.ascontiguousarray((Theta[at] @ A).T)
+        return made
     return Theta @ A @ Theta
 
 
@@ -400,7 +409,7 @@ def _positive_part(A):
     return root @ root.T
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #b16a69e1
-def _check_parts(parts):
+def _check_parts(parts, copy=True):
     "Pairs of a covariance, all of one size, and a number of rows."
     try:
         pairs = [(A, n) for A, n in parts]
@@ -410,8 +419,8 @@ def _check_parts(parts):
             type(parts).__name__,
             "give pairs: a covariance and its number of rows",
         ) from error
-    checked = lambda A, n: (check_symmetric(A, "parts"), check_integer(n, "parts", 1))
-    pairs = [checked(A, n) for A, n in pairs]
+    whole = lambda n: check_integer(n, "parts", 1)
+    pairs = [(check_symmetric(A, "parts", copy), whole(n)) for A, n in pairs]
     shapes = sorted({A.shape for A, _ in pairs})
     if len(shapes) != 1:
         raise InputError(
@@ -420,11 +429,10 @@ def _check_parts(parts):
     return pairs
 
 
-def _check_noise(noise, p):
+def _check_noise(noise, p, copy=True):
     "A variance for each of p by p entries."
-    noise = _of_size(
-        np.full((p, p), noise) if np.ndim(noise) == 0 else noise, "noise", p
-    )
+    noise = np.full((p, p), noise) if np.ndim(noise) == 0 else noise
+    noise = _of_size(noise, "noise", p, copy)
     if (noise < 0).any():
         raise InputError("noise", float(noise.min()), "variances are at least 0")
     return noise
@@ -480,9 +488,27 @@ class SamplingError:
     noise: np.ndarray = 0.0
 
     def __post_init__(self):
+        self._check()
+
+    def _check(self, copy=True):
+        "Keep what was given, checked."
         known = vars(self)
-        known["_stated"] = _check_parts(known.pop("parts"))
-        known["noise"] = _check_noise(self.noise, len(known["_stated"][0][0]))
+        known["_stated"] = _check_parts(known.pop("parts"), copy)
+        known["noise"] = _check_noise(self.noise, len(known["_stated"][0][0]), copy)
+
+    @classmethod
+    def owning(cls, parts, noise=0.0) -> "SamplingError":
+        """The same of arrays that nobody else holds, which are not copied.
+
+        Parameters
+        ----------
+        parts, noise
+            As for the class.
+        """
+        made = cls.__new__(cls)
+        vars(made).update(parts=parts, noise=noise)
+        made._check(copy=False)
+        return made
 
     def __getattr__(self, name):
         if name != "parts" or "_stated" not in vars(self):
@@ -490,6 +516,21 @@ class SamplingError:
         # asked for late: of a large matrix negative eigenvalues take long to find
         pairs = [(_positive_part(A), n) for A, n in vars(self).pop("_stated")]
         return vars(self).setdefault("parts", tuple(pairs))
+
+    def sharing(self, corrected) -> "SamplingError":
+        """The same, a part that equals the corrected covariance being that array, so
+        that it is held once.
+
+        Parameters
+        ----------
+        corrected : array of shape (p, p)
+            Only to be read from now on.
+        """
+        known = vars(self)
+        if "_stated" in known:
+            one = lambda A: corrected if np.array_equal(A, corrected) else A
+            known["_stated"] = [(one(A), n) for A, n in known["_stated"]]
+        return self
 
     def covariance_variance(self) -> np.ndarray:
         "(p, p) variance of each entry of the corrected covariance."

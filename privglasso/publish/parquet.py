@@ -22,7 +22,7 @@ import numpy as np
 import privglasso
 from ..base.io import claimed, write_whole
 from ..base.records import flag, number, plain, whole, word
-from ..base.validation import InputError
+from ..base.validation import InputError, is_symmetric, strips
 from .batches import Batches
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #209439aa
@@ -146,6 +146,41 @@ def sealed(metadata, table):
     raw = json.dumps(metadata).encode()
     return {METADATA_KEY: raw, CHECKSUM_KEY: _digest(raw, table).encode()}
 
+# %% ../../nbs/2_publish/16_parquet.ipynb #2678baac
+_SQUARE = ("covariance", "shape", "whitened", "local", "kendall", "quadrant", "scores")
+
+
+def _upper(table):
+    "A symmetric matrix, as a DataFrame, with zeros below its diagonal."
+    import pandas as pd  # slow to load
+
+    cells = table.to_numpy()
+    if len(cells) != cells.shape[1] or not is_symmetric(cells):
+        return table  # no release, as whoever reads it will say
+    return pd.DataFrame(np.triu(cells), columns=table.columns, copy=False)
+
+
+def _whole(columns, names):
+    """The matrix whose columns were read, as a DataFrame; both triangles, if below the
+    diagonal there are zeros."""
+    import pandas as pd  # slow to load
+
+    square = len(columns) == columns.shape[1]
+    if square:
+        _mirror(columns)
+    # rows that lie one behind the other, which makes no difference if it is symmetric
+    cells = columns if square and is_symmetric(columns) else columns.T
+    return pd.DataFrame(cells, columns=names, copy=False)
+
+
+def _mirror(columns):
+    "Fill what is below the diagonal with what is above, where it holds zeros alone."
+    places = list(strips(len(columns)))
+    if any(np.triu(columns[at, at.start :], 1).any() for at in places):
+        return
+    for at in places:
+        columns[at, at.start :] += np.tril(columns[at.start :, at], -1).T
+
 # %% ../../nbs/2_publish/16_parquet.ipynb #3fc2c5ba
 def write_release(
     path, kind: str, release, table, replace: bool = False, **settings
@@ -176,6 +211,7 @@ def write_release(
     metadata = _described(kind, release) | settings
     if isinstance(table, Batches):
         raise InputError("path", str(path), "copy the folder: its rows are in parts")
+    table = _upper(table) if kind in _SQUARE else table
     stored = pa.Table.from_pandas(table, preserve_index=False)
     stored = stored.replace_schema_metadata(sealed(metadata, table))
     with claimed(path, replace):
@@ -379,28 +415,47 @@ def _numbers(cells):
     return cells.to_numpy(zero_copy_only=False)
 
 
-def _table(path, stored):
-    "The DataFrame of a Parquet file, its page checksums verified."
+_AT_ONCE = 500  # columns of a wide matrix, of which there is no second copy
+
+
+def _fill(columns, parts, names=None):
+    "Copy the numbers of some parts, all of their columns or those of such names."
+    start = 0
+    for part in parts:
+        cells = part.columns if names is None else map(part.column, names)
+        for column, own in zip(columns, cells, strict=True):
+            column[start : start + len(part)] = _numbers(own)
+        start += len(part)
+    if any(start != len(column) for column in columns):
+        raise ValueError("rows are missing")
+
+
+def _table(path, stored, square):
+    """The DataFrame of a Parquet file, its page checksums verified, and the (columns,
+    rows) array of a square one."""
     import pandas as pd  # slow to load
 
     rows, fields = stored.metadata.num_rows, stored.schema_arrow
+    kinds = [kind.to_pandas_dtype() for kind in fields.types]
+    square = square and len(set(kinds)) == 1 and len(set(fields.names)) == len(kinds)
     try:
-        columns = [np.empty(rows, kind.to_pandas_dtype()) for kind in fields.types]
-        start = 0
-        for part in stored.iter_batches():  # no second copy of all numbers
-            for column, cells in zip(columns, part.columns, strict=True):
-                column[start : start + len(part)] = _numbers(cells)
-            start += len(part)
-        if start != rows:
-            raise ValueError("rows are missing")
-        table = pd.DataFrame(dict(enumerate(columns)), copy=False)
+        if square:
+            columns = np.empty((len(kinds), rows), kinds[0])
+            for at in range(0, len(kinds), _AT_ONCE):
+                names = fields.names[at : at + _AT_ONCE]
+                parts = stored.iter_batches(columns=names)
+                _fill(columns[at : at + _AT_ONCE], parts, names)
+        else:
+            columns = [np.empty(rows, kind) for kind in kinds]
+            _fill(columns, stored.iter_batches())
+        held = columns.T if square else dict(enumerate(columns))
+        table = pd.DataFrame(held, copy=False)
         table.columns = fields.names  # names that stand twice are told later
-        return table
+        return table, columns if square else None
     except Exception as error:
         raise ReleaseError(f"{path.name} {_DAMAGED}") from error
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f9
-_SQUARE = ("covariance", "shape", "whitened", "local", "kendall", "quadrant")
 def _has_shape(metadata, rows, names):
     "Whether a table of this size is what the metadata state; some have any length."
     kind = metadata["kind"]
@@ -474,12 +529,12 @@ def stored_release(path):
         metadata = _known_format(raw, path, checksum is not None)
         announced = stored.metadata, stored.schema_arrow.names
         _check_footer(path, *announced, metadata, pages, size)
-        table = _table(path, stored)
+        table, whole = _table(path, stored, metadata["kind"] in _SQUARE)
     if checksum is not None and checksum != _digest(raw, table).encode():
         raise ReleaseError(
             f"{path.name} is not what was written, its checksum says: ask for it again"
         )
-    return metadata, table
+    return metadata, table if whole is None else _whole(whole, table.columns)
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #66c24507
 def _no_number(name):

@@ -398,7 +398,8 @@ def integer_sums(values, lattice):
     second, total = np.zeros((p, p)), np.zeros(p)
     rows = max(_BLOCK_CELLS // p, 1)
     space = np.empty((min(rows, n), p))
-    for block in _with_bar(blocks_of(values, rows), -(-n // rows)):
+    many = 0 if hasattr(values, "blocks") else -(-n // rows)  # batches have their own
+    for block in _with_bar(blocks_of(values, rows), many):
         block = np.ascontiguousarray(block, dtype=float)
         counts = space[: len(block)]
         _put_on_lattice(

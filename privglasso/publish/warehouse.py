@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base.validation import InputError, check_integer
-from .batches import Batches, gap_counts
+from .batches import Batches, gap_counts, room_here, rows_at_once
 from .covariance import CovarianceMechanism, MomentLattice
 from .mechanism import in_order
 from .shape import ShapeLattice
@@ -501,7 +501,8 @@ def _found(connection, table, name):
     raise TableError(f"{name}: this table {told}; a path is duckdb:file.db?table")
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #10dde9f3
-_ROWS = 1 << 16  # of a batch
+_LITTLE = "SET memory_limit = '128MiB'; SET threads = 1"
+_UNPACKED = 192 << 20  # bytes: that limit, and what DuckDB takes beside it
 
 
 def stored_table(path, form) -> tuple:
@@ -521,6 +522,8 @@ def stored_table(path, form) -> tuple:
         Number of records.
     read : callable
         Takes places of columns, and yields batches of Arrow.
+    unpacked : int
+        Bytes that the database holds beside a batch, where memory is bounded.
     """
     if stated := form.stated():
         raise TableError(f"{path.name}: a database has no {min(stated)}")
@@ -528,11 +531,14 @@ def stored_table(path, form) -> tuple:
     connection = _connected(file, path.name)
     source = _found(connection, table, path.name)
 
-    def asked(what):
-        "The schema of what is asked, then its batches."
+    def asked(what, width=1):
+        "The schema of what is asked, of so many columns, then its batches."
         try:
-            made = connection.cursor().sql(f"SELECT {what} FROM {source}")
-            reader = made.to_arrow_reader(_ROWS)
+            cursor = connection.cursor()
+            if not room_here().mapped:
+                cursor.execute(_LITTLE)
+            made = cursor.sql(f"SELECT {what} FROM {source}")
+            reader = made.to_arrow_reader(rows_at_once(width))
             yield reader.schema
             yield from reader
             return
@@ -545,8 +551,8 @@ def stored_table(path, form) -> tuple:
 
     def read(places):
         names = [schema.names[j] for j in places] or schema.names[:1]
-        batches = asked(", ".join(map(quoted, names)))
+        batches = asked(", ".join(map(quoted, names)), len(names))
         next(batches)  # the schema
         yield from batches
 
-    return schema, counted[0][0].as_py(), read
+    return schema, counted[0][0].as_py(), read, _UNPACKED

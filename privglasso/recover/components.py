@@ -239,6 +239,14 @@ class Pieces(NamedTuple):
             whole[np.ix_(own, own)] = block
         return whole
 
+    def mapped(self, function) -> np.ndarray:
+        """(p, p) the matrix with a function of the columns (k,) and the entries (k, k)
+        of each component in the place of its entries, and zeros elsewhere."""
+        whole = np.zeros((self.p, self.p))
+        for own, block in self.blocks():
+            whole[np.ix_(own, own)] = function(own, block)
+        return whole
+
     def blocks(self):
         "Columns and entries of every component."
         columns, bounds = self.groups
@@ -265,13 +273,15 @@ class Pieces(NamedTuple):
 _WIDE = 200  # columns from which on it pays to look for blocks
 
 
-def inverse_by_blocks(M):
+def inverse_by_blocks(M, wide=_WIDE):
     """The inverse of a positive definite matrix; of a wide one, block by block.
 
     Parameters
     ----------
     M : (p, p) array
         Symmetric.
+    wide : int
+        The number of columns beyond which blocks are looked for.
 
     Returns
     -------
@@ -284,7 +294,7 @@ def inverse_by_blocks(M):
     [[0.25, 0.0], [0.0, 0.5]]
     """
     labels = np.zeros(len(M), int)
-    if len(M) > _WIDE:
+    if len(M) > wide:
         labels = connected_columns(M, np.zeros((1, 1)), 1.0)
     if labels.max() == 0:
         inverse = np.linalg.inv(M)

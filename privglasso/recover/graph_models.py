@@ -21,7 +21,7 @@ import pandas as pd
 from scipy.special import ndtr, ndtri
 from tqdm import tqdm
 
-from ..base.graphs import partial_correlations
+from ..base.graphs import pairs_above, partial_correlations
 from ..base.validation import InputError, check_positive, check_probability
 from ..base.validation import check_table
 from ..publish.batches import Batches
@@ -129,9 +129,10 @@ def _table_evidence(table, noise_variance):
 def _release_evidence(release, rows):
     """What a release says of itself; its rows count as a sample only if nothing else is
     in the error."""
-    error = release.sampling_error()
+    error, corrected = release.sampling_error(), release.corrected_covariance()
+    error = error.sharing(corrected)
     rows = rows if not error.noise.any() and len(error.parts) == 1 else None
-    return Evidence(release.corrected_covariance(), error, release.n, rows, release)
+    return Evidence(corrected, error, release.n, rows, release)
 
 # %% ../../nbs/3_recover/07_graph_models.ipynb #a5829581
 def _agreed_noise(given, X, columns):
@@ -527,13 +528,13 @@ def edge_tests(precision, corrected, error) -> EdgeTests:
 def _edge_table(precision, names, tests=None, ends=None):
     """DataFrame of the edges, the strongest first; with standard errors and tests, and
     the ends of intervals, if these are given."""
-    i, j = np.nonzero(np.triu(precision, 1))
+    i, j = above = pairs_above(precision)
     names = np.array(names, dtype=object)
     columns = {
         "source": names[i],
         "target": names[j],
-        "partial_correlation": partial_correlations(precision)[i, j],
-        "precision": precision[i, j],
+        "partial_correlation": partial_correlations(precision, above),
+        "precision": precision[above],
     }
     if tests is not None:
         columns |= {name: values[i, j] for name, values in tests.relied_on().items()}
@@ -787,7 +788,7 @@ class GraphModel(Estimator):
         if not hasattr(self, "_kept_tests") and self._noise_hides():
             unknown = dict.fromkeys(TESTED, np.nan) | ends
             return _edge_table(self.precision_, self._names(), ends=unknown)
-        tests, pairs = self._pair_tests(), np.nonzero(np.triu(self.precision_, 1))
+        tests, pairs = self._pair_tests(), pairs_above(self.precision_)
         if tests.doubt is None:
             known = self.corrected_covariance_, self.sampling_error_
             found = _own_intervals(tests, *known, pairs, 0.95)
@@ -827,7 +828,7 @@ class GraphModel(Estimator):
         that of a pair without an edge, and an interval ends at 1. Simultaneous ones
         are Šidák's (1967)."""
         self._check_fitted()
-        pairs = np.nonzero(np.triu(self.precision_, 1))
+        pairs = pairs_above(self.precision_)
         return self._intervals(pairs, level, simultaneous)
 
     def pair_intervals(self, level=0.95, simultaneous=False):

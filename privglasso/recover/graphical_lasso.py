@@ -82,6 +82,31 @@ class GraphicalLassoResult:
             raise AttributeError(f"GraphicalLassoResult has no attribute {name!r}")
         return vars(self).setdefault(name, pieces.dense())
 
+    def in_units(self, units) -> tuple:
+        """Precision, its inverse, and the dual covariance in units of the table,
+        computed without further (p, p) matrices if the graph is in pieces.
+
+        Parameters
+        ----------
+        units : array of shape (p, p)
+            Products of the columns' units.
+
+        Returns
+        -------
+        three arrays of shape (p, p)
+        """
+        known = vars(self).keys() & {"precision", "dual_covariance", "covariance"}
+        if known or not vars(self).keys() >= {"_precision", "_dual_covariance"}:
+            dual = self.dual_covariance * units
+            return self.precision / units, self.covariance * units, dual
+        of = lambda own: units[np.ix_(own, own)]
+        inverse = lambda own, block: inverse_by_blocks(block, 0) * of(own)
+        return (
+            self._precision.mapped(lambda own, block: block / of(own)),
+            self._precision.mapped(inverse),
+            self._dual_covariance.mapped(lambda own, block: block * of(own)),
+        )
+
     def edges(self) -> tuple:
         """The entries of `precision` above the diagonal that are not 0, found without
         the (p, p) matrix if the graph is in pieces.

@@ -158,10 +158,11 @@ def solved(result, units, **facts):
     -------
     dict
     """
+    precision, covariance, dual = result.in_units(units)
     return facts | {
-        "precision_": result.precision / units,
-        "covariance_": result.covariance * units,
-        "dual_covariance_": result.dual_covariance * units,
+        "precision_": precision,
+        "covariance_": covariance,
+        "dual_covariance_": dual,
         "dual_gap_": result.dual_gap,
         "n_iter_": result.n_iter,
     }

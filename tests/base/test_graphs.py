@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privglasso.base.graphs import partial_correlations, support
+from privglasso.base.graphs import pairs_above, partial_correlations, support
 from privglasso.base.validation import InputError
 
 
@@ -61,3 +61,15 @@ def test_bad_input_is_named():
         with pytest.raises(InputError) as caught:
             call()
         assert caught.value.argument == argument
+
+
+def test_pairs_above_the_diagonal_and_their_correlations():
+    rng = np.random.default_rng(0)
+    for p in (1, 2, 7, 300):  # 300 columns are looked at in several strips
+        upper = np.triu(rng.normal(size=(p, p)) * (rng.random((p, p)) < 0.1), 1)
+        precision = upper + upper.T + 9 * np.eye(p)
+        pairs = pairs_above(precision)
+        expected = np.nonzero(np.triu(precision, 1))
+        assert all(map(np.array_equal, pairs, expected))
+        whole = partial_correlations(precision)[expected]
+        assert np.array_equal(partial_correlations(precision, pairs), whole)

@@ -6,7 +6,8 @@ import pytest
 
 from privglasso.base.validation import InputError, check_generator, check_integer
 from privglasso.base.validation import check_positive, check_probability
-from privglasso.base.validation import check_symmetric, check_table, per_column
+from privglasso.base.validation import check_symmetric, check_table, is_symmetric
+from privglasso.base.validation import per_column, strips
 from privglasso.privacy.audit import AuditResult
 from privglasso.privacy.budget import Budget
 from privglasso.privacy.guarantee import Guarantee, NoGuarantee
@@ -170,3 +171,22 @@ def test_cards_for_notebooks_escape_everything(tmp_path):
         card = each._repr_html_()
         assert card.startswith("<table><caption>") and "<script>" not in card
     assert sum("&lt;script&gt;" in each._repr_html_() for each in shown) == 4
+
+
+@pytest.mark.parametrize("p", [1, 2, 181, 182, 1000])
+def test_strips_are_all_rows_once(p):
+    taken = np.concatenate([np.arange(p)[at] for at in strips(p)])
+    assert np.array_equal(taken, np.arange(p))
+    assert all(at.stop - at.start <= max((1 << 15) // p, 1) for at in strips(p))
+
+
+@pytest.mark.parametrize("p", [1, 127, 128, 129, 300])
+def test_one_entry_that_differs_is_seen(p):
+    matrix = np.random.default_rng(p).normal(size=(p, p))
+    matrix += matrix.T
+    assert is_symmetric(matrix)
+    for i, j in ((0, p - 1), (p - 1, p // 2)):
+        if i != j:
+            other = matrix.copy()
+            other[i, j] += 1e-9
+            assert not is_symmetric(other)

@@ -13,7 +13,8 @@ from pyarrow import feather
 
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source, random_order
-from privglasso.publish.batches import Batches, as_batches, blocks_of, gathered, rows_at
+from privglasso.publish.batches import Batches, Room, as_batches, blocks_of, gathered
+from privglasso.publish.batches import rows_at, within
 from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.papers.private_precision import PapersCovarianceMechanism
@@ -126,9 +127,7 @@ def test_no_bit_depends_on_the_size_of_the_batches(name):
 
 
 @pytest.mark.parametrize("name", ["kendall", "tree", "graph", "votes"])
-def test_rows_in_a_secret_order_are_gathered_in_several_readings(name, monkeypatch):
-    from privglasso.publish import batches
-
+def test_rows_in_a_secret_order_are_gathered_in_several_readings(name):
     held, mechanism, readings = chain(), MECHANISMS[name], []
     expected = mechanism.publish(held, random_state=1)
 
@@ -137,18 +136,16 @@ def test_rows_in_a_secret_order_are_gathered_in_several_readings(name, monkeypat
         return iter([held.to_numpy(float)[:, places]])
 
     assert getattr(expected, "decided", True)
-    monkeypatch.setattr(batches, "_HELD", N)  # a quarter of the cells
-    assert_same(mechanism.publish(Batches(list(held), read), 1), expected)
+    with within(Room(held=N)):  # a quarter of the cells
+        assert_same(mechanism.publish(Batches(list(held), read), 1), expected)
     assert len(readings) > 2  # the cells are checked in one, all rows would take one
 
 
-def test_parts_are_gathered_as_they_were_asked_for(monkeypatch):
-    from privglasso.publish import batches
-
-    monkeypatch.setattr(batches, "_HELD", 40)
+def test_parts_are_gathered_as_they_were_asked_for():
     held, rng = table(300).to_numpy(float), np.random.default_rng(0)
     parts = [rng.integers(0, 300, k) for k in (3, 0, 5, 30, 1, 9, 11)]
-    found = list(gathered(cut(held, list("abcd"), 77), iter(parts)))
+    with within(Room(held=40)):
+        found = list(gathered(cut(held, list("abcd"), 77), iter(parts)))
     assert len(found) == len(parts)
     for rows, places in zip(found, parts, strict=True):
         assert (rows == held[places]).all()

@@ -362,3 +362,32 @@ def test_other_sizes_leave_the_graph_as_it_is(size):
     usual, other = (PrivateGraphicalLasso().fit(rows * s) for s in (1.0, size))
     usual, other = (partial_correlations(m.precision_) for m in (usual, other))
     np.testing.assert_allclose(other, usual, atol=1e-8)
+
+
+def test_arrays_of_ones_own_are_not_copied_and_may_be_shared():
+    S = np.array([[2.0, 1.0], [1.0, 2.0]])
+    noise = np.full((2, 2), 0.1)
+    one, other = SamplingError(((S, 9),), noise), SamplingError.owning(((S, 9),), noise)
+    assert other.noise is noise and one.noise is not noise
+    same, different = S.copy(), S + 1
+    assert one.sharing(different).parts[0][0] is not different
+    assert other.sharing(same).parts[0][0] is same
+    assert np.array_equal(one.precision_variance(S), other.precision_variance(S))
+
+
+def test_noise_between_sparse_columns_is_that_of_all_of_them():
+    "Blocks of a wide matrix: only rows that are joined are looked at."
+    rng, p = np.random.default_rng(0), 240
+    Theta = np.eye(p)
+    for start in range(0, p, 8):
+        block = rng.normal(size=(8, 8)) * (rng.random((8, 8)) < 0.4)
+        Theta[start : start + 8, start : start + 8] += block + block.T
+    V = rng.uniform(0.1, 1, (p, p))
+    V = (V + V.T) / 2
+    found = SamplingError(((np.eye(p), 9),), V).noise_in_precision(Theta)
+    beside = V - np.diag(np.diag(V))
+    expected = Theta**2 @ beside @ Theta**2
+    for i in range(0, p, 37):
+        for j in range(p):
+            expected[i, j] += Theta[i] * Theta[j] @ V @ (Theta[i] * Theta[j])
+    assert np.allclose(found[::37], expected[::37], rtol=1e-12, atol=1e-15)

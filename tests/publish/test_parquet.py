@@ -602,3 +602,54 @@ def test_a_dictionary_is_made_only_of_numbers_that_repeat(tmp_path):
         found = [group.column(j).has_dictionary_page for j in range(2)]
         assert tuple(found) == kinds
         assert pq.read_table(path).to_pandas().equals(table[:rows])
+
+
+# ------------------------------------------------------------------- one triangle
+
+
+def square_release(p=300, n=1000):
+    "A covariance of many columns, whose numbers hardly pack."
+    table = np.random.default_rng(0).normal(size=(n, p))
+    return CovarianceMechanism((-4, 4), mu=1.0, clipping="box").publish(table, 1)
+
+
+def test_one_triangle_is_written_and_both_are_read(tmp_path):
+    release, path = square_release(), tmp_path / "r.parquet"
+    release.to_parquet(path)
+    held = pq.read_table(path).to_pandas().to_numpy()
+    assert not np.tril(held, -1).any() and np.triu(held, 1).all()
+    found = read_release(path).second_moment
+    assert (found == release.second_moment).all() and found.flags.c_contiguous
+
+
+def test_a_file_with_both_triangles_is_twice_as_large_and_read(tmp_path):
+    release, path = square_release(), tmp_path / "r.parquet"
+    release.to_parquet(path)
+    few, stored = path.stat().st_size, pq.read_table(path)
+    both = pd.DataFrame(release.second_moment, columns=release.columns)
+    metadata = json.loads(stored.schema.metadata[METADATA_KEY])
+    whole = pa.Table.from_pandas(both, preserve_index=False)
+    whole = whole.replace_schema_metadata(sealed(metadata, both))
+    pq.write_table(whole, path, compression="zstd")
+    assert path.stat().st_size > 1.6 * few
+    assert (read_release(path).second_moment == release.second_moment).all()
+    # one number below the diagonal: neither a triangle nor symmetric
+    upper = pd.DataFrame(np.triu(release.second_moment), columns=release.columns)
+    upper.iloc[1, 0] = 1
+    whole = pa.Table.from_pandas(upper, preserve_index=False)
+    whole = whole.replace_schema_metadata(sealed(metadata, upper))
+    pq.write_table(whole, path)
+    with pytest.raises(ReleaseError, match="symmetric"):
+        read_release(path)
+
+
+@pytest.mark.parametrize("names", [["a", "a.b", "c"], ["x", "y", "x.y.z"]])
+def test_names_with_points_are_names(names, tmp_path, monkeypatch):
+    "Parquet takes a point for a path: columns are read by their names all the same."
+    monkeypatch.setattr(parquet, "_AT_ONCE", 1)
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 3)), columns=names)
+    release = CovarianceMechanism((-4, 4), mu=1.0, clipping="box").publish(table, 1)
+    release.to_parquet(tmp_path / "r.parquet")
+    found = read_release(tmp_path / "r.parquet")
+    assert (found.second_moment == release.second_moment).all()
+    assert found.columns == names

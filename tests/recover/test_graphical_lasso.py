@@ -1068,3 +1068,20 @@ def test_the_matrix_that_is_given_is_only_read(solver):
         assert np.array_equal(first.precision, second.precision)
     checked = solvers._checked(locked, [1.0], solver, True, None, 1e-6, 10, None)
     assert checked.S.flags.writeable and checked.S.flags.c_contiguous
+
+
+def test_a_result_in_pieces_is_put_into_units_piece_by_piece():
+    "The same bits as with matrices of the whole, with columns that stand alone."
+    rng, p = np.random.default_rng(0), 260
+    S = np.eye(p)
+    for start in range(0, 200, 5):
+        rows = rng.normal(size=(30, 5))
+        rows[:, 1:] += 0.8 * rows[:, :-1]
+        S[start : start + 5, start : start + 5] = np.corrcoef(rows.T)
+    units = np.outer(*2 * [rng.uniform(0.1, 9, p)])
+    pieces, whole = (graphical_lasso(S, 0.2) for _ in range(2))
+    expected = whole.precision / units, whole.covariance * units
+    expected = *expected, whole.dual_covariance * units
+    for found, known in zip(pieces.in_units(units), expected, strict=True):
+        assert np.array_equal(found, known)
+    assert "precision" not in vars(pieces)  # which would take a matrix of the whole
