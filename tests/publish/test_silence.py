@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from privglasso.base import kernels
+from privglasso.papers.private_precision import PapersCovarianceMechanism
 from privglasso.privacy import sampler
 from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
@@ -18,9 +19,9 @@ from privglasso.publish.local import LocalMechanism
 from privglasso.publish.parquet import MECHANISMS
 from privglasso.publish.quadrants import QuadrantMechanism
 from privglasso.publish.ranks import KendallMechanism
+from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.shape import UnitsError
 from privglasso.publish.sphere import Sphere
-from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from privglasso.publish.tree import ThresholdedGraphMechanism, TreeMechanism
@@ -35,6 +36,7 @@ OF_ANY = {
     "box": CovarianceMechanism((-1, 1), mu=2.0),
     "own units": CovarianceMechanism(mu=9.0),
     "missing": CovarianceMechanism(mu=9.0, missing="center"),
+    "papers": PapersCovarianceMechanism(9.0, mu=2.0),
     "whitened": WhitenedCovarianceMechanism(mu=9.0),
     "public units": WhitenedCovarianceMechanism(mu=9.0, clipping=Sphere(np.ones(3))),
     "local": LocalMechanism(9.0, mu=1.0),
