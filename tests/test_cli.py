@@ -12,14 +12,13 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-import privglasso
 import typer
 from typer.testing import CliRunner
 
+import privglasso
 from privglasso.base import kernels
-from privglasso.base.shell import say, say_json, sentence
+from privglasso.base.shell import friendly, say, say_json, sentence
 from privglasso.base.validation import InputError, is_plain
-from privglasso.base.shell import friendly
 from privglasso.cli.commands import app
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.desk.plan import plan_publication

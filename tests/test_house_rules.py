@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import privglasso
 from privglasso.data_sets.synthetic import sample_gaussian
 from privglasso.experiments.noise_levels import publish_at_snr
 from privglasso.privacy.sampler import bit_source, sample
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
-
-import privglasso
 
 PACKAGE = Path(privglasso.__file__).parent
 MODULES = sorted(

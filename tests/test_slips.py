@@ -15,21 +15,28 @@ import pytest
 from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import sample_gaussian
 from privglasso.papers.gaussian_pair import epsilon_between
-from privglasso.papers.graph_filter import Excitation, diffusion_filter, gso_epsilon
-from privglasso.papers.graph_filter import gso_pair, relative_change
+from privglasso.papers.graph_filter import (
+    Excitation,
+    diffusion_filter,
+    gso_epsilon,
+    gso_pair,
+    relative_change,
+)
+from privglasso.papers.thresholding import DPThresholding, threshold_constant
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.local import LocalMechanism
-from privglasso.publish.noise_correction import SamplingError
-from privglasso.publish.noise_correction import noise_corrected_covariance
-from privglasso.publish.noise_correction import sample_covariance
+from privglasso.publish.noise_correction import (
+    SamplingError,
+    noise_corrected_covariance,
+    sample_covariance,
+)
 from privglasso.publish.parquet import ReleaseError, sealed
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import GaussianMechanism
 from privglasso.recover.estimators import CV, PrivateGraphicalLasso
 from privglasso.recover.feasibility import nearest_psd
 from privglasso.recover.selection import EBIC, Simultaneous
-from privglasso.papers.thresholding import DPThresholding, threshold_constant
 
 TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
 BOUNDS = ([0, 0], [2, 10])

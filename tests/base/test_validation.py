@@ -4,10 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso.base.validation import InputError, check_generator, check_integer
-from privglasso.base.validation import check_positive, check_probability
-from privglasso.base.validation import check_symmetric, check_table, is_symmetric
-from privglasso.base.validation import per_column, strips
+from privglasso.base.validation import (
+    InputError,
+    check_generator,
+    check_integer,
+    check_positive,
+    check_probability,
+    check_symmetric,
+    check_table,
+    is_symmetric,
+    per_column,
+    strips,
+)
 from privglasso.privacy.audit import AuditResult
 from privglasso.privacy.budget import Budget
 from privglasso.privacy.guarantee import Guarantee, NoGuarantee

@@ -3,11 +3,11 @@
 import networkx as nx
 import numpy as np
 import pytest
-from privglasso.course.graphs import SHEET
 from scipy.stats import mannwhitneyu
 from sklearn.metrics import roc_auc_score
 
 import privglasso as pg
+from privglasso.course.graphs import SHEET
 
 
 def by_regression(theta):

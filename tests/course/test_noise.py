@@ -3,9 +3,9 @@
 import networkx as nx
 import numpy as np
 import pytest
-from privglasso.course.noise import SHEET
 
 import privglasso as pg
+from privglasso.course.noise import SHEET
 
 
 def by_entries(S, sigma):

@@ -5,10 +5,10 @@ import sys
 
 import pandas as pd
 import pytest
-from privglasso.base.validation import InputError
-from privglasso.course.project import grade, main, make_project
 
 import privglasso as pg
+from privglasso.base.validation import InputError
+from privglasso.course.project import grade, main, make_project
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ import re
 
 import numpy as np
 import pytest
-from privglasso.base.validation import InputError
-from privglasso.course.questions import load_questions, quiz, to_gift, to_html
 from scipy.stats import norm
 
 import privglasso as pg
+from privglasso.base.validation import InputError
+from privglasso.course.questions import load_questions, quiz, to_gift, to_html
 
 QUESTIONS = load_questions()
 VERIFIED = [question for question in QUESTIONS if question.verify]

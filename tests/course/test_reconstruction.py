@@ -5,9 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from privglasso.course.reconstruction import SHEET
 from scipy.optimize import brentq
 from scipy.stats import norm
+
+from privglasso.course.reconstruction import SHEET
 
 
 def by_variance(others, spread, published):

@@ -4,9 +4,9 @@ import importlib
 import pkgutil
 
 import pytest
-from privglasso.course.exercise import Mistake, WrongAnswer
 
 import privglasso.course
+from privglasso.course.exercise import Mistake, WrongAnswer
 
 MODULES = [
     importlib.import_module(f"privglasso.course.{module.name}")

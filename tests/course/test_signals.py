@@ -12,8 +12,12 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import norm
 
 from privglasso.course.signals import SHEET
-from privglasso.papers.gaussian_pair import GaussianPair, delta_between
-from privglasso.papers.gaussian_pair import gaussian_pair, renyi_divergence
+from privglasso.papers.gaussian_pair import (
+    GaussianPair,
+    delta_between,
+    gaussian_pair,
+    renyi_divergence,
+)
 from privglasso.papers.graph_filter import laplacian_shift, power_flow_filter
 
 

@@ -5,9 +5,10 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from privglasso.course.two_worlds import SHEET
 from scipy.optimize import brentq
 from scipy.stats import norm
+
+from privglasso.course.two_worlds import SHEET
 
 NORMAL = NormalDist()
 

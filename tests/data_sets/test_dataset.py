@@ -11,8 +11,15 @@ import requests
 from privglasso.base.settings import resource
 from privglasso.base.validation import InputError
 from privglasso.data_sets import dataset
-from privglasso.data_sets.dataset import DataError, Dataset, adjacency_of, data_cache
-from privglasso.data_sets.dataset import fetch_file, indicator_columns, load_if_here
+from privglasso.data_sets.dataset import (
+    DataError,
+    Dataset,
+    adjacency_of,
+    data_cache,
+    fetch_file,
+    indicator_columns,
+    load_if_here,
+)
 
 CONTENT = b"a,b\n1,2\n"
 

@@ -3,9 +3,8 @@
 import pandas as pd
 import pytest
 
-from privglasso.data_sets.flights import flights_schema, load_flights
-from privglasso.data_sets.flights import minutes_of_clock
 from privglasso.data_sets.dataset import fetch_file
+from privglasso.data_sets.flights import flights_schema, load_flights, minutes_of_clock
 from privglasso.publish.schema import Schema
 
 FILE = """\

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import requests
 
-from privglasso.data_sets.fmri import load_msdl
 from privglasso.data_sets.dataset import DataError
+from privglasso.data_sets.fmri import load_msdl
 
 
 def fake_nilearn(monkeypatch, failure=None):

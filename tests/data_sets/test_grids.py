@@ -8,10 +8,17 @@ import pytest
 from privglasso.base.settings import resource
 from privglasso.base.validation import InputError
 from privglasso.data_sets import grids
-from privglasso.data_sets.grids import GRID11_LINES, GRID115_LINES, load_grid11
-from privglasso.data_sets.grids import load_grid115, simulate_grid11, simulate_grid115
-from privglasso.data_sets.grids import write_grid11, write_grid115
 from privglasso.data_sets.dataset import DataError
+from privglasso.data_sets.grids import (
+    GRID11_LINES,
+    GRID115_LINES,
+    load_grid11,
+    load_grid115,
+    simulate_grid11,
+    simulate_grid115,
+    write_grid11,
+    write_grid115,
+)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from privglasso.data_sets.ionosphere import _is_good
 from privglasso.data_sets.dataset import DataError
+from privglasso.data_sets.ionosphere import _is_good
 
 
 def test_unknown_label():

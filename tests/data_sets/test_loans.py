@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso.data_sets.loans import load_loans, loans_schema
 from privglasso.data_sets.dataset import DataError, fetch_file
+from privglasso.data_sets.loans import load_loans, loans_schema
 from privglasso.publish.schema import Schema
 
 FILE = """\

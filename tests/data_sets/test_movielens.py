@@ -8,8 +8,8 @@ import pytest
 
 from privglasso.base.validation import InputError
 from privglasso.data_sets import movielens
-from privglasso.data_sets.movielens import load_movielens
 from privglasso.data_sets.dataset import DataError
+from privglasso.data_sets.movielens import load_movielens
 
 RATINGS = [(1, 10, 5), (1, 20, 3), (2, 20, 4), (3, 40, 1), (3, 20, 2), (9, 50, 1)]
 FILMS = {

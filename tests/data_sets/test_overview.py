@@ -5,12 +5,12 @@ import doctest
 
 import numpy as np
 import pandas as pd
-import privglasso
 import pytest
 
+import privglasso
 from privglasso.data_sets import dataset
-from privglasso.data_sets.overview import _conditioning, data_overview
 from privglasso.data_sets.dataset import DataError
+from privglasso.data_sets.overview import _conditioning, data_overview
 
 WEEKS = "Date,B,A,C\n03/01/2005,1,2,3\n10/01/2005,4,5,6\n"
 BORDERS = "name_1,name_2,id_1,id_2\nA,A,0,0\nA,B,0,1\nB,A,1,0\nC,B,2,1\nB,C,1,2\n"

@@ -8,9 +8,14 @@ from scipy.stats import chi2
 
 from privglasso.base.graphs import partial_correlations, support
 from privglasso.base.validation import InputError
-from privglasso.data_sets.synthetic import chain_precision, corrected_example
-from privglasso.data_sets.synthetic import example_table, random_sparse_precision
-from privglasso.data_sets.synthetic import sample_gaussian, tridiagonal_precision
+from privglasso.data_sets.synthetic import (
+    chain_precision,
+    corrected_example,
+    example_table,
+    random_sparse_precision,
+    sample_gaussian,
+    tridiagonal_precision,
+)
 
 SIZES = st.integers(2, 40)
 SEEDS = st.integers(0, 2**32 - 1)

@@ -20,8 +20,12 @@ from privglasso.experiments.choosing_lambda import (
     penalty_table,
     squared_error_ceiling,
 )
-from privglasso.experiments.table2 import PAPER_DATA, PaperData, chosen_penalties
-from privglasso.experiments.table2 import clean_table
+from privglasso.experiments.table2 import (
+    PAPER_DATA,
+    PaperData,
+    chosen_penalties,
+    clean_table,
+)
 from privglasso.publish.noise_correction import (
     CovarianceError,
     SamplingError,

@@ -6,10 +6,17 @@ import pandas as pd
 import pytest
 
 from privglasso.experiments import coverage
-from privglasso.experiments.coverage import COLLINEAR, COVERAGE, DEGENERATE, RELEASES
-from privglasso.experiments.coverage import coverage_share, degenerate_truth
-from privglasso.experiments.coverage import correlations_of, mixed_columns
-from privglasso.experiments.coverage import true_partials
+from privglasso.experiments.coverage import (
+    COLLINEAR,
+    COVERAGE,
+    DEGENERATE,
+    RELEASES,
+    correlations_of,
+    coverage_share,
+    degenerate_truth,
+    mixed_columns,
+    true_partials,
+)
 
 
 @pytest.mark.parametrize("graph", ["chain", "tree", "random"])

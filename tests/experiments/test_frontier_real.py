@@ -4,9 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso.experiments.frontier_real import FRONTIER_REAL, REAL_TABLES
-from privglasso.experiments.frontier_real import normal_scores, real_run, real_table
-from privglasso.experiments.frontier_real import reference_edges
+from privglasso.experiments.frontier_real import (
+    FRONTIER_REAL,
+    REAL_TABLES,
+    normal_scores,
+    real_run,
+    real_table,
+    reference_edges,
+)
 
 
 def test_scores_are_those_of_ranks_and_gaps_are_in_the_middle():

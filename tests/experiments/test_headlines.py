@@ -9,8 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso.experiments.headlines import HEADLINES, compared, headline_counts
-from privglasso.experiments.headlines import headlines_jobs
+from privglasso.experiments.headlines import (
+    HEADLINES,
+    compared,
+    headline_counts,
+    headlines_jobs,
+)
 from privglasso.privacy.gdp import mu_gdp
 
 ROOT = Path(__file__).resolve().parent.parent.parent

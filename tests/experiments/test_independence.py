@@ -5,9 +5,15 @@ import pandas as pd
 import pytest
 
 from privglasso.experiments import independence
-from privglasso.experiments.independence import COLUMN_KINDS, CONDITIONAL, COPULAS
-from privglasso.experiments.independence import INDEPENDENCE, joined_share, mixture
-from privglasso.experiments.independence import shuffled
+from privglasso.experiments.independence import (
+    COLUMN_KINDS,
+    CONDITIONAL,
+    COPULAS,
+    INDEPENDENCE,
+    joined_share,
+    mixture,
+    shuffled,
+)
 
 
 def test_every_kind_of_column_is_in_some_mixture_of_the_full_profile(monkeypatch):

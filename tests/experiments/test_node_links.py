@@ -12,8 +12,11 @@ from privglasso.base.plots import graph_layout
 from privglasso.base.validation import InputError
 from privglasso.data_sets.dataset import DataError
 from privglasso.experiments import node_links
-from privglasso.experiments.node_links import draw_networks, recovered_graphs
-from privglasso.experiments.node_links import share_changed
+from privglasso.experiments.node_links import (
+    draw_networks,
+    recovered_graphs,
+    share_changed,
+)
 
 RING = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])
 OTHER = np.array([[0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 1], [1, 0, 1, 0]])

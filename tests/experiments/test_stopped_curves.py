@@ -10,8 +10,13 @@ from privglasso.base.settings import SettingsError
 from privglasso.base.validation import InputError
 from privglasso.data_sets.dataset import DataError
 from privglasso.experiments import stopped_curves
-from privglasso.experiments.stopped_curves import STOPPED_CURVES, STOPPED_GRID
-from privglasso.experiments.stopped_curves import admm_path, noisy_moments, stopped_run
+from privglasso.experiments.stopped_curves import (
+    STOPPED_CURVES,
+    STOPPED_GRID,
+    admm_path,
+    noisy_moments,
+    stopped_run,
+)
 from privglasso.papers.su_recipes import admm_iterate
 from privglasso.recover.graphical_lasso import graphical_lasso
 

@@ -19,8 +19,12 @@ from privglasso.experiments.structures import (
     side_by_side,
     structures_run,
 )
-from privglasso.experiments.table2 import PAPER_DATA, PaperData, chosen_penalties
-from privglasso.experiments.table2 import clean_table
+from privglasso.experiments.table2 import (
+    PAPER_DATA,
+    PaperData,
+    chosen_penalties,
+    clean_table,
+)
 from privglasso.publish.noise_correction import sample_covariance
 from privglasso.recover.graphical_lasso import graphical_lasso
 from privglasso.recover.metrics import auc, auc_by_magnitude, confusion

@@ -15,6 +15,7 @@ from privglasso.experiments.su_tables import (
     su_beside,
     su_lasso_run,
 )
+from privglasso.papers.private_precision import ridge_precision
 from privglasso.papers.su_recipes import (
     RECIPES,
     admm_iterate,
@@ -24,7 +25,6 @@ from privglasso.papers.su_recipes import (
     su_printed,
 )
 from privglasso.recover.graphical_lasso import graphical_lasso
-from privglasso.papers.private_precision import ridge_precision
 
 MODELS = ["model1", "model2", "model3", "model4"]
 

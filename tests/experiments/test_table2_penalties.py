@@ -6,10 +6,13 @@ import pytest
 
 from privglasso.base.settings import resource
 from privglasso.experiments.study import read_results
-from privglasso.experiments.table2 import PAPER_DATA, PaperData, chosen_penalties
-from privglasso.experiments.table2 import clean_table
-from privglasso.experiments.table2_penalties import best_penalties
-from privglasso.experiments.table2_penalties import table2_penalties_run
+from privglasso.experiments.table2 import (
+    PAPER_DATA,
+    PaperData,
+    chosen_penalties,
+    clean_table,
+)
+from privglasso.experiments.table2_penalties import best_penalties, table2_penalties_run
 
 
 @pytest.fixture

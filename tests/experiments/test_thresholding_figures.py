@@ -11,10 +11,13 @@ from matplotlib import pyplot as plt
 
 from privglasso.base.validation import InputError
 from privglasso.experiments.study import read_results
-from privglasso.experiments.thresholding_figures import PANELS, THRESHOLDING
-from privglasso.experiments.thresholding_figures import plot_thresholding
-from privglasso.experiments.thresholding_figures import thresholding_curves
-from privglasso.experiments.thresholding_figures import thresholding_run
+from privglasso.experiments.thresholding_figures import (
+    PANELS,
+    THRESHOLDING,
+    plot_thresholding,
+    thresholding_curves,
+    thresholding_run,
+)
 
 
 def test_a_repeat_is_reproducible_and_complete():

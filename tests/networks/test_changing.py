@@ -11,10 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 from privglasso import CovarianceMechanism
 from privglasso.base.validation import InputError
 from privglasso.networks import changing
-from privglasso.networks.changing import FUSIONS, InfeasiblePeriodsError, LineWatch
-from privglasso.networks.changing import TimeVaryingGraphicalLasso
-from privglasso.networks.changing import changing_graphical_lasso, fused_path
-from privglasso.networks.changing import price_of_change
+from privglasso.networks.changing import (
+    FUSIONS,
+    InfeasiblePeriodsError,
+    LineWatch,
+    TimeVaryingGraphicalLasso,
+    changing_graphical_lasso,
+    fused_path,
+    price_of_change,
+)
 from privglasso.publish.noise_correction import SamplingError
 from privglasso.publish.sphere import Sphere
 from privglasso.recover.graphical_lasso import graphical_lasso

@@ -2,8 +2,8 @@
 
 import pytest
 
-from privglasso.papers.graph_filter import Excitation, gso_renyi
 from privglasso.papers.campbell import CLAIMS, printed_theorem2
+from privglasso.papers.graph_filter import Excitation, gso_renyi
 
 
 def test_the_printed_theorem_is_negative():

@@ -14,9 +14,10 @@ from privglasso.papers import campbell, further_claims, guo, su_recipes, wang_xu
 from privglasso.papers.claim import VERDICTS, Check
 from privglasso.papers.claims import CLAIMS, claims_table
 from privglasso.privacy.guarantee import Guarantee
-from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
+
 
 @pytest.fixture(scope="module")
 def table():

@@ -12,10 +12,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from privglasso.base.validation import InputError
-from privglasso.data_sets.synthetic import random_sparse_precision
-from privglasso.data_sets.synthetic import tridiagonal_precision
-from privglasso.papers.fill_in import FillIn, fill_in_polynomial, fill_in_polynomials
-from privglasso.papers.fill_in import noisy_precision, path_sum_inverse
+from privglasso.data_sets.synthetic import (
+    random_sparse_precision,
+    tridiagonal_precision,
+)
+from privglasso.papers.fill_in import (
+    FillIn,
+    fill_in_polynomial,
+    fill_in_polynomials,
+    noisy_precision,
+    path_sum_inverse,
+)
 
 LEVELS = st.fractions(Fraction(1, 50), 50, max_denominator=60)
 

@@ -11,11 +11,19 @@ from scipy.stats import chi2, multivariate_normal, ncx2
 
 from privglasso.base.validation import InputError
 from privglasso.papers import gaussian_pair as module
-from privglasso.papers.gaussian_pair import GaussianPair, SupportError, best_epsilon
-from privglasso.papers.gaussian_pair import delta_between, epsilon_between
-from privglasso.papers.gaussian_pair import factored_pair, gaussian_pair, loss_tail
-from privglasso.papers.gaussian_pair import renyi_divergence, renyi_epsilon
-from privglasso.papers.gaussian_pair import renyi_to_epsilon
+from privglasso.papers.gaussian_pair import (
+    GaussianPair,
+    SupportError,
+    best_epsilon,
+    delta_between,
+    epsilon_between,
+    factored_pair,
+    gaussian_pair,
+    loss_tail,
+    renyi_divergence,
+    renyi_epsilon,
+    renyi_to_epsilon,
+)
 from privglasso.privacy.gdp import delta_gdp, epsilon_gdp
 
 SHIFT = gaussian_pair([0], [[1]], [1], [[1]])

@@ -10,16 +10,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privglasso.base.validation import InputError
-from privglasso.papers.gaussian_pair import SupportError, epsilon_between
-from privglasso.papers.gaussian_pair import gaussian_pair, renyi_divergence
-from privglasso.papers.gaussian_pair import renyi_epsilon
-from privglasso.papers.graph_filter import Excitation, GraphError, adjacency_shift
-from privglasso.papers.graph_filter import ar1_covariance, diffusion_change
-from privglasso.papers.graph_filter import diffusion_filter, excitation_epsilon
-from privglasso.papers.graph_filter import gso_epsilon, gso_epsilon_bound, gso_pair
-from privglasso.papers.graph_filter import gso_renyi, gso_renyi_bound, laplacian_shift
-from privglasso.papers.graph_filter import polynomial_filter, power_flow_filter
-from privglasso.papers.graph_filter import relative_change, spectral_renyi_bound
+from privglasso.papers.gaussian_pair import (
+    SupportError,
+    epsilon_between,
+    gaussian_pair,
+    renyi_divergence,
+    renyi_epsilon,
+)
+from privglasso.papers.graph_filter import (
+    Excitation,
+    GraphError,
+    adjacency_shift,
+    ar1_covariance,
+    diffusion_change,
+    diffusion_filter,
+    excitation_epsilon,
+    gso_epsilon,
+    gso_epsilon_bound,
+    gso_pair,
+    gso_renyi,
+    gso_renyi_bound,
+    laplacian_shift,
+    polynomial_filter,
+    power_flow_filter,
+    relative_change,
+    spectral_renyi_bound,
+)
 from privglasso.privacy.gdp import epsilon_gdp
 
 PATH, CYCLE = (

@@ -10,10 +10,14 @@ from privglasso.base.settings import resource
 from privglasso.base.validation import InputError
 from privglasso.data_sets.congress import load_congress
 from privglasso.data_sets.sachs import load_sachs
-from privglasso.papers.guo import covariance_attack, implied_mu, paper_epsilon
-from privglasso.papers.guo import paper_mu, paper_table
+from privglasso.papers.guo import (
+    covariance_attack,
+    implied_mu,
+    paper_epsilon,
+    paper_mu,
+    paper_table,
+)
 from privglasso.privacy.gdp import tradeoff_gdp
-
 
 PUBLISHED = pd.read_csv(resource("data/published/guo_table2.csv")).dropna(
     subset="epsilon_stated"

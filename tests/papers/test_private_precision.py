@@ -10,16 +10,21 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
-from privglasso.publish.noise_correction import CovarianceError
-from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.base.validation import InputError
+from privglasso.papers.private_precision import (
+    DPGraphicalLasso,
+    DPRidgePrecision,
+    lasso_error_bound,
+    moment_sensitivity,
+    ridge_change_bound,
+    ridge_precision,
+)
 from privglasso.privacy.gdp import mu_gdp
 from privglasso.privacy.guarantee import classical_mu
-from privglasso.papers.private_precision import DPGraphicalLasso, DPRidgePrecision
-from privglasso.papers.private_precision import lasso_error_bound, moment_sensitivity
-from privglasso.papers.private_precision import ridge_change_bound, ridge_precision
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.noise_correction import CovarianceError
 from privglasso.recover.feasibility import InfeasibleError
 from privglasso.recover.graphical_lasso import graphical_lasso
-from privglasso.base.validation import InputError
 
 BOTH = [DPRidgePrecision, DPGraphicalLasso]
 

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privglasso.base.validation import InputError
+from privglasso.papers.private_precision import ridge_precision
 from privglasso.papers.su import rescaled_moments, ridge_risk
 from privglasso.privacy.gdp import delta_gdp, epsilon_gdp, mu_gdp
 from privglasso.privacy.guarantee import classical_limit, classical_mu
-from privglasso.papers.private_precision import ridge_precision
 
 
 @pytest.mark.parametrize("delta", [0.5, 0.01, 1e-9])

@@ -11,13 +11,17 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.utils.estimator_checks import check_estimator
 
-from privglasso.papers.thresholding import DPThresholding, LDPThresholding
-from privglasso.recover.feasibility import nearest_psd
-from privglasso.papers.thresholding import ZeroOutGuarantee
-from privglasso.papers.thresholding import threshold_constant, threshold_off_diagonal
-from privglasso.papers.thresholding import thresholding_bound
-from privglasso.privacy.guarantee import Guarantee
 from privglasso.base.validation import InputError
+from privglasso.papers.thresholding import (
+    DPThresholding,
+    LDPThresholding,
+    ZeroOutGuarantee,
+    threshold_constant,
+    threshold_off_diagonal,
+    thresholding_bound,
+)
+from privglasso.privacy.guarantee import Guarantee
+from privglasso.recover.feasibility import nearest_psd
 
 BOTH = [DPThresholding, LDPThresholding]
 

@@ -10,12 +10,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from privglasso.base.validation import InputError
-from privglasso.papers.wang_xu import equivalent_rows, moment_change, paper_covariance
-from privglasso.papers.wang_xu import printed_estimate, printed_threshold, true_epsilon
+from privglasso.papers.thresholding import DPThresholding
+from privglasso.papers.wang_xu import (
+    equivalent_rows,
+    moment_change,
+    paper_covariance,
+    printed_estimate,
+    printed_threshold,
+    true_epsilon,
+)
 from privglasso.privacy.gdp import delta_gdp
 from privglasso.privacy.guarantee import classical_mu
 from privglasso.publish.covariance import CovarianceMechanism
-from privglasso.papers.thresholding import DPThresholding
 
 unit_pairs = st.integers(1, 6).flatmap(
     lambda p: hnp.arrays(

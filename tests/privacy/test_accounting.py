@@ -12,8 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privglasso.base.validation import InputError
-from privglasso.privacy.accounting import PrivacyLoss, delta_zcdp, epsilon_zcdp
-from privglasso.privacy.accounting import privacy_losses
+from privglasso.privacy.accounting import (
+    PrivacyLoss,
+    delta_zcdp,
+    epsilon_zcdp,
+    privacy_losses,
+)
 from privglasso.privacy.discrete_gaussian import delta_exact, mu_bound
 from privglasso.privacy.gdp import delta_gdp
 from privglasso.publish.table import DiscreteGaussianMechanism

@@ -13,17 +13,24 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
-from privglasso.privacy.audit import AuditResult, audit, audit_draws, clopper_pearson
-from privglasso.privacy.audit import direction_statistic, float_statistic
-from privglasso.privacy.audit import likelihood_statistic, reachable
+from privglasso.base.validation import InputError
 from privglasso.experiments.audit_table import OwnNoiseBelow, QuietBelow
-from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.privacy.audit import (
+    AuditResult,
+    audit,
+    audit_draws,
+    clopper_pearson,
+    direction_statistic,
+    float_statistic,
+    likelihood_statistic,
+    reachable,
+)
 from privglasso.privacy.discrete_gaussian import pmf
 from privglasso.privacy.gdp import epsilon_gdp
+from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.local import LocalMechanism
-from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from privglasso.publish.synthetic import SyntheticDataMechanism
-from privglasso.base.validation import InputError
+from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 
 ZERO, ONE = np.zeros((2, 1)), np.array([[1.0], [0.0]])
 CELL = GaussianMechanism((0, 1), neighbors="cell", mu=1.0)

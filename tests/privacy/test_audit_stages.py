@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from privglasso.privacy.audit import audit
-from privglasso.publish import bounds_check, copula, covariance, lattice, margins
-from privglasso.publish import units
+from privglasso.publish import bounds_check, copula, covariance, lattice, margins, units
 from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
-from privglasso.publish.margins import atom_sigma
 from privglasso.publish.local import LocalMechanism
+from privglasso.publish.margins import atom_sigma
 from privglasso.publish.quadrants import QuadrantMechanism
 from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.sphere import Sphere

@@ -21,14 +21,19 @@ from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privglasso.privacy import budget as budgets
-from privglasso.privacy.budget import Budget, BudgetBook, BudgetError, BudgetFileError
-from privglasso.privacy.budget import ChargedError
-from privglasso.publish.files import read_release
-from privglasso.papers.thresholding import ZeroOutGuarantee
-from privglasso.privacy.guarantee import Guarantee, NoGuarantee
-from privglasso.publish.table import GaussianMechanism
 from privglasso.base.validation import InputError
+from privglasso.papers.thresholding import ZeroOutGuarantee
+from privglasso.privacy import budget as budgets
+from privglasso.privacy.budget import (
+    Budget,
+    BudgetBook,
+    BudgetError,
+    BudgetFileError,
+    ChargedError,
+)
+from privglasso.privacy.guarantee import Guarantee, NoGuarantee
+from privglasso.publish.files import read_release
+from privglasso.publish.table import GaussianMechanism
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = pd.DataFrame(

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privglasso.privacy import discrete_gaussian as dg
 from privglasso.base.validation import InputError
+from privglasso.privacy import discrete_gaussian as dg
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privglasso.privacy.gdp import compose_gdp, delta_gdp, epsilon_gdp, hockey_stick
-from privglasso.privacy.gdp import mu_gdp, tradeoff_curve, tradeoff_gdp
 from privglasso.base.validation import InputError
+from privglasso.privacy.gdp import (
+    compose_gdp,
+    delta_gdp,
+    epsilon_gdp,
+    hockey_stick,
+    mu_gdp,
+    tradeoff_curve,
+    tradeoff_gdp,
+)
 
 MUS = [1e-6, 3e-5, 1e-3, 0.05, 0.3, 0.999, 1.0, 1.7, 4.0, 20.0, 80.0, 565.7, 1e4, 1e6]
 MUS.append(1234567.891)  # whose square is no float

@@ -11,8 +11,13 @@ import pytest
 from privglasso.base.validation import InputError
 from privglasso.privacy.accounting import PrivacyLoss
 from privglasso.privacy.discrete_gaussian import delta_exact, pmf
-from privglasso.privacy.guarantee import Guarantee, NoGuarantee, classical_limit
-from privglasso.privacy.guarantee import classical_mu, failure_left
+from privglasso.privacy.guarantee import (
+    Guarantee,
+    NoGuarantee,
+    classical_limit,
+    classical_mu,
+    failure_left,
+)
 from privglasso.publish.table import DiscreteGaussianMechanism
 
 

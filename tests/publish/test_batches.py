@@ -13,8 +13,15 @@ from pyarrow import feather
 
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source, random_order
-from privglasso.publish.batches import Batches, Room, as_batches, blocks_of, gathered
-from privglasso.publish.batches import rows_at, within
+from privglasso.publish.batches import (
+    Batches,
+    Room,
+    as_batches,
+    blocks_of,
+    gathered,
+    rows_at,
+    within,
+)
 from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
@@ -24,10 +31,10 @@ from privglasso.publish.parquet import MECHANISMS as KNOWN
 from privglasso.publish.quadrants import QuadrantMechanism
 from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.screened_weights import ScreenedGraphMechanism
+from privglasso.publish.sources import TableError, read_table
 from privglasso.publish.sphere import Ball
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
-from privglasso.publish.sources import TableError, read_table
 from privglasso.publish.tree import ThresholdedGraphMechanism, TreeMechanism
 from privglasso.publish.votes import VotedGraphMechanism, VotedWeightsMechanism
 from privglasso.publish.whitening import WhitenedCovarianceMechanism

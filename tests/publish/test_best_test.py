@@ -13,8 +13,13 @@ from privglasso.base.validation import InputError
 from privglasso.privacy.discrete_gaussian import cdf
 from privglasso.privacy.sampler import exp_bounds
 from privglasso.publish import best_test
-from privglasso.publish.best_test import BestTest, NormalTest
-from privglasso.publish.best_test import reached_with, stability_test, tail_bound
+from privglasso.publish.best_test import (
+    BestTest,
+    NormalTest,
+    reached_with,
+    stability_test,
+    tail_bound,
+)
 
 
 def needed(test, epsilon):

@@ -8,8 +8,13 @@ import pytest
 from privglasso.base.validation import InputError
 from privglasso.privacy.discrete_gaussian import cdf
 from privglasso.privacy.guarantee import Guarantee
-from privglasso.publish.bounds_check import BoundsCheck, BoundsReport, CheckedMechanism
-from privglasso.publish.bounds_check import CountLattice, cells_outside
+from privglasso.publish.bounds_check import (
+    BoundsCheck,
+    BoundsReport,
+    CheckedMechanism,
+    CountLattice,
+    cells_outside,
+)
 from privglasso.publish.covariance import CovarianceMechanism
 
 

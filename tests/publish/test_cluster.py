@@ -20,8 +20,8 @@ from privglasso.publish.cluster import Word, guarded, merged
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.graph_weights import GraphWeightsMechanism, graph_on
-from privglasso.publish.sphere import Ball
 from privglasso.publish.sources import TableError
+from privglasso.publish.sphere import Ball
 
 dd = pytest.importorskip(
     "dask.dataframe", reason="pip install 'privglasso[distributed]'"

@@ -11,8 +11,7 @@ import pytest
 from privglasso.base.validation import InputError
 from privglasso.privacy.audit import audit
 from privglasso.publish import copula
-from privglasso.publish.copula import CopulaMechanism, Margins, bin_counts
-from privglasso.publish.copula import margin_level
+from privglasso.publish.copula import CopulaMechanism, Margins, bin_counts, margin_level
 from privglasso.publish.files import read_release
 from privglasso.publish.parquet import METADATA_KEY, ReleaseError, sealed
 from privglasso.publish.shape import UnitsError

@@ -8,15 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privglasso.base.validation import InputError
+from privglasso.privacy.discrete_gaussian import LARGEST_SIGMA
+from privglasso.privacy.sampler import sample
+from privglasso.publish.covariance import (
+    CovarianceMechanism,
+    CovarianceRelease,
+    _integer_rows,
+)
 from privglasso.publish.noise_correction import CovarianceError
-from privglasso.publish.covariance import CovarianceMechanism, CovarianceRelease
-from privglasso.publish.covariance import _integer_rows
 from privglasso.publish.schema import Schema
 from privglasso.publish.sphere import Sphere
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
-from privglasso.privacy.discrete_gaussian import LARGEST_SIGMA
-from privglasso.privacy.sampler import sample
-from privglasso.base.validation import InputError
 
 BOX = {"bounds": (-1, 1), "clipping": "box"}
 WIDE = {"bounds": (-4, 4), "clipping": "box"}

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from privglasso.privacy.guarantee import NoGuarantee
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
-from privglasso.publish.parquet import ReleaseError, sealed
 from privglasso.publish.local import LocalMechanism
-from privglasso.privacy.guarantee import NoGuarantee
-from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
+from privglasso.publish.parquet import ReleaseError, sealed
 from privglasso.publish.synthetic import SyntheticDataMechanism
+from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 
 TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
 BOUNDS = ([0, 0], [2, 10])

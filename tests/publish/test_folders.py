@@ -26,9 +26,9 @@ from privglasso.publish.folders import FolderError, is_begun, parts_for, publish
 from privglasso.publish.local import LocalMechanism
 from privglasso.publish.parquet import MANIFEST, ReleaseError, part_name, stored_release
 from privglasso.publish.shape import UnitsError
+from privglasso.publish.sources import TableError
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
-from privglasso.publish.sources import TableError
 from privglasso.recover.estimators import PrivateGraphicalLasso
 
 N = 3000

@@ -16,9 +16,14 @@ from privglasso.base.plots import plot_graph
 from privglasso.base.validation import InputError
 from privglasso.privacy.discrete_gaussian import LARGEST_SIGMA
 from privglasso.publish.files import read_release
-from privglasso.publish.graph_weights import GraphWeightsMechanism, WeightsStatistic
-from privglasso.publish.graph_weights import completed, edge_sums, edge_vectors
-from privglasso.publish.graph_weights import weight_lattice
+from privglasso.publish.graph_weights import (
+    GraphWeightsMechanism,
+    WeightsStatistic,
+    completed,
+    edge_sums,
+    edge_vectors,
+    weight_lattice,
+)
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.parquet import METADATA_KEY, ReleaseError, sealed
 from privglasso.publish.shape import UnitsError

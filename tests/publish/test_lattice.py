@@ -6,8 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privglasso.base.validation import InputError
-from privglasso.publish.lattice import integer_lattice, lattice_for_mu
-from privglasso.publish.lattice import lattice_for_sigma, sigma_steps
+from privglasso.publish.lattice import (
+    integer_lattice,
+    lattice_for_mu,
+    lattice_for_sigma,
+    sigma_steps,
+)
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 
 

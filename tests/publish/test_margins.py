@@ -10,13 +10,26 @@ from scipy.stats import multivariate_normal
 
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source
-from privglasso.publish.margins import MOST_LEVELS, ScoreMargins, atoms_mu, bin_edges
-from privglasso.publish.margins import coefficients_on_sphere, estimated_shares
-from privglasso.publish.margins import find_atoms, hermite_coefficients, histogram_mu
-from privglasso.publish.margins import histogram_sigma, location_and_scale
-from privglasso.publish.margins import noisy_margins, normal_on_sphere, pair_series
-from privglasso.publish.margins import placed_cells, score_blocks, score_table
-from privglasso.publish.margins import undo_bins
+from privglasso.publish.margins import (
+    MOST_LEVELS,
+    ScoreMargins,
+    atoms_mu,
+    bin_edges,
+    coefficients_on_sphere,
+    estimated_shares,
+    find_atoms,
+    hermite_coefficients,
+    histogram_mu,
+    histogram_sigma,
+    location_and_scale,
+    noisy_margins,
+    normal_on_sphere,
+    pair_series,
+    placed_cells,
+    score_blocks,
+    score_table,
+    undo_bins,
+)
 from privglasso.publish.shape import pair_kernel
 
 KINDS = ("units", "atom", "levels", "range")

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyarrow import feather, parquet
+
 from privglasso.base.validation import InputError, check_table
 from privglasso.publish.schema import Schema
 from privglasso.publish.sources import TableError, read_table, table_shape
-from pyarrow import feather, parquet
 
 RIGHT = [1034.0, 987.0, 1207.0]  # what a, the column in question, holds
 

@@ -10,13 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.covariance import empirical_covariance
 
-from privglasso.publish import noise_correction
-from privglasso.publish.noise_correction import CovarianceError, SamplingError
-from privglasso.publish.noise_correction import correlation_scale
-from privglasso.publish.noise_correction import noise_corrected_covariance
-from privglasso.publish.noise_correction import sample_covariance
 from privglasso.base.graphs import partial_correlations
 from privglasso.base.validation import InputError
+from privglasso.publish import noise_correction
+from privglasso.publish.noise_correction import (
+    CovarianceError,
+    SamplingError,
+    correlation_scale,
+    noise_corrected_covariance,
+    sample_covariance,
+)
 from privglasso.recover.estimators import PrivateGraphicalLasso
 
 integers = st.integers(-5, 5)

@@ -17,15 +17,24 @@ from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.local import LocalMechanism
-from privglasso.publish.margins import atoms_mu, find_atoms, histogram_mu
-from privglasso.publish.margins import histogram_sigma, noisy_margins, placed_cells
+from privglasso.publish.margins import (
+    atoms_mu,
+    find_atoms,
+    histogram_mu,
+    histogram_sigma,
+    noisy_margins,
+    placed_cells,
+)
 from privglasso.publish.quadrants import QuadrantMechanism
 from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.shape import UnitsError
 from privglasso.publish.sphere import Ball, Sphere
 from privglasso.publish.synthetic import SyntheticDataMechanism
-from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
-from privglasso.publish.table import TableRelease
+from privglasso.publish.table import (
+    DiscreteGaussianMechanism,
+    GaussianMechanism,
+    TableRelease,
+)
 from privglasso.publish.units import find_units, plan_units
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
 

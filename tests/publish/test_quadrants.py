@@ -13,9 +13,13 @@ from privglasso.privacy.audit import audit_draws
 from privglasso.privacy.sampler import bit_source, sampler
 from privglasso.publish.files import read_release
 from privglasso.publish.noise_correction import CovarianceError
-from privglasso.publish.quadrants import QuadrantError, QuadrantMechanism
-from privglasso.publish.quadrants import angles_behind, corners
-from privglasso.publish.quadrants import quadrant_sums
+from privglasso.publish.quadrants import (
+    QuadrantError,
+    QuadrantMechanism,
+    angles_behind,
+    corners,
+    quadrant_sums,
+)
 from privglasso.publish.ranks import SignLattice
 
 KINDS = (

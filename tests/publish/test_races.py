@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from privglasso.privacy.budget import Budget
 from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.files import read_release
@@ -143,8 +144,9 @@ def test_an_early_interrupt_is_one_sentence(delay):
     ],
 )
 def test_a_file_that_is_no_budget_is_not_quoted(tmp_path, content):
-    from privglasso.cli.commands import app
     from typer.testing import CliRunner
+
+    from privglasso.cli.commands import app
 
     path = Path(tmp_path, "private_latin1.csv")
     path.write_bytes(content)

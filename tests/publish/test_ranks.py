@@ -17,8 +17,11 @@ from scipy.stats import kendalltau, norm
 
 import privglasso as pg
 from privglasso.base.validation import InputError
-from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
-from privglasso.data_sets.synthetic import tridiagonal_precision
+from privglasso.data_sets.synthetic import (
+    chain_precision,
+    sample_gaussian,
+    tridiagonal_precision,
+)
 from privglasso.privacy.audit import audit, audit_draws
 from privglasso.privacy.discrete_gaussian import variance
 from privglasso.privacy.sampler import bit_source, random_order, sampler
@@ -27,8 +30,12 @@ from privglasso.publish.files import read_release
 from privglasso.publish.lattice import symmetric_noise
 from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.parquet import ReleaseError, sealed
-from privglasso.publish.quadrants import QuadrantError, QuadrantLattice
-from privglasso.publish.quadrants import QuadrantMechanism, quadrant_sums
+from privglasso.publish.quadrants import (
+    QuadrantError,
+    QuadrantLattice,
+    QuadrantMechanism,
+    quadrant_sums,
+)
 from privglasso.publish.ranks import KendallMechanism, RankError, sign_sums
 
 MECHANISMS = {

@@ -5,6 +5,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from privglasso.base.validation import InputError
 from privglasso.publish.bounds_check import BoundsCheck, CheckedMechanism, cells_outside
 from privglasso.publish.covariance import CovarianceMechanism

@@ -12,9 +12,17 @@ from privglasso import Budget, CovarianceMechanism, Guarantee, Schema, read_rele
 from privglasso.base.validation import InputError
 from privglasso.privacy.audit import audit
 from privglasso.publish.margins import ScoreMargins, placed_cells
-from privglasso.publish.scores import ScoresRelease, _largest, _scores_behind
-from privglasso.publish.scores import weighted_sums, _undone, _weighted, row_weights
-from privglasso.publish.scores import scores_lattice, scores_rows
+from privglasso.publish.scores import (
+    ScoresRelease,
+    _largest,
+    _scores_behind,
+    _undone,
+    _weighted,
+    row_weights,
+    scores_lattice,
+    scores_rows,
+    weighted_sums,
+)
 from privglasso.publish.shape import UnitsError, pair_kernel, shape_behind
 from privglasso.publish.units import UnitsPlan
 

@@ -22,11 +22,20 @@ from privglasso.publish.files import read_release
 from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.margins import histogram_sigma, noisy_margins, placed_cells
 from privglasso.publish.parquet import METADATA_KEY, ReleaseError, sealed
-from privglasso.publish.screened_weights import Race, Screen, ScreenedGraphMechanism
-from privglasso.publish.screened_weights import along_paths, joining
-from privglasso.publish.screened_weights import products_of_signs, screen_scores
-from privglasso.publish.screened_weights import screen_squared_mu, screened_pairs
-from privglasso.publish.screened_weights import selection_mu, sign_steps, usual_edges
+from privglasso.publish.screened_weights import (
+    Race,
+    Screen,
+    ScreenedGraphMechanism,
+    along_paths,
+    joining,
+    products_of_signs,
+    screen_scores,
+    screen_squared_mu,
+    screened_pairs,
+    selection_mu,
+    sign_steps,
+    usual_edges,
+)
 from privglasso.publish.shape import UnitsError
 
 BUDGET = {"epsilon": 1.5, "delta": 1e-9}

@@ -13,8 +13,13 @@ from privglasso.privacy.budget import Budget, ChargedError
 from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.parquet import ReleaseError
-from privglasso.publish.shape import TOO_EXTREME, UnitsError, joint_constant
-from privglasso.publish.shape import rows_noise, shape_behind
+from privglasso.publish.shape import (
+    TOO_EXTREME,
+    UnitsError,
+    joint_constant,
+    rows_noise,
+    shape_behind,
+)
 from privglasso.publish.sphere import Ball, Sphere, row_lattice
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
 

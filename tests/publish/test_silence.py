@@ -18,9 +18,9 @@ from privglasso.publish.local import LocalMechanism
 from privglasso.publish.parquet import MECHANISMS
 from privglasso.publish.quadrants import QuadrantMechanism
 from privglasso.publish.ranks import KendallMechanism
+from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.shape import UnitsError
 from privglasso.publish.sphere import Sphere
-from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from privglasso.publish.tree import ThresholdedGraphMechanism, TreeMechanism

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+
 from privglasso.base.validation import InputError, check_table
 from privglasso.publish import sources
 from privglasso.publish.covariance import CovarianceMechanism

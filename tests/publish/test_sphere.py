@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source
-from privglasso.publish.sphere import Ball, Sphere, integer_sums, noisy_sums
-from privglasso.publish.sphere import row_lattice
+from privglasso.publish.sphere import (
+    Ball,
+    Sphere,
+    integer_sums,
+    noisy_sums,
+    row_lattice,
+)
 
 CELLS = st.floats(allow_nan=True, allow_infinity=False)
 

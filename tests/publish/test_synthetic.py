@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from privglasso.base.validation import InputError
+from privglasso.data_sets.synthetic import sample_gaussian, tridiagonal_precision
 from privglasso.privacy.accounting import privacy_losses
 from privglasso.privacy.budget import Budget
-from privglasso.publish.noise_correction import CovarianceError, sample_covariance
+from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
-from privglasso.recover.estimators import PrivateGraphicalLasso
-from privglasso.privacy.guarantee import Guarantee
-from privglasso.data_sets.synthetic import sample_gaussian, tridiagonal_precision
+from privglasso.publish.noise_correction import CovarianceError, sample_covariance
 from privglasso.publish.synthetic import SyntheticDataMechanism
-from privglasso.base.validation import InputError
+from privglasso.recover.estimators import PrivateGraphicalLasso
 
 THETA = tridiagonal_precision(4, 0.4)
 TABLE = pd.DataFrame(sample_gaussian(THETA, 4000, random_state=0), columns=list("abcd"))

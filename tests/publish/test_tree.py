@@ -16,8 +16,12 @@ from privglasso.privacy.budget import Budget, BudgetError
 from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.files import read_release
 from privglasso.publish.parquet import ReleaseError, sealed
-from privglasso.publish.tree import TreeMechanism, ThresholdedGraphMechanism
-from privglasso.publish.tree import sign_counts, tree_gap
+from privglasso.publish.tree import (
+    ThresholdedGraphMechanism,
+    TreeMechanism,
+    sign_counts,
+    tree_gap,
+)
 
 
 def chain(n, p, seed=0, correlation=0.6):

@@ -14,8 +14,13 @@ from scipy.special import log_ndtr
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source
 from privglasso.publish import units
-from privglasso.publish.units import SPREAD_WINDOW, UnitsPlan, find_units, plan_units
-from privglasso.publish.units import spread_counts
+from privglasso.publish.units import (
+    SPREAD_WINDOW,
+    UnitsPlan,
+    find_units,
+    plan_units,
+    spread_counts,
+)
 
 
 def test_a_plan_survives_json():

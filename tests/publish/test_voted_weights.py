@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+
 from privglasso.base.validation import InputError
 from privglasso.desk.report import Report
 from privglasso.privacy.budget import Budget, BudgetError
@@ -15,8 +16,11 @@ from privglasso.publish.graph_weights import GraphWeightsMechanism, GraphWeights
 from privglasso.publish.parquet import METADATA_KEY, ReleaseError, sealed
 from privglasso.publish.release import check_budget
 from privglasso.publish.screened_weights import ScreenedGraphRelease
-from privglasso.publish.votes import VotedGraphMechanism, VotedGraphRelease
-from privglasso.publish.votes import VotedWeightsMechanism
+from privglasso.publish.votes import (
+    VotedGraphMechanism,
+    VotedGraphRelease,
+    VotedWeightsMechanism,
+)
 
 NAMES, N = list("abcde"), 6000
 PROMISE = {"epsilon": 3.0, "delta": 1e-6}
@@ -223,8 +227,9 @@ def test_a_report_says_what_the_edges_are():
 
 
 def test_the_shell_knows_it(tmp_path):
-    from privglasso.cli.commands import app
     from typer.testing import CliRunner
+
+    from privglasso.cli.commands import app
 
     table, path = tmp_path / "t.csv", tmp_path / "open.parquet"
     chain(9000).to_csv(table, index=False)

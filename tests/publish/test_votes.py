@@ -11,18 +11,25 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.base import BaseEstimator
+from sklearn.covariance import GraphicalLasso
+
 from privglasso.base.validation import InputError
 from privglasso.privacy.budget import Budget, BudgetError
 from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.best_test import BestTest
 from privglasso.publish.files import read_release
 from privglasso.publish.parquet import ReleaseError
-from privglasso.publish.votes import VotedGraphMechanism, VotedGraphRelease
-from privglasso.publish.votes import block_votes, majority
-from privglasso.publish.votes import check_estimator, expected_chance, usual_blocks
+from privglasso.publish.votes import (
+    VotedGraphMechanism,
+    VotedGraphRelease,
+    block_votes,
+    check_estimator,
+    expected_chance,
+    majority,
+    usual_blocks,
+)
 from privglasso.recover.estimators import DebiasedGraphicalLasso
-from sklearn.base import BaseEstimator
-from sklearn.covariance import GraphicalLasso
 
 BUDGET = {"epsilon": 1.0, "delta": 0.01}
 TABLE = np.random.default_rng(0).standard_normal((400, 3)).cumsum(axis=1)
@@ -625,6 +632,7 @@ def stored(path, change, table=None):
     import json
 
     import pyarrow.parquet as pq
+
     from privglasso.publish.parquet import METADATA_KEY, sealed
 
     old = pq.read_table(path)

@@ -14,8 +14,8 @@ from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.batches import as_batches
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.graph_weights import GraphWeightsMechanism
-from privglasso.publish.sphere import Ball, Sphere
 from privglasso.publish.sources import TableError
+from privglasso.publish.sphere import Ball, Sphere
 from privglasso.publish.warehouse import Answer, Statement, ask, quoted
 
 duckdb = pytest.importorskip("duckdb", reason="pip install 'privglasso[sql]'")

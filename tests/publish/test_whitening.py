@@ -14,8 +14,13 @@ from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.parquet import METADATA_KEY, ReleaseError, sealed
 from privglasso.publish.shape import ShapeRelease
 from privglasso.publish.sphere import Ball, Sphere
-from privglasso.publish.whitening import LEAST_CONDITION, WhitenedCovarianceMechanism
-from privglasso.publish.whitening import WhitenedRelease, Whitening, noise_norm
+from privglasso.publish.whitening import (
+    LEAST_CONDITION,
+    WhitenedCovarianceMechanism,
+    WhitenedRelease,
+    Whitening,
+    noise_norm,
+)
 
 RNG = np.random.default_rng(0)
 LOOSE = RNG.normal(size=(6000, 4))

@@ -14,18 +14,27 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import Lasso
 from sklearn.utils.estimator_checks import check_estimator
 
-from privglasso.recover.baselines import SCIO, NeighborhoodSelection, WishartPrior
-from privglasso.recover.baselines import neighborhood_path, scio_path, wishart_path
-from privglasso.publish.noise_correction import CovarianceError, correlation_scale
-from privglasso.publish.noise_correction import sample_covariance
-from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.base.graphs import support
-from privglasso.recover.metrics import auc_by_path_entry, confusion
-from privglasso.publish.table import GaussianMechanism
-from privglasso.recover.feasibility import min_feasible_alpha, nearest_psd
-from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
-from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.base.validation import InputError
+from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
+from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.noise_correction import (
+    CovarianceError,
+    correlation_scale,
+    sample_covariance,
+)
+from privglasso.publish.synthetic import SyntheticDataMechanism
+from privglasso.publish.table import GaussianMechanism
+from privglasso.recover.baselines import (
+    SCIO,
+    NeighborhoodSelection,
+    WishartPrior,
+    neighborhood_path,
+    scio_path,
+    wishart_path,
+)
+from privglasso.recover.feasibility import min_feasible_alpha, nearest_psd
+from privglasso.recover.metrics import auc_by_path_entry, confusion
 
 TRUTH = chain_precision(8, 0.35, scales=np.ones(8))
 ROWS = sample_gaussian(TRUTH, 4000, random_state=1)

@@ -6,8 +6,13 @@ import pytest
 import privglasso as pg
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.publish.sphere import Sphere
-from privglasso.recover.efficient_score import EfficientScore, Observation
-from privglasso.recover.efficient_score import direction_moments, fit_graph, observe
+from privglasso.recover.efficient_score import (
+    EfficientScore,
+    Observation,
+    direction_moments,
+    fit_graph,
+    observe,
+)
 from privglasso.recover.graph_models import Evidence
 
 TRUTH = chain_precision(6, 0.4, scales=np.ones(6))

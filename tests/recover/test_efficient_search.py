@@ -15,11 +15,17 @@ from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.experiments.search_rules import NETWORKS, network_model
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
 from privglasso.recover.efficient_score import Observation, fit_graph
-from privglasso.recover.efficient_search import MOST_COLUMNS, HiddenGraphError
-from privglasso.recover.efficient_search import _best_end, _empty_fit, _lead
-from privglasso.recover.efficient_search import _unrivalled, edge_threshold
-from privglasso.recover.efficient_search import efficient_search
-from privglasso.recover.efficient_search import relative_error
+from privglasso.recover.efficient_search import (
+    MOST_COLUMNS,
+    HiddenGraphError,
+    _best_end,
+    _empty_fit,
+    _lead,
+    _unrivalled,
+    edge_threshold,
+    efficient_search,
+    relative_error,
+)
 
 
 def network(p, wires, ground):

@@ -21,13 +21,21 @@ from sklearn.utils.estimator_checks import check_estimator
 from privglasso.base.graphs import support
 from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
-from privglasso.publish.noise_correction import CovarianceError, correlation_scale
-from privglasso.publish.noise_correction import noise_corrected_covariance
+from privglasso.publish.noise_correction import (
+    CovarianceError,
+    correlation_scale,
+    noise_corrected_covariance,
+)
 from privglasso.recover.baselines import SCIO
-from privglasso.recover.estimators import CV, DebiasedGraphicalLasso, _debiased
-from privglasso.recover.estimators import PrivateGraphicalLasso, adaptive_weights
-from privglasso.recover.feasibility import InfeasibleError, min_feasible_alpha
+from privglasso.recover.estimators import (
+    CV,
+    DebiasedGraphicalLasso,
+    PrivateGraphicalLasso,
+    _debiased,
+    adaptive_weights,
+)
 from privglasso.recover.false_discoveries import FDR
+from privglasso.recover.feasibility import InfeasibleError, min_feasible_alpha
 from privglasso.recover.graphical_lasso import graphical_lasso
 from privglasso.recover.selection import EBIC, Simultaneous, Stable
 

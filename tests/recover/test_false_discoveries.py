@@ -4,14 +4,21 @@ and everything that is known of an edge in a file."""
 import networkx as nx
 import numpy as np
 import pandas as pd
-import privglasso as pg
 import pytest
 from matplotlib.colors import to_rgb
+from scipy.stats import binom, false_discovery_control, norm
+from sklearn.base import clone
+
+import privglasso as pg
 from privglasso.base.plots import plot_graph
 from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.recover.efficient_score import Observation
-from privglasso.recover.efficient_search import HiddenGraphError, fuller_fit
-from privglasso.recover.efficient_search import pair_estimates, working_fit
+from privglasso.recover.efficient_search import (
+    HiddenGraphError,
+    fuller_fit,
+    pair_estimates,
+    working_fit,
+)
 from privglasso.recover.estimators import PrivateGraphicalLasso
 from privglasso.recover.false_discoveries import (
     ENDINGS,
@@ -23,8 +30,6 @@ from privglasso.recover.false_discoveries import (
     write_edges,
 )
 from privglasso.recover.graph_models import q_values
-from scipy.stats import binom, false_discovery_control, norm
-from sklearn.base import clone
 
 P = 7
 PRECISION = np.eye(P)

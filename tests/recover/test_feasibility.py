@@ -7,11 +7,16 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 
-from privglasso.recover import feasibility
-from privglasso.recover.feasibility import ConvergenceError, InfeasibleError
-from privglasso.recover.feasibility import feasible_start, min_feasible_alpha
-from privglasso.recover.feasibility import nearest_psd, penalty_weights
 from privglasso.base.validation import InputError
+from privglasso.recover import feasibility
+from privglasso.recover.feasibility import (
+    ConvergenceError,
+    InfeasibleError,
+    feasible_start,
+    min_feasible_alpha,
+    nearest_psd,
+    penalty_weights,
+)
 
 DEMO = np.array([[0.5, 0.8], [0.8, 0.5]])
 flags, seeds = st.booleans(), st.integers(0, 10**6)

@@ -23,9 +23,12 @@ from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
-from privglasso.publish.noise_correction import CovarianceError, SamplingError
-from privglasso.publish.noise_correction import noise_corrected_covariance
-from privglasso.publish.noise_correction import sample_covariance
+from privglasso.publish.noise_correction import (
+    CovarianceError,
+    SamplingError,
+    noise_corrected_covariance,
+    sample_covariance,
+)
 from privglasso.publish.quadrants import QuadrantMechanism
 from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.sphere import Ball, Sphere

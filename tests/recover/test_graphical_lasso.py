@@ -13,24 +13,37 @@ from sklearn.covariance import graphical_lasso as sklearn_graphical_lasso
 from sklearn.exceptions import ConvergenceWarning
 
 from privglasso.base import kernels
+from privglasso.base.validation import InputError
+from privglasso.data_sets.grids import load_grid115
+from privglasso.data_sets.synthetic import (
+    corrected_example,
+    sample_gaussian,
+    tridiagonal_precision,
+)
+from privglasso.experiments.solver_stress import hard_problem as stress_problem
+from privglasso.publish.noise_correction import correlation_scale, sample_covariance
 from privglasso.recover import block_descent
 from privglasso.recover import graphical_lasso as solvers
 from privglasso.recover.block_descent import descend, thresholded
-from privglasso.recover.components import connected_columns, descend_apart
-from privglasso.recover.components import inverse_by_blocks, spread
-from privglasso.publish.noise_correction import correlation_scale, sample_covariance
-from privglasso.data_sets.grids import load_grid115
-from privglasso.experiments.solver_stress import hard_problem as stress_problem
-from privglasso.recover.feasibility import ConvergenceError, InfeasibleError
-from privglasso.recover.feasibility import min_feasible_alpha
-from privglasso.recover.graphical_lasso import GraphicalLassoResult, graphical_lasso
-from privglasso.recover.graphical_lasso import graphical_lasso_path
-from privglasso.recover.graphical_lasso import iter_graphical_lasso
+from privglasso.recover.components import (
+    connected_columns,
+    descend_apart,
+    inverse_by_blocks,
+    spread,
+)
+from privglasso.recover.feasibility import (
+    ConvergenceError,
+    InfeasibleError,
+    min_feasible_alpha,
+)
+from privglasso.recover.graphical_lasso import (
+    GraphicalLassoResult,
+    graphical_lasso,
+    graphical_lasso_path,
+    iter_graphical_lasso,
+)
 from privglasso.recover.sparse_cholesky import _curves_upwards, sparse_rows
-from privglasso.recover.textbook import dual_gap, largest_alpha, kkt_residual, objective
-from privglasso.data_sets.synthetic import corrected_example, sample_gaussian
-from privglasso.data_sets.synthetic import tridiagonal_precision
-from privglasso.base.validation import InputError
+from privglasso.recover.textbook import dual_gap, kkt_residual, largest_alpha, objective
 
 DEMO = np.array([[0.5, 0.8], [0.8, 0.5]])
 SOLVERS = ("descent", "admm", "block_descent")

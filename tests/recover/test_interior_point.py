@@ -7,6 +7,7 @@ import pytest
 from privglasso.data_sets.synthetic import corrected_example
 from privglasso.recover import interior_point
 from privglasso.recover.feasibility import InfeasibleError, feasible_start, verdict
+from privglasso.recover.graphical_lasso import graphical_lasso
 from privglasso.recover.interior_point import (
     PrimalDual,
     best_determinant,
@@ -14,7 +15,6 @@ from privglasso.recover.interior_point import (
     unit_box,
     zero_where_free,
 )
-from privglasso.recover.graphical_lasso import graphical_lasso
 
 
 def weights_of(kind, p, rng):

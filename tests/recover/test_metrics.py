@@ -17,10 +17,18 @@ from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.recover.estimators import PrivateGraphicalLasso
-from privglasso.recover.metrics import Confusion, auc, auc_by_magnitude
-from privglasso.recover.metrics import auc_by_path_entry, compare, confusion
-from privglasso.recover.metrics import f1_score
-from privglasso.recover.metrics import relative_error, roc_curve_path, snr_db
+from privglasso.recover.metrics import (
+    Confusion,
+    auc,
+    auc_by_magnitude,
+    auc_by_path_entry,
+    compare,
+    confusion,
+    f1_score,
+    relative_error,
+    roc_curve_path,
+    snr_db,
+)
 from privglasso.recover.selection import EBIC
 
 Result = namedtuple("Result", "precision alpha")

@@ -21,11 +21,21 @@ from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.noise_correction import SamplingError
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
-from privglasso.recover.planning import MECHANISM_STYLES, MECHANISMS, assumed_covariance
-from privglasso.recover.planning import epsilon_needed, least_enough, plan, plan_over
-from privglasso.recover.planning import largest_noise, plan_rows
-from privglasso.recover.planning import plot_plan
-from privglasso.recover.planning import records_needed, resolution, standing_for_all
+from privglasso.recover.planning import (
+    MECHANISM_STYLES,
+    MECHANISMS,
+    assumed_covariance,
+    epsilon_needed,
+    largest_noise,
+    least_enough,
+    plan,
+    plan_over,
+    plan_rows,
+    plot_plan,
+    records_needed,
+    resolution,
+    standing_for_all,
+)
 
 KINDS = {name: partial(kind, (0, 1)) for name, kind in MECHANISMS.items()}
 

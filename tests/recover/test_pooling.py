@@ -4,8 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso import CovarianceMechanism, DiscreteGaussianMechanism, KendallMechanism
-from privglasso import PrivateGraphicalLasso, QuadrantMechanism
+from privglasso import (
+    CovarianceMechanism,
+    DiscreteGaussianMechanism,
+    KendallMechanism,
+    PrivateGraphicalLasso,
+    QuadrantMechanism,
+)
 from privglasso.base.validation import InputError
 from privglasso.privacy.guarantee import Guarantee, NoGuarantee
 from privglasso.publish.local import LocalMechanism

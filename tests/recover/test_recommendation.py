@@ -10,8 +10,13 @@ from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.schema import Schema
 from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.recover import planning, recommendation
-from privglasso.recover.recommendation import WANTED, level_share, recommend
-from privglasso.recover.recommendation import reference_chain, smallest_tested
+from privglasso.recover.recommendation import (
+    WANTED,
+    level_share,
+    recommend,
+    reference_chain,
+    smallest_tested,
+)
 from privglasso.start.advice import epsilon_rows
 
 

@@ -16,15 +16,25 @@ from privglasso.base.graphs import support
 from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.publish.covariance import CovarianceMechanism
-from privglasso.publish.noise_correction import CovarianceError, SamplingError
-from privglasso.publish.noise_correction import correlation_scale, sample_covariance
+from privglasso.publish.noise_correction import (
+    CovarianceError,
+    SamplingError,
+    correlation_scale,
+    sample_covariance,
+)
 from privglasso.publish.table import GaussianMechanism
 from privglasso.recover import selection
 from privglasso.recover.estimators import PrivateGraphicalLasso
 from privglasso.recover.feasibility import InfeasibleError
 from privglasso.recover.metrics import confusion
-from privglasso.recover.selection import EBIC, GraphFitError, Simultaneous, Stable
-from privglasso.recover.selection import _half_matrices, simultaneous_alpha
+from privglasso.recover.selection import (
+    EBIC,
+    GraphFitError,
+    Simultaneous,
+    Stable,
+    _half_matrices,
+    simultaneous_alpha,
+)
 
 TRUTH = chain_precision(8, 0.35, scales=np.ones(8))
 ROWS = sample_gaussian(TRUTH, 4000, random_state=1)

@@ -7,9 +7,13 @@ from hypothesis import strategies as st
 
 from privglasso.data_sets.synthetic import random_sparse_precision, sample_gaussian
 from privglasso.recover.graphical_lasso import graphical_lasso
-from privglasso.recover.sparse_cholesky import SPARSE, is_dominated
-from privglasso.recover.sparse_cholesky import seems_definite, sparse_gap
-from privglasso.recover.sparse_cholesky import sparse_rows
+from privglasso.recover.sparse_cholesky import (
+    SPARSE,
+    is_dominated,
+    seems_definite,
+    sparse_gap,
+    sparse_rows,
+)
 
 EQUAL = np.ones((1, 1))
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from privglasso.recover.textbook import dual_gap, kkt_residual, objective
 from privglasso.base.validation import InputError
+from privglasso.recover.textbook import dual_gap, kkt_residual, objective
 
 
 def test_what_is_not_definite_or_not_in_the_box_is_refused():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from privglasso.start.demonstration import corrected_of, promise, strongest
-from privglasso.publish.table import GaussianMechanism
 from privglasso.data_sets.synthetic import chain_precision, example_table
+from privglasso.publish.table import GaussianMechanism
+from privglasso.start.demonstration import corrected_of, promise, strongest
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 5, 100])

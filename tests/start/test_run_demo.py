@@ -7,8 +7,14 @@ import pytest
 from privglasso.base.validation import InputError
 from privglasso.privacy.guarantee import NoGuarantee
 from privglasso.recover.planning import MECHANISMS
-from privglasso.start.demonstration import analyse, demo_mechanisms, demo_releases
-from privglasso.start.demonstration import demo_table, report, run_demo
+from privglasso.start.demonstration import (
+    analyse,
+    demo_mechanisms,
+    demo_releases,
+    demo_table,
+    report,
+    run_demo,
+)
 
 
 def test_the_demonstration_publishes_files_that_say_what_they_promise(tmp_path):
