@@ -537,7 +537,7 @@ def _check_moment_noise(off_diagonal, diagonal, mean, ratio, total):
         "the lattice's noise on the total does not fit the total",
     )
 
-
+# %% ../../nbs/2_publish/20_files.ipynb #179440f2
 def _largest(counts):
     "The largest size among whole numbers, as a float."
     return max(float(counts.max()), -float(counts.min()))

@@ -404,7 +404,7 @@ def _fill(columns, parts, names=None):
     if any(start != len(column) for column in columns):
         raise ValueError("rows are missing")
 
-
+# %% ../../nbs/2_publish/16_parquet.ipynb #5a9844e1
 def _columns_at_once(stored):
     "Room for the columns of one kind as the rows of one array; None for other ones."
     names, types = stored.schema_arrow.names, stored.schema_arrow.types

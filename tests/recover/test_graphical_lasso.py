@@ -1085,9 +1085,9 @@ def test_the_matrix_that_is_given_is_only_read(solver):
 
 def test_a_result_in_pieces_is_put_into_units_piece_by_piece():
     "The same bits as with matrices of the whole, with columns that stand alone."
-    rng, p = np.random.default_rng(0), 260
+    rng, p = np.random.default_rng(0), 1010
     S = np.eye(p)
-    for start in range(0, 200, 5):
+    for start in range(0, 900, 5):
         rows = rng.normal(size=(30, 5))
         rows[:, 1:] += 0.8 * rows[:, :-1]
         S[start : start + 5, start : start + 5] = np.corrcoef(rows.T)
