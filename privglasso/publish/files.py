@@ -516,6 +516,11 @@ def _check_moment_lattice(lattice, total):
     )
     _check_moment_noise(*lattice.sigma, lattice.diagonal_ratio, total)
 
+
+def _largest(counts):
+    "The largest size among whole numbers, as a float."
+    return max(float(counts.max()), -float(counts.min()))
+
 # %% ../../nbs/2_publish/20_files.ipynb #789cbbee
 def _check_moment_noise(off_diagonal, diagonal, mean, ratio, total):
     "`_Contradiction` if these noise parameters are not those that a mechanism draws."
@@ -536,11 +541,6 @@ def _check_moment_noise(off_diagonal, diagonal, mean, ratio, total):
         mean == 0 if total is None else mean > least,
         "the lattice's noise on the total does not fit the total",
     )
-
-# %% ../../nbs/2_publish/20_files.ipynb #179440f2
-def _largest(counts):
-    "The largest size among whole numbers, as a float."
-    return max(float(counts.max()), -float(counts.min()))
 
 
 def _check_moments(second, total, lattice, reach):
