@@ -4776,6 +4776,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                           'privglasso/publish/parquet.py'),
                                             'privglasso.publish.parquet._check_mechanism': ( '2_publish/parquet.html#_check_mechanism',
                                                                                              'privglasso/publish/parquet.py'),
+                                            'privglasso.publish.parquet._columns_at_once': ( '2_publish/parquet.html#_columns_at_once',
+                                                                                             'privglasso/publish/parquet.py'),
                                             'privglasso.publish.parquet._described': ( '2_publish/parquet.html#_described',
                                                                                        'privglasso/publish/parquet.py'),
                                             'privglasso.publish.parquet._digest': ( '2_publish/parquet.html#_digest',

@@ -381,8 +381,8 @@ _BLOCK = 128  # rows: a block and its mirror image stay in the cache
 
 
 def strips(p, cells=1 << 15) -> Iterator:
-    """Rows of a matrix of p columns, so many at a time that they stay in the cache: what
-    is computed strip by strip needs no second matrix.
+    """Rows of a matrix of p columns, so many at a time that they stay in the cache:
+    what is computed strip by strip needs no second matrix.
 
     Parameters
     ----------
@@ -397,7 +397,7 @@ def strips(p, cells=1 << 15) -> Iterator:
     Examples
     --------
     >>> list(strips(3)), len(list(strips(5000)))
-    ([slice(0, 32768, None)], 834)
+    ([slice(0, 10922, None)], 834)
     """
     rows = max(cells // max(p, 1), 1)
     for start in range(0, p, rows):

@@ -452,7 +452,8 @@ class CovarianceRelease(Release):
     def sampling_error(self) -> SamplingError:
         """How far the matrix may be from the population's: rows and noise, the mean's
         noise taken as independent too."""
-        return SamplingError.owning(((self.matrix, self.n),), self.matrix_noise_variance)
+        seen = ((self.matrix, self.n),)
+        return SamplingError.owning(seen, self.matrix_noise_variance)
 
     def _of_columns(self, places):
         at = np.ix_(places, places)

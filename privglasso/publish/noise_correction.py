@@ -390,7 +390,7 @@ def between(Theta, A):
         return made
     return Theta @ A @ Theta
 
-
+# %% ../../nbs/2_publish/02_noise_correction.ipynb #66813580
 def _positive_part(A):
     """The matrix with negative eigenvalues, in units of its columns, replaced by 0;
     itself when it has none."""

@@ -429,29 +429,33 @@ def _fill(columns, parts, names=None):
     if any(start != len(column) for column in columns):
         raise ValueError("rows are missing")
 
+# %% ../../nbs/2_publish/16_parquet.ipynb #5a9844e1
+def _columns_at_once(stored):
+    "Room for the columns of one kind as the rows of one array; None for other ones."
+    names, types = stored.schema_arrow.names, stored.schema_arrow.types
+    if len({*types}) != 1 or len({*names}) < len(names):
+        return None
+    return np.empty((len(names), stored.metadata.num_rows), types[0].to_pandas_dtype())
 
-def _table(path, stored, square):
-    """The DataFrame of a Parquet file, its page checksums verified, and the (columns,
-    rows) array of a square one."""
+
+def _table(path, stored, whole=None):
+    """The DataFrame of a Parquet file, its page checksums verified; its columns are the
+    rows of an array, if one is given."""
     import pandas as pd  # slow to load
 
     rows, fields = stored.metadata.num_rows, stored.schema_arrow
-    kinds = [kind.to_pandas_dtype() for kind in fields.types]
-    square = square and len(set(kinds)) == 1 and len(set(fields.names)) == len(kinds)
     try:
-        if square:
-            columns = np.empty((len(kinds), rows), kinds[0])
-            for at in range(0, len(kinds), _AT_ONCE):
-                names = fields.names[at : at + _AT_ONCE]
-                parts = stored.iter_batches(columns=names)
-                _fill(columns[at : at + _AT_ONCE], parts, names)
-        else:
-            columns = [np.empty(rows, kind) for kind in kinds]
+        if whole is None:
+            columns = [np.empty(rows, kind.to_pandas_dtype()) for kind in fields.types]
             _fill(columns, stored.iter_batches())
-        held = columns.T if square else dict(enumerate(columns))
+        for at in range(0, 0 if whole is None else len(whole), _AT_ONCE):
+            names = fields.names[at : at + _AT_ONCE]
+            parts = stored.iter_batches(columns=names)
+            _fill(whole[at : at + _AT_ONCE], parts, names)
+        held = dict(enumerate(columns)) if whole is None else whole.T
         table = pd.DataFrame(held, copy=False)
         table.columns = fields.names  # names that stand twice are told later
-        return table, columns if square else None
+        return table
     except Exception as error:
         raise ReleaseError(f"{path.name} {_DAMAGED}") from error
 
@@ -529,7 +533,8 @@ def stored_release(path):
         metadata = _known_format(raw, path, checksum is not None)
         announced = stored.metadata, stored.schema_arrow.names
         _check_footer(path, *announced, metadata, pages, size)
-        table, whole = _table(path, stored, metadata["kind"] in _SQUARE)
+        whole = _columns_at_once(stored) if metadata["kind"] in _SQUARE else None
+        table = _table(path, stored, whole)
     if checksum is not None and checksum != _digest(raw, table).encode():
         raise ReleaseError(
             f"{path.name} is not what was written, its checksum says: ask for it again"

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 from privglasso.base.validation import InputError
 from privglasso.base.words import WordsError
 from privglasso.desk.choices import KINDS
@@ -34,6 +35,12 @@ def table(n=N, p=4):
     made = pd.DataFrame(rng.normal(size=(n, p)).round(6), columns=list("abcdefgh")[:p])
     made["b"] += made.a
     return made
+
+
+@pytest.fixture(autouse=True)
+def begins(monkeypatch):
+    "Bounds are for a process that begins, not for this one with all its tests."
+    monkeypatch.setattr(memory, "held_now", lambda: memory._START)
 
 
 @pytest.fixture
@@ -223,9 +230,7 @@ print(used() * 1024)
 @pytest.mark.parametrize(
     ("name", "to"), [("covariance", "r.parquet"), ("table", "open")]
 )
-def test_the_peak_stays_below_the_bound(name, to, tmp_path, monkeypatch):
-    # the bound is for a process that begins, not for this one with all its tests
-    monkeypatch.setattr(memory, "held_now", lambda: memory._START)
+def test_the_peak_stays_below_the_bound(name, to, tmp_path):
     block = pa.table(table(1 << 17, 8))
     with pq.ParquetWriter(tmp_path / "t.parquet", block.schema) as writer:
         for _ in range(4 if name == "table" else 15):  # 15 are 15.7 million cells

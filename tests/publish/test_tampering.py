@@ -16,8 +16,14 @@ from privglasso.publish.copula import CopulaMechanism
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.graph_weights import GraphWeightsMechanism
-from privglasso.publish.parquet import CHECKSUM_KEY, METADATA_KEY, ReleaseError
-from privglasso.publish.parquet import _digest, _known_format
+from privglasso.publish.parquet import (
+    CHECKSUM_KEY,
+    METADATA_KEY,
+    ReleaseError,
+    _digest,
+    _known_format,
+    stored_release,
+)
 from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.synthetic import SyntheticDataMechanism
@@ -109,6 +115,7 @@ class Forger:
         self.stored = pq.read_table(self.path)
         self.metadata = json.loads(self.stored.schema.metadata[METADATA_KEY])
         self.table = self.stored.to_pandas(ignore_metadata=True)
+        self.whole = stored_release(self.path)[1]  # with both triangles
         self.promise = read_release(self.path).guarantee
 
     def read(self, metadata):
@@ -121,7 +128,7 @@ class Forger:
     def read_unwritten(self, metadata, monkeypatch):
         "The same, without the file, and with every warning an error."
         raw = json.dumps(metadata)
-        stored = lambda path: (_known_format(raw, path, True), self.table)
+        stored = lambda path: (_known_format(raw, path, True), self.whole)
         monkeypatch.setattr(files, "stored_release", stored)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
