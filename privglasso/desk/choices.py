@@ -109,6 +109,7 @@ class Kind:
         return made(center=center, **words)
 
 # %% ../../nbs/2_publish/28_choices.ipynb #7e0c0aa8
+_OF_VOTES = ("failure", "blocks", "threshold", "estimator")
 KINDS = {
     "table": Kind("publish.table:GaussianMechanism", ("sigma", "integers"), "needed"),
     "covariance": Kind(
@@ -127,18 +128,8 @@ KINDS = {
     "screened": Kind(
         "publish.screened_weights:ScreenedGraphMechanism", bounds="never"
     ),
-    "votes": Kind(
-        "publish.votes:VotedGraphMechanism",
-        ("failure", "blocks", "threshold", "estimator"),
-        "never",
-        checked=False,
-    ),
-    "fallback": Kind(
-        "publish.votes:VotedWeightsMechanism",
-        ("failure", "blocks", "threshold", "estimator"),
-        "never",
-        checked=False,
-    ),
+    "votes": Kind("publish.votes:VotedGraphMechanism", _OF_VOTES, "never", False),
+    "fallback": Kind("publish.votes:VotedWeightsMechanism", _OF_VOTES, "never", False),
 }
 INTEGERS = Kind("publish.table:DiscreteGaussianMechanism", bounds="needed")
 

@@ -727,12 +727,9 @@ class VotedGraphMechanism(StableGraphMechanism):
         cuttings=None,
         threshold=0.5,
         neighbors="record",
-        mu=None,
-        failure=None,
-        epsilon=None,
-        delta=None,
+        **kwargs,
     ):
-        super().__init__(neighbors, mu, failure, epsilon, delta)
+        super().__init__(neighbors, **kwargs)
         self.estimator = check_estimator(estimator)
         self.blocks = None if blocks is None else check_integer(blocks, "blocks", 1)
         often = None if cuttings is None else check_integer(cuttings, "cuttings", 1)
