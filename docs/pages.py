@@ -317,7 +317,8 @@ def study_modules():
         study.name: study.run.__module__.removeprefix("privglasso.")
         for study in registry.STUDIES
     }
-    for chapter, parts in (("benchmarks", "PARTS"), ("every_density", "DENSITY_PARTS")):
+    homes = {"benchmarks": "PARTS", "every_density": "DENSITY_PARTS"}
+    for chapter, parts in (homes | {"any_size": "SIZE_PARTS"}).items():
         name = f"experiments.{chapter}"
         measured = getattr(importlib.import_module(f"privglasso.{name}"), parts)
         modules |= {study.name: name for study in measured.values()}
