@@ -58,10 +58,10 @@ def halves(n):
 
 
 def just_enough(n):
-    "Two fifths of a column have one value, and one record more; the rest, any."
+    "Three tenths of a column have one value, and one record more; the rest, any."
     rng = np.random.default_rng(1)
     X = np.c_[2.0 ** rng.uniform(-500, 500, n), rng.normal(size=n)]
-    X[: 2 * n // 5 + 1, 0] = 0.0
+    X[: 3 * n // 10 + 1, 0] = 0.0
     return pair(n, X[0], [1e30, 0.0], X)
 
 
