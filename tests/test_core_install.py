@@ -276,6 +276,8 @@ for line in (
     "budget new b.json --epsilon 2 --delta 1e-7",
     "publish t.csv r.parquet --epsilon 1 --delta 1e-7 --budget b.json",
     "budget show b.json",
+    "stream new s --periods 2 --rows 9 --columns a,b --low 0 --high 1 --mu 0.01"
+    " --budget b.json",
     "inspect r.parquet",
     "recover r.parquet e.csv --figure e.svg",
     "export r.parquet folder",
@@ -311,4 +313,4 @@ def test_every_command_runs_on_what_the_wheel_declares(wheel, tmp_path):
     told = [line for line in run.stderr.splitlines() if line.startswith("#")]
     assert told[-1:] == ["# never run:"], run.stderr[-2000:]
     assert [line for line in told[:-1] if not line.endswith(" 0")] == [], run.stderr
-    assert len(told) == 18
+    assert len(told) == 19
