@@ -27,7 +27,7 @@ from privglasso.publish.noise_correction import noise_corrected_covariance
 from privglasso.recover.baselines import SCIO
 from privglasso.recover.estimators import CV, DebiasedGraphicalLasso, _debiased
 from privglasso.recover.efficient_search import HiddenGraphError
-from privglasso.recover.estimators import NearCopiesWarning, PrivateGraphicalLasso
+from privglasso.recover.estimators import CloseColumnsWarning, PrivateGraphicalLasso
 from privglasso.recover.estimators import adaptive_weights, fit_whole
 from privglasso.recover.estimators import parts_without_copies
 from privglasso.recover.feasibility import InfeasibleError, min_feasible_alpha
@@ -500,7 +500,7 @@ def test_copies_that_hide_the_graph_are_left_out_and_named(seed, tmp_path):
     release = released(table, seed)
     with pytest.raises(HiddenGraphError):
         fit_whole(release)
-    with pytest.warns(NearCopiesWarning, match="i .nearly a copy of e") as caught:
+    with pytest.warns(CloseColumnsWarning, match="i .goes with e, correlation") as caught:
         model = PrivateGraphicalLasso().fit(release)
     assert {warning.filename for warning in caught} == {__file__}
     assert list(model.feature_names_in_) == list("abcdef")
@@ -510,7 +510,7 @@ def test_copies_that_hide_the_graph_are_left_out_and_named(seed, tmp_path):
     release.to_parquet(tmp_path / "copies.parquet")
     part = release.select(list("bcdefghi"))
     part.left_out["a"] = "as was wished"
-    with pytest.warns(NearCopiesWarning):
+    with pytest.warns(CloseColumnsWarning):
         again = PrivateGraphicalLasso().fit(tmp_path / "copies.parquet")
     assert np.array_equal(again.precision_, model.precision_)
     *_, fewest = parts_without_copies(part)
