@@ -152,6 +152,11 @@ def pages_of(site):
 def see(site, pages=None):
     "The browser's report on the pages of a site: {pages, search, colours, missing}."
     pages = pages_of(site) if pages is None else pages
+    gone = [page for page in pages if not (site / page).is_file()]
+    if gone:
+        raise FileNotFoundError(
+            f"{site} has no pages {', '.join(gone)}: name pages as they are there"
+        )
     return ask(site, {"pages": pages, "terms": list(TERMS), "widths": WIDTHS})
 
 

@@ -39,7 +39,7 @@ LOOKED_AT = [
     "0_start/07_officer.html",
     "1_privacy/01_gdp.html",
     "2_publish/03_covariance.html",
-    "5_papers/08_registry.html",
+    "5_papers/08_claims.html",
     "6_experiments/04_frontier.html",
     "api/index.html",
     "api/recover.html",
@@ -114,6 +114,22 @@ def test_a_part_is_open_where_the_reader_is(site):
 
 
 # what a browser sees
+
+
+def test_pages_that_are_looked_at_are_chapters():
+    chapters = [Path(page) for page in LOOKED_AT if page[0].isdigit()]
+    gone = [
+        page
+        for page in chapters
+        if not (ROOT / "nbs" / page.with_suffix(".ipynb")).exists()
+    ]
+    assert len(chapters) > 5 and not gone
+
+
+def test_a_page_that_is_not_there_is_named(tmp_path):
+    (tmp_path / "a.html").write_text("<p>here</p>")
+    with pytest.raises(FileNotFoundError, match=r"b\.html"):
+        browse.see(tmp_path, ["a.html", "b.html"])
 
 
 @pytest.fixture(scope="module")
