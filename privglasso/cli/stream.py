@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from ..base.shell import CommandError, check_output, say, say_json
-from ..base.validation import InputError
 from .options import Bounds, Decimal, Delta, Encoding, Epsilon, Force
 from .options import High, Json, Low, Mu, Seed, Sep, Table
 

@@ -6,7 +6,6 @@
 __all__ = ['matrices', 'exported', 'export']
 
 # %% ../../nbs/2_publish/40_export.ipynb #ddce3b43
-import io
 import json
 import math
 import os

@@ -6,9 +6,8 @@
 __all__ = ['How', 'Draft', 'Rehearsed', 'Published', 'Publication']
 
 # %% ../../nbs/2_publish/32_publication.ipynb #214373ea
-import os
 import re
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 

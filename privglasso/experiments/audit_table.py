@@ -29,7 +29,7 @@ from ..publish.local import LocalMechanism
 from ..publish.margins import ScoreMargins, atoms_mu, find_atoms, placed_cells
 from ..publish.quadrants import QuadrantMechanism
 from ..publish.ranks import KendallMechanism, sign_sums
-from ..publish.scores import scores_rows, weighted_sums
+from ..publish.scores import weighted_sums
 from ..publish.sphere import Ball, Sphere
 from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.table import DiscreteGaussianMechanism, GaussianMechanism

@@ -26,7 +26,7 @@ from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.table import GaussianMechanism
 from ..publish.whitening import WhitenedCovarianceMechanism
 from ..recover.efficient_search import HiddenGraphError
-from ..recover.estimators import PrivateGraphicalLasso, fit_whole
+from ..recover.estimators import fit_whole
 
 # %% ../../nbs/6_experiments/37_coverage.ipynb #37d00008
 def _joined(graph, p):

@@ -10,7 +10,6 @@ __all__ = ['RECORDED', 'DENSITY_PARTS', 'algebra_floor', 'penalty_of_density', '
 import shutil
 
 import numpy as np
-import pandas as pd
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from ..base.kernels import buy

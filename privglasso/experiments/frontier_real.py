@@ -9,7 +9,6 @@ __all__ = ['REAL_TABLES', 'FRONTIER_REAL', 'normal_scores', 'reference_edges', '
 from functools import lru_cache
 
 import numpy as np
-import pandas as pd
 from scipy.special import ndtri
 from scipy.stats import rankdata
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import lru_cache
 from inspect import Parameter, Signature, signature
-from typing import TypedDict, Unpack
+from typing import TypedDict
 
 import numpy as np
 

@@ -10,7 +10,7 @@ __all__ = ['selection_mu', 'screen_squared_mu', 'Race', 'sign_steps', 'spread_of
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #70005b50
 import math
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Unpack

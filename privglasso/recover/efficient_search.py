@@ -7,7 +7,6 @@ __all__ = ['MOST_COLUMNS', 'edge_threshold', 'relative_error', 'HiddenGraphError
            'pair_estimates', 'working_fit', 'other_fits']
 
 # %% ../../nbs/3_recover/19_efficient_search.ipynb #947b3abb
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np

@@ -22,7 +22,7 @@ from ..publish.noise_correction import SamplingError, correlation_scale
 from ..publish.noise_correction import wishart_variance
 from ..publish.release import Release
 from .efficient_score import rows_told
-from .estimators import PrivateGraphicalLasso, fit_whole
+from .estimators import fit_whole
 
 # %% ../../nbs/3_recover/21_pooling.ipynb #cbe29fc7
 @dataclass(frozen=True, eq=False)

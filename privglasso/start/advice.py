@@ -12,10 +12,9 @@ import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from pathlib import Path
 
-from ..base.validation import InputError, check_integer
+from ..base.validation import InputError
 from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import Guarantee, default_delta
-from ..publish.covariance import CovarianceMechanism
 from ..publish.whitening import WhitenedCovarianceMechanism, WhitenedLattice
 from ..recover.planning import plan_rows
 from ..recover.recommendation import recommend
@@ -227,6 +226,7 @@ def warnings_before(mechanism, n, p, delta=None) -> list:
 
     Examples
     --------
+    >>> from privglasso import CovarianceMechanism
     >>> careful = CovarianceMechanism(epsilon=1.0, delta=1e-10)
     >>> warnings_before(careful, 60_000, 25, 1e-10)
     []

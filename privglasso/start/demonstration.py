@@ -27,7 +27,7 @@ from ..base.settings import setting
 from ..base.validation import InputError
 from ..data_sets.grids import load_grid11
 from ..data_sets.sachs import load_sachs, log10_scale
-from ..data_sets.synthetic import chain_precision, example_table
+from ..data_sets.synthetic import example_table
 from ..experiments.noise_levels import alpha_grid, publish_at_snr
 from ..privacy.guarantee import NoGuarantee
 from ..publish.files import read_release
