@@ -6872,6 +6872,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                  'privglasso/recover/feasibility.py'),
                                                 'privglasso.recover.feasibility._least_eigenvalue': ( '3_recover/feasibility.html#_least_eigenvalue',
                                                                                                       'privglasso/recover/feasibility.py'),
+                                                'privglasso.recover.feasibility._let_down': ( '3_recover/feasibility.html#_let_down',
+                                                                                              'privglasso/recover/feasibility.py'),
                                                 'privglasso.recover.feasibility._lift': ( '3_recover/feasibility.html#_lift',
                                                                                           'privglasso/recover/feasibility.py'),
                                                 'privglasso.recover.feasibility._lowered': ( '3_recover/feasibility.html#_lowered',

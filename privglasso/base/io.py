@@ -16,7 +16,7 @@ import select
 import stat
 import sys
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from io import BytesIO
 from pathlib import Path
 
@@ -259,15 +259,12 @@ def claimed(path: str | Path, replace: bool = False):
         Whether a file may be there already.
     """
     path = Path(path)
-    if is_stream(path):
-        with opened_stream(path):
-            yield path
-        return
     digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
     claim, descriptor = path.parent / f".{digest}.claim", None
     mine = os.path.realpath(claim), threading.get_ident()
-    if mine in _MINE:
-        yield path
+    if is_stream(path) or mine in _MINE:
+        with opened_stream(path) if is_stream(path) else nullcontext():
+            yield path
         return
     try:
         descriptor = _hold(claim)
@@ -275,9 +272,8 @@ def claimed(path: str | Path, replace: bool = False):
     except (OSError, ValueError) as error:
         _let_go(claim, descriptor)
         reason = getattr(error, "strerror", None) or error
-        raise InputError(
-            "path", path.name, f"no file can be made there ({reason})"
-        ) from error
+        remedy = f"no file can be made there ({reason})"
+        raise InputError("path", path.name, remedy) from error
     try:
         if taken:
             raise _taken(path) if descriptor is not None else _in_use(path)

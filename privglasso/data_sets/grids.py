@@ -199,9 +199,8 @@ def _read_grid(name, path):
         zlib.error,
     ) as error:
         raise DataError(f"{path} is missing or damaged ({error}): {remedy}") from error
-    found = hashlib.sha256(
-        np.ascontiguousarray(voltages, dtype="<i4").tobytes()
-    ).hexdigest()
+    integers = np.ascontiguousarray(voltages, dtype="<i4")
+    found = hashlib.sha256(integers.tobytes()).hexdigest()
     if voltages.dtype != np.int32 or found != registered(name)["sha256"]:
         raise DataError(
             f"{path} does not hold the registered voltages (sha256 of the values"

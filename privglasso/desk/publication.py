@@ -103,35 +103,27 @@ def _sorted_words(words):
 # %% ../../nbs/2_publish/32_publication.ipynb #921848bc
 def _check_suits(name, how, bounded, has_schema):
     "`WordsError` unless words suit the mechanism, whatever the table is."
-    kind, spelled = KINDS[name], f"{{mechanism:{name}}}"
-    if (how.graph is not None) != ("graph" in kind.takes):
-        raise WordsError(
-            "{graph}: belongs to {mechanism:weights}, and it to {graph}"
-        )
-    for word in how.of_votes:
-        if word not in kind.takes:
-            raise WordsError(f"{{{word}}}: is for {{mechanism:votes}}")
-    if bounded and kind.bounds == "never":
-        raise WordsError(
-            f"{spelled}: needs no bounds, units are found privately: leave them out"
-        )
-    if how.box and ("box" not in kind.takes or not (bounded or has_schema)):
-        raise WordsError(
-            "{box}: is for a covariance, or rows drawn from one, with bounds: {limits}"
-        )
-    if how.latent and ("latent" not in kind.takes or how.box):
-        raise WordsError(
-            "{latent}: is for a covariance, or rows drawn from one, without {box}"
-        )
-    if how.gaps and ("missing" not in kind.takes or bounded):
-        raise WordsError(
-            f"{{missing:{how.missing}}}: is for a covariance without bounds; a schema"
-            " may state a fill value for each column"
-        )
-    if how.whole is not None and "whole" not in kind.takes:
-        raise WordsError("{whole}: is for {mechanism:copula}")
-    if how.whole is not None and has_schema:
-        raise WordsError("{schema}: states what is whole: leave {whole} out")
+    takes, rows = KINDS[name].takes, "is for a covariance, or rows drawn from one"
+    whole, graph = how.whole is not None, how.graph is not None
+    refused = {
+        "{graph}: belongs to {mechanism:weights}, and it to {graph}": (
+            graph != ("graph" in takes)
+        ),
+        **{f"{{{x}}}: is for {{mechanism:votes}}": x not in takes for x in how.of_votes},
+        f"{{mechanism:{name}}}: needs no bounds, units are found privately: leave them"
+        " out": bounded and KINDS[name].bounds == "never",
+        f"{{box}}: {rows}, with bounds: {{limits}}": how.box
+        and ("box" not in takes or not (bounded or has_schema)),
+        f"{{latent}}: {rows}, without {{box}}": how.latent
+        and ("latent" not in takes or how.box),
+        f"{{missing:{how.missing}}}: is for a covariance without bounds; a schema may"
+        " state a fill value for each column": how.gaps
+        and ("missing" not in takes or bounded),
+        "{whole}: is for {mechanism:copula}": whole and "whole" not in takes,
+        "{schema}: states what is whole: leave {whole} out": whole and has_schema,
+    }
+    for sentence in filter(refused.get, refused):
+        raise WordsError(sentence)
 
 
 def _check_share(share, target, name):

@@ -53,15 +53,10 @@ def certified_tree_jobs(profile):
     number = lambda key, kind: setting(f"certified_tree.{key}", kind, profile)
     first, models = setting("seed", int, profile), number("models", [str])
     fixed = {name: number(name, float) for name in ("correlation", "epsilon", "delta")}
+    sizes, signs = number("n", [int]), ["quadrant", "kendall", "noisy"]
     curves = [
-        fixed | {
-            "model": model,
-            "p": p,
-            "sizes": number("n", [int]),
-            "seed": seed,
-            "batch": 1,
-            "signs": ["quadrant", "kendall", "noisy"],
-        }
+        fixed
+        | dict(model=model, p=p, sizes=sizes, seed=seed, batch=1, signs=signs)
         for p in number("p", [int])
         for model in models
         for seed in range(first, first + number("seeds", int))
@@ -69,16 +64,10 @@ def certified_tree_jobs(profile):
     runs, batch = number("runs", int), number("batch", int)
     p, n = number("runs_p", int), number("runs_n", int)
     many = [
-        fixed | {
-            "model": model,
-            "p": p,
-            "sizes": [n],
-            "seed": first + 10_000 + start,
-            "batch": batch,
-            "signs": ["quadrant", "kendall"],
-        }
+        fixed
+        | dict(model=model, p=p, sizes=[n], seed=seed, batch=batch, signs=signs[:2])
         for model in models
-        for start in range(0, runs // len(models), batch)
+        for seed in range(first + 10_000, first + 10_000 + runs // len(models), batch)
     ]
     return curves + many
 

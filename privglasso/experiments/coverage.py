@@ -174,11 +174,9 @@ def coverage_run(release, graph, p, n, epsilon, repeats, seed):
     truth = true_partials(graph, p)
     root = np.linalg.cholesky(correlations_of(truth))
     budget = {"mu": 30.0} if epsilon is None else {"epsilon": epsilon, "delta": n**-2.0}
-    counts = {"edges": [], "absent": []}
-    beyond, widths = 0, []
+    counts, beyond, widths = {"edges": [], "absent": []}, 0, []
     for k in range(repeats):
-        rng = np.random.default_rng(seed + k)
-        table = rng.standard_normal((n, p)) @ root.T
+        table = np.random.default_rng(seed + k).standard_normal((n, p)) @ root.T
         table = mixed_columns(table) if release == "mixed columns" else table
         found = intervals_of(release, table, budget, seed + k)
         if found is None:

@@ -439,12 +439,8 @@ def price_figure(results):
         ax.minorticks_off()
         ax.grid(False, axis="x")
     axes[0, 0].set_ylabel("least ε with a mean AUC of 0.95")
-    figure.legend(
-        *axes[0, 0].get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=4,
-        frameon=False,
-    )
+    handles = axes[0, 0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #04f00002

@@ -282,39 +282,22 @@ class Excitation:
     def __post_init__(self):
         mean = np.asarray(self.mean, dtype=float)
         if mean.ndim != 2 or 0 in mean.shape or not np.isfinite(mean).all():
-            raise InputError(
-                "mean",
-                f"array of shape {mean.shape}",
-                "give finite numbers (n, T), one row a node, one column a sampling, at"
-                " least one of each",
-            )
+            remedy = "give finite numbers (n, T), one row a node, one column a sampling,"
+            remedy += " at least one of each"
+            raise InputError("mean", f"array of shape {mean.shape}", remedy)
         n, T = mean.shape
-        given = {
-            "mean": mean,
-            "temporal": check_symmetric(self.temporal, "temporal"),
-            "spatial": (
-                np.eye(n)
-                if self.spatial is None
-                else check_symmetric(self.spatial, "spatial")
-            ),
-        }
-        for name, size in (("temporal", T), ("spatial", n)):
-            if len(given[name]) != size:
-                raise InputError(
-                    name,
-                    given[name].shape,
-                    f"give shape ({size}, {size}), as the mean has {mean.shape}",
-                )
-        if (
-            np.linalg.eigvalsh(given["temporal"])[0]
-            <= 1e-12 * np.abs(given["temporal"]).max()
-        ):
-            raise InputError(
-                "temporal",
-                "singular or indefinite matrix",
-                "give a positive definite covariance: samplings without noise hide"
-                " nothing",
-            )
+        temporal = check_symmetric(self.temporal, "temporal")
+        spatial = np.eye(n) if self.spatial is None else self.spatial
+        spatial = check_symmetric(spatial, "spatial")
+        for name, value, size in (("temporal", temporal, T), ("spatial", spatial, n)):
+            if len(value) != size:
+                remedy = f"give shape ({size}, {size}), as the mean has {mean.shape}"
+                raise InputError(name, value.shape, remedy)
+        if np.linalg.eigvalsh(temporal)[0] <= 1e-12 * np.abs(temporal).max():
+            remedy = "give a positive definite covariance: samplings without noise hide"
+            remedy += " nothing"
+            raise InputError("temporal", "singular or indefinite matrix", remedy)
+        given = {"mean": mean, "temporal": temporal, "spatial": spatial}
         for name, value in given.items():
             object.__setattr__(self, name, value)
 

@@ -504,19 +504,10 @@ class BlockSampler:
         "Fill values once; returns the positions that were rejected."
         table, n = self.table, values.size
         words = bits.words(n * self._words_per_draw).reshape(n, self._words_per_draw)
-        unknown, rejected = np.empty(n + 1, dtype=np.int64), np.empty(
-            n + 1, dtype=np.int64
-        )
+        unknown, rejected = np.empty((2, n + 1), dtype=np.int64)
+        guide, noted = (table.thresholds, table.guide, table.shift), (unknown, rejected)
         n_unknown, n_rejected = _fill_blocks(
-            words,
-            self.block_bits,
-            self._scale,
-            table.thresholds,
-            table.guide,
-            table.shift,
-            values,
-            unknown,
-            rejected,
+            words, self.block_bits, self._scale, *guide, values, *noted
         )
         decided = {
             i: self._decide([int(word) for word in words[i]], bits)

@@ -547,17 +547,9 @@ class CopulaMechanism(Mechanism):
         correlations = ranks._release(values, names, plan, bits)
         table = _drawn_rows(margins, correlations, self.rows or len(values), bits)
         spent = CopulaLattice(lattice.units, lattice.margins, correlations.lattice)
-        return CopulaRelease(
-            table,
-            margins,
-            correlations,
-            lattice.units,
-            columns,
-            aside,
-            spent.guarantee(self.neighbors),
-            bits.secure,
-            type(self).__name__,
-        )
+        named = lattice.units, columns, aside
+        promise = spent.guarantee(self.neighbors), bits.secure, type(self).__name__
+        return CopulaRelease(table, margins, correlations, *named, *promise)
 
     def _stated(self):
         return "rows", "whole", "margin_share", "neighbors"

@@ -79,18 +79,12 @@ def _centred(table, location):
     if location is None:
         location = column_means(values)
     location = np.asarray(unmasked(location))
-    if (
-        location.dtype.kind not in "biuf"
-        or location.ndim > 1
-        or not np.isfinite(location).all()
-    ):
+    numbers = location.dtype.kind in "biuf" and location.ndim < 2
+    if not numbers or not np.isfinite(location).all():
         raise InputError("location", location, "give finite numbers, one per column")
     if location.ndim == 1 and len(location) != len(columns):
-        raise InputError(
-            "location",
-            f"{len(location)} numbers",
-            f"the table has {len(columns)} columns",
-        )
+        remedy = f"the table has {len(columns)} columns"
+        raise InputError("location", f"{len(location)} numbers", remedy)
     return (block - location for block in _blocks(values)), columns
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #2f417590

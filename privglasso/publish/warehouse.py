@@ -9,6 +9,7 @@ __all__ = ['quoted', 'Statement', 'Answer', 'Asked', 'ask', 'stored_table']
 import hashlib
 from collections.abc import Mapping
 from decimal import Decimal
+from itertools import islice
 from numbers import Integral
 from pathlib import Path
 
@@ -84,19 +85,14 @@ def _norm_stages(lattice):
 # %% ../../nbs/2_publish/36_warehouse.ipynb #f887c645
 def _row_stages(lattice):
     "The same for rows on a sphere or in a ball: the arithmetic of `integer_sums`."
-    long, far, zero = "TRUE", "TRUE", _double(0)
-    if not lattice.normalised:
-        long = f"squares > {_double(lattice.radius * lattice.radius)}"
-        far = f"largest > {_double(lattice.radius)} / norm"
     units = zip(lattice.center, lattice.scale, 1 / lattice.scale, strict=True)
     units = [(j, *map(_double, unit)) for j, unit in enumerate(units)]
     p, full = len(units), lattice.length / lattice.radius
-    length, radius, full = map(_double, (lattice.length, lattice.radius, full))
-    odd = [
-        f"CASE WHEN isnan(x{j}) THEN {zero} ELSE {y} END"
-        for j, c, s, _ in units
-        for y in [_between(-1e300, f"(x{j} - {c}) / {s}", 1e300)]
-    ]
+    length, radius, full, zero = map(_double, (lattice.length, lattice.radius, full, 0))
+    square = _double(lattice.radius * lattice.radius)
+    long = "TRUE" if lattice.normalised else f"squares > {square}"
+    far = "TRUE" if lattice.normalised else f"largest > {radius} / norm"
+    odd = [(j, _between(-1e300, f"(x{j} - {c}) / {s}", 1e300)) for j, c, s, _ in units]
     usual = f"squares > {_double(1e-200)} AND squares < {_double(1e200)}"
     largest = ", ".join(f"abs(y{j})" for j in range(p))
     size = f"CASE WHEN largest > {zero} THEN largest ELSE {_double(1)} END"
@@ -107,7 +103,7 @@ def _row_stages(lattice):
     ]
     return [
         [f"(x{j} - {c}) * {inverse} AS z{j}" for j, c, _, inverse in units]
-        + [f"{cell} AS y{j}" for j, cell in enumerate(odd)],
+        + [f"CASE WHEN isnan(x{j}) THEN {zero} ELSE {y} END AS y{j}" for j, y in odd],
         [f"{_squared('z', p)} AS squares", f"greatest({largest}) AS largest"],
         [f"CASE WHEN {long} THEN {length} / sqrt(squares) ELSE {full} END AS factor"]
         + [f"y{j} / ({size}) AS u{j}" for j in range(p)],
@@ -552,7 +548,6 @@ def stored_table(path, form) -> tuple:
     def read(places):
         names = [schema.names[j] for j in places] or schema.names[:1]
         batches = asked(", ".join(map(quoted, names)), len(names))
-        next(batches)  # the schema
-        yield from batches
+        yield from islice(batches, 1, None)  # first the schema
 
     return schema, counted[0][0].as_py(), read, _UNPACKED

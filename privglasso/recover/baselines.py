@@ -463,19 +463,12 @@ class WishartPrior(_Baseline):
 
     def _estimate(self, data, matrix, units):
         p, level = len(matrix), check_probability(self.level, "level")
-        rows = (
-            float(p)
-            if self.prior_rows is None
-            else check_positive(self.prior_rows, "prior_rows")
-        )
+        rows = p if self.prior_rows is None else self.prior_rows
+        rows = check_positive(rows, "prior_rows")
         share = rows / (data.n + rows)
         if not 0 < share < 1:
-            raise InputError(
-                "prior_rows",
-                rows,
-                "nothing is left of the data, or of the prior: give a number near the "
-                "table's own rows",
-            )
+            remedy = "nothing is left of the data, or of the prior: give a number near"
+            raise InputError("prior_rows", rows, remedy + " the table's own rows")
         (step,) = wishart_path(matrix, [share])
         self.posterior_mean_ = step.precision / units
         deviation = (1 - share) * np.sqrt(

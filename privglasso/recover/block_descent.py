@@ -769,8 +769,6 @@ def _descend_short(problem, pair, limits, state, report):
             return _FAILED
         if (near or last) and _is_good(problem, pair, tol, state, report):
             return _THROUGH
-        if last:
-            break
         _tighten(state, len(S), limits, near)
     state[_COLUMN] = state[_MOVED] = state[_BEFORE] = 0.0
     state[_COLUMN_TOL] = _first_tolerance(B, limits)

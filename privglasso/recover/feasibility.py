@@ -606,6 +606,18 @@ def decide(S, alpha: float, weights):
     return _lowered(walk, 1e-3 - 1.5 * least, (S, alpha * weights, units))
 
 # %% ../../nbs/3_recover/03_feasibility.ipynb #fa8d718d
+def _let_down(walk, lift):
+    "A lower lift, by backtracking from the longest step to one that stays inside."
+    share = _LOWERED * _least_eigenvalue(walk.theta)
+    for _ in range(_LIFTS):
+        lower = max(lift - share, 0.0)
+        _lift(walk, lower)
+        if np.isfinite(walk.level):
+            break
+        share /= 2
+    return lower
+
+
 def _lowered(walk, lift, problem):
     "A point inside or a certificate, from a walk that is lifted so far."
     S, penalties, units = problem
@@ -620,17 +632,9 @@ def _lowered(walk, lift, problem):
                 return None, V
         if walk.free_gap() > _CENTRED * len(S):
             continue  # lowered too early, the point would be stuck at the edge
-        share = _LOWERED * _least_eigenvalue(walk.theta)
-        for _ in range(_LIFTS):
-            lower = max(lift - share, 0.0)
-            _lift(walk, lower)
-            if np.isfinite(walk.level):
-                break
-            share /= 2
-        else:
-            break
+        lower = _let_down(walk, lift)
         stalled = stalled + 1 if lower > (1 - _STALLED) * lift else 0
-        if stalled > _TIRED:
+        if not np.isfinite(walk.level) or stalled > _TIRED:
             break
         lift = lower
         if lift == 0.0:

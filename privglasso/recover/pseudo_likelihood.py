@@ -168,8 +168,7 @@ def pseudo_likelihood(
     n, speed = len(values), 1.0
     pace = 1 / max(np.linalg.norm(values, 2) ** 2 / n, 1.0)
     weights = last = np.zeros(free.shape)
-    often = np.where(levels, targets.mean(axis=0), 1.0)
-    intercepts = old = np.log(often)
+    intercepts = old = np.log(np.where(levels, targets.mean(axis=0), 1.0))
     for _ in range(max_iter):
         faster = (1 + math.sqrt(1 + 4 * speed**2)) / 2
         ahead = (speed - 1) / faster

@@ -362,24 +362,22 @@ def _screened_mechanism(schema, **budget):
 # %% ../../nbs/3_recover/20_recommendation.ipynb #4493d0a6
 def _asked(want, p, bounds, schema, gaps, neighbors):
     "Makers of the mechanisms that are compared, by name, the preferred ones first."
-    if schema is not None and bounds is None:
-        bounds = schema.bounds()
+    bounds = schema.bounds() if schema is not None and bounds is None else bounds
     plain = partial(_stated_mechanism, bounds=bounds, schema=schema, gaps=gaps)
     whole = not gaps and not (schema is not None and schema.levels)
     box = {"box": partial(CovarianceMechanism, bounds, clipping="box")}
     cells = {"table": partial(GaussianMechanism, bounds)}
-    bounded = bounds is not None and not gaps
+    if bounds is None or gaps:
+        box = cells = {}
     if want == "graph":
         asked = {"covariance": plain(CovarianceMechanism)}
         if p >= _MANY and not gaps:
             asked["screened"] = partial(_screened_mechanism, schema)
         asked |= {"kendall": KendallMechanism} if whole else {}
-        asked |= box if bounded else {}
-        return asked | (cells if bounded and neighbors == "cell" else {})
+        return asked | box | (cells if neighbors == "cell" else {})
     if want == "rows":
-        asked = {"synthetic": plain(SyntheticDataMechanism)}
-        asked |= {"copula": CopulaMechanism} if whole else {}
-        return asked | (cells if bounded else {})
+        copula = {"copula": CopulaMechanism} if whole else {}
+        return {"synthetic": plain(SyntheticDataMechanism)} | copula | cells
     if gaps:
         remedy = "only the graph and rows can be had where cells are missing"
         raise InputError("want", want, remedy)

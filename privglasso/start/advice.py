@@ -15,6 +15,7 @@ from pathlib import Path
 from ..base.validation import InputError
 from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import Guarantee, default_delta
+from ..publish.table import GaussianMechanism
 from ..publish.whitening import WhitenedCovarianceMechanism, WhitenedLattice
 from ..recover.planning import plan_rows
 from ..recover.recommendation import recommend
@@ -253,36 +254,28 @@ def _of_the_graph(mechanism, n, p, delta):
     if p < 2 or not hasattr(mechanism, "sampling_error"):
         return []
     bounds = getattr(mechanism, "bounds", None)  # these help in small tables
-    neighbors, mu = mechanism.neighbors, mechanism.guarantee(n, p).mu
     gaps = getattr(mechanism, "missing", "refuse") != "refuse"
-    target = {"neighbors": neighbors, "mu": mu, "delta": delta}
-    told = recommend(n, p, bounds=bounds, gaps=gaps, **target)
+    target = dict(neighbors=mechanism.neighbors, mu=mechanism.guarantee(n, p).mu)
+    told = recommend(n, p, bounds=bounds, gaps=gaps, delta=delta, **target)
     planned = plan_rows({"this": mechanism}, n, p, delta=delta)["this"]
     this, best = planned[_LEAST], _smallest(told.mechanism, n, p, delta)
-    cells = type(mechanism).__name__ in (
-        "GaussianMechanism",
-        "DiscreteGaussianMechanism",
-    )
-    found = found_sentence(this)
-    if cells:
-        return [
-            f"noise on every cell: {found}; with {told.name}, at the same promise,"
-            f" {found_sentence(best)} (the noisy cells are worth"
-            f" {planned['effective_n']:.3g} raw records)"
-        ]
+    found, better = found_sentence(this), found_sentence(best)
+    if isinstance(mechanism, GaussianMechanism):
+        instead = f"with {told.name}, at the same promise, {better}"
+        worth = f"the noisy cells are worth {planned['effective_n']:.3g} raw records"
+        return [f"noise on every cell: {found}; {instead} ({worth})"]
     boxed = getattr(mechanism, "clipping", None) == "box"
     if boxed and best < 1 and not this <= 1.5 * best:
         return [
             f"with a box of these bounds {found}; on the normal scale, the default,"
-            f" {found_sentence(best)}: a box is for variances in data units, and the"
-            " graph alone needs none"
+            f" {better}: a box is for variances in data units, and the graph alone needs"
+            " none"
         ]
     if told.name == "screened" and not this <= 1.5 * best:
         return [f"if only the graph is wanted, at the same promise: {told}"]
-    if not this < 1:
-        ways = "" if told.works else f". {told.remedy()}"
-        return [f"{found}: take more records, fewer columns or a larger ε{ways}"]
-    return []
+    remedy = "" if told.works else f". {told.remedy()}"
+    advice = f"{found}: take more records, fewer columns or a larger ε{remedy}"
+    return [] if this < 1 else [advice]
 
 # %% ../../nbs/0_start/06_advice.ipynb #5d1a90e1
 def like_identifiers(names) -> list:
