@@ -292,17 +292,6 @@ class MagnitudeTable:
             known = sums.bits
             sums = cumulative_sums(self.sigma, self.zero_weight, 2 * known)
 
-# %% ../../nbs/1_privacy/05_sampler.ipynb #73d4d985
-def _fill_few(words, thresholds, guide, shift, values, ties):
-    "`_fill` with NumPy."
-    u = words >> np.uint32(1)
-    sign = -(words & np.uint32(1)).astype(np.int64)
-    m = np.searchsorted(thresholds, u)
-    values[:] = (m ^ sign) - sign
-    tied = np.flatnonzero(thresholds[m] == u)
-    ties[: tied.size] = tied
-    return tied.size
-
 # %% ../../nbs/1_privacy/05_sampler.ipynb #216d9d25
 @kernel
 def _look_up(u, thresholds, guide, shift):
@@ -313,7 +302,7 @@ def _look_up(u, thresholds, guide, shift):
     return m
 
 
-@kernel(small=_fill_few)
+@kernel
 def _fill(words, thresholds, guide, shift, values, ties):
     """Turn words into values; where a word is a tie, note its position. Returns how
     many ties."""
@@ -361,31 +350,6 @@ class TableSampler:
             m = table.magnitude(int(words[i] >> 1), bits)
             values[i] = -m if words[i] & 1 else m
 
-# %% ../../nbs/1_privacy/05_sampler.ipynb #23294348
-def _fill_few_blocks(
-    words, b, scale, thresholds, guide, shift, values, unknown, rejected
-):
-    "`_fill_blocks` with NumPy."
-    left = 31 * (words.shape[1] - 1) - b
-    inverse_block, ulp, margin = 2.0**-b, 2.0**-left, 2.0**-40
-    parts = (words >> np.uint32(1)).astype(np.int64)
-    sign = -(words[:, 0] & np.uint32(1)).astype(np.int64)
-    j = np.searchsorted(thresholds, words[:, 0] >> np.uint32(1))
-    rest = parts[:, 1]
-    if words.shape[1] == 3:
-        rest = rest << 31 | parts[:, 2]
-    r, v = rest & ((1 << b) - 1), rest >> b
-    f = r * inverse_block
-    m, t = j << b | r, f * (2 * j + f) * scale
-    below = (v + 1) * ulp < 1 - t - margin
-    above = ~below & (v * ulp > 1 - t + t * t / 2 + margin)
-    values[: m.size] = (m ^ sign) - sign
-    undecided = (thresholds[j] == parts[:, 0]) | ~(below | above)
-    refused = ~undecided & (above | ((m == 0) & (sign < 0)))
-    for marked, found in ((unknown, undecided), (rejected, refused)):
-        marked[: found.sum()] = np.flatnonzero(found)
-    return int(undecided.sum()), int(refused.sum())
-
 # %% ../../nbs/1_privacy/05_sampler.ipynb #23294349
 @kernel
 def _coin(v, ulp, t):
@@ -399,7 +363,7 @@ def _coin(v, ulp, t):
     return 0
 
 
-@kernel(small=_fill_few_blocks)
+@kernel
 def _fill_blocks(words, b, scale, thresholds, guide, shift, values, unknown, rejected):
     """Turn rows of words into values, noting the undecided and the rejected. Returns
     how many of each."""
@@ -610,7 +574,7 @@ def sample(size, sigma: float, random_state=None) -> np.ndarray:
     )
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #6f726402
-@kernel(plain=lambda places, done, words: 16 * words.size)
+@kernel
 def _swap(places, done, words):
     "Go on with a shuffle that has come so far; returns how far it has come then."
     for word in words:

@@ -41,17 +41,7 @@ _EDGES = np.r_[-_TAIL[::-1], np.arange(-16, 17) / 4, _TAIL]  # in units
 _BINS = len(_EDGES) - 1
 
 
-def _count_few_cells(values, center, scale, edges, counts):
-    "`_count_cells` with NumPy."
-    p, bins = counts.shape
-    with np.errstate(over="ignore", invalid="ignore"):
-        z = values / scale - center / scale
-    place = np.clip(np.searchsorted(edges, z, side="right") - 1, 0, bins - 1)
-    flat = (place + bins * np.arange(p)).ravel()
-    counts += np.bincount(flat, minlength=p * bins).reshape(p, bins)
-
-
-@kernel(small=_count_few_cells)
+@kernel
 def _count_cells(values, center, scale, edges, counts):
     "Add each cell to the bin that it lies in; beyond the last edge to the last bin."
     bins = len(edges) - 1

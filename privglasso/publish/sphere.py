@@ -298,44 +298,15 @@ def _odd_row(row, center, scale, radius, normalised, length, counts):
     for j in range(len(row)):
         squares += (counts[j] / largest) * (counts[j] / largest)
     norm = math.sqrt(squares)  # over its largest entry
-    if normalised or largest > radius / norm:
-        counts[:] = np.rint(counts / largest * (length / norm))
-    else:
-        counts[:] = np.rint(counts / radius * length)
-
-# %% ../../nbs/2_publish/04_sphere.ipynb #5a7e0f01
-def _put_few_on_lattice(values, center, scale, radius, normalised, length, counts):
-    "`_put_on_lattice` with NumPy: sums run from the first column to the last, too."
-    settings = radius, normalised, length
-    squares = np.zeros(len(values))
-    with np.errstate(all="ignore"):
-        counts[:] = (values - center) * (1 / scale)
-        for z in counts.T:
-            squares += z * z
-        factor = np.full(len(values), length / radius)
-        beyond = normalised | (squares > radius * radius)
-        factor[beyond] = length / np.sqrt(squares[beyond])
-        counts *= factor[:, None]
-        odd = ~((1e-200 < squares) & (squares < 1e200))
-        counts[odd] = _few_odd_rows(values[odd], center, scale, *settings)
-    np.rint(counts, out=counts)
-
-
-def _few_odd_rows(values, center, scale, radius, normalised, length):
-    "`_odd_row` for many rows, not yet rounded."
-    z = (values - center) / scale
-    z = np.where(np.isnan(z), 0.0, np.clip(z, -1e300, 1e300))
-    largest = np.abs(z).max(axis=1)
-    part = z / np.where(largest > 0, largest, 1)[:, None]
-    squares = np.zeros(len(z))
-    for column in part.T:
-        squares += column * column
-    norm = np.sqrt(squares)
-    long = (largest > 0) & (normalised | (largest > radius / norm))
-    return np.where(long[:, None], part * (length / norm)[:, None], z / radius * length)
+    long = normalised or largest > radius / norm
+    for j in range(len(row)):  # whole arrays would take four seconds to compile
+        y = counts[j] / radius * length
+        if long:
+            y = counts[j] / largest * (length / norm)
+        counts[j] = np.rint(y)
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #d0afdb93
-@kernel(small=_put_few_on_lattice)
+@kernel
 def _put_on_lattice(values, center, scale, radius, normalised, length, counts):
     "Fill `counts` (rows, p) with whole numbers inside the lattice's ball."
     inverse, full = 1 / scale, length / radius

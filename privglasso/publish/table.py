@@ -334,13 +334,7 @@ class GaussianMechanism(Mechanism):
         return _add_noise(values, lattice, bits)
 
 # %% ../../nbs/2_publish/01_table.ipynb #9ff7a238
-def _few_noisy(values, scale, low, high, noise, step, out):
-    "`_noisy_column` with NumPy."
-    count = np.clip(np.rint(values * scale), low, high).astype(np.int64)
-    out[:] = (count + noise) * step
-
-
-@kernel(small=_few_noisy)
+@kernel
 def _noisy_column(values, scale, low, high, noise, step, out):
     for i in range(values.shape[0]):
         count = min(max(np.rint(values[i] * scale), low), high)

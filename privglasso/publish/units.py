@@ -76,28 +76,8 @@ class Level:
         "Square of the proved μ of the histograms of `p` columns together."
         return self.change * p / float(counted_variance(self.sigma))
 
-# %% ../../nbs/2_publish/06_units.ipynb #89f0775e
-def _binned(place, counted, bins):
-    "(p, bins) how many of the counted cells of each column are at each place."
-    p = place.shape[1]
-    flat = (place + bins * np.arange(p))[counted]
-    return np.bincount(flat, minlength=p * bins).reshape(p, bins)
-
-
-def _count_few_spreads(values, order, window, counts):
-    "`_count_spreads` with NumPy."
-    half, bins = values.shape[0] // 2, counts.shape[1]
-    x, y = values[order[0 : 2 * half : 2]], values[order[1 : 2 * half : 2]]
-    with np.errstate(over="ignore", invalid="ignore"):
-        d = np.abs(x - y)
-        huge = d == np.inf
-        d = np.where(huge, np.abs(x / 2 - y / 2), d)
-    found = _binned(np.frexp(d)[1] + 1073 + huge, d > 0, bins)
-    for k in range(window):
-        counts[:, k:] += found[:, : bins - k]
-
 # %% ../../nbs/2_publish/06_units.ipynb #1d4f01cc
-@kernel(small=_count_few_spreads)
+@kernel
 def _count_spreads(values, order, window, counts):
     "Add each pair's exponent of |x - y| to a window of bins; equal values have none."
     p = values.shape[1]
@@ -126,30 +106,8 @@ def _digits_of(x, exponent):
         y -= np.floor(y * 2.0**-42) * 2.0**42
     return np.int64(np.floor(y)) & np.int64(2**42 - 1)
 
-
-def _digits_of_all(values, exponents):
-    "`_digits_of` every cell of columns with their exponents."
-    with np.errstate(all="ignore"):
-        y = np.ldexp(values, -exponents)
-        y = np.where((y == 0) & (values < 0), -1.0, y)
-        y = np.where(
-            np.abs(y) >= 2.0**62, y - np.floor(y * 2.0**-42) * 2.0**42, np.floor(y)
-        )
-        known = np.abs(y) < np.inf
-    q = np.where(known, y, 0.0).astype(np.int64) & np.int64(2**42 - 1)
-    return np.where(known, q, -1)
-
-
-def _count_few_digits(values, exponents, origins, shift, window, counts):
-    "`_count_digits` with NumPy."
-    q, bins = _digits_of_all(values, exponents), counts.shape[1]
-    place = ((q - origins) & np.int64(2**42 - 1)) >> shift
-    found = _binned(place & (bins - 1), q >= 0, bins)
-    for k in range(window):
-        counts += np.roll(found, k, axis=1)
-
 # %% ../../nbs/2_publish/06_units.ipynb #42972f70
-@kernel(small=_count_few_digits)
+@kernel
 def _count_digits(values, exponents, origins, shift, window, counts):
     "Add each cell's digits above `shift`, as seen from the origin, to a window."
     p, bins = counts.shape
@@ -170,14 +128,7 @@ def _count_digits(values, exponents, origins, shift, window, counts):
                     counts[j, (place + k) & (bins - 1)] += 1
 
 
-def _count_few_near(values, center, scale, counts):
-    "`_count_near` with NumPy."
-    with np.errstate(over="ignore"):
-        near = np.abs(values - center) < _REACH * scale
-    counts[:, 0] += near.sum(axis=0)
-
-
-@kernel(small=_count_few_near)
+@kernel
 def _count_near(values, center, scale, counts):
     "Count the cells that are near the centre, in scales."
     for i in range(values.shape[0]):

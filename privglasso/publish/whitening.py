@@ -51,17 +51,7 @@ _FIRST_SHARE = 0.25  # of mu² that the first round takes
 LEAST_CONDITION = 10.0  # of the first shape, for its rows to be whitened
 
 # %% ../../nbs/2_publish/07_whitening.ipynb #dfded3cc
-def _few_turned(values, center, scale, root, rows):
-    "`_turned` with NumPy: sums run from the first column to the last, too."
-    with np.errstate(over="ignore", invalid="ignore"):
-        z = (values - center) / scale
-    z = np.where(np.isnan(z), 0.0, np.clip(z, -1e150, 1e150))
-    rows[:] = 0.0
-    for j in range(len(root)):
-        rows += root[j] * z[:, j, None]
-
-
-@kernel(small=_few_turned)
+@kernel
 def _turned(values, center, scale, root, rows):
     "Fill rows with the turned differences from the centre, each from its own row."
     p = values.shape[1]
