@@ -317,6 +317,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                          'privglasso/base/validation.py'),
                                             'privglasso.base.validation.from_arrow': ( '9_workshop/validation.html#from_arrow',
                                                                                        'privglasso/base/validation.py'),
+                                            'privglasso.base.validation.how_many': ( '9_workshop/validation.html#how_many',
+                                                                                     'privglasso/base/validation.py'),
                                             'privglasso.base.validation.html_card': ( '9_workshop/validation.html#html_card',
                                                                                       'privglasso/base/validation.py'),
                                             'privglasso.base.validation.is_plain': ( '9_workshop/validation.html#is_plain',

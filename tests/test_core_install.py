@@ -168,9 +168,9 @@ for words in (publish.replace("r.", "q."), paid):
 
 
 def test_a_command_loads_what_it_needs(tmp_path):
-    """A graph of few columns is found without a compiler, and no package that is slow to
-    load is loaded where nothing of it is needed: quick answers rest on it. Least of all
-    for an answer that needs no table."""
+    """A graph of few columns is found without a compiler, and no package that is slow
+    to load is loaded where nothing of it is needed: quick answers rest on it. Least of
+    all for an answer that needs no table."""
     run = python(COMMANDS, folder=tmp_path)
     told = [line.split()[1:] for line in run.stderr.splitlines() if line[0] == "#"]
     for place, (command, code, *loaded) in enumerate(told):

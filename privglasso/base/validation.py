@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
-           'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'html_card', 'unmasked', 'as_numbers',
-           'from_arrow', 'check_symmetric', 'strips', 'is_symmetric', 'per_column']
+           'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'html_card', 'how_many', 'unmasked',
+           'as_numbers', 'from_arrow', 'check_symmetric', 'strips', 'is_symmetric', 'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
@@ -225,6 +225,23 @@ def html_card(caption, facts) -> str:
     )
     title = escape(str(caption))
     return f"<table><caption>{title}</caption><tbody>{rows}</tbody></table>"
+
+
+def how_many(count, noun) -> str:
+    """A number of things, for a sentence.
+
+    Parameters
+    ----------
+    count : int
+    noun : str
+        One of them.
+
+    Examples
+    --------
+    >>> how_many(1, "edge"), how_many(0, "edge"), how_many(20, "column")
+    ('1 edge', '0 edges', '20 columns')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #b6ed65fa
 def unmasked(values):

@@ -17,6 +17,7 @@ import typer
 from ..base.io import is_stream
 from ..base.shell import CommandError, aside, check_output, say, say_json
 from ..base.shell import writing_to
+from ..base.validation import how_many
 from .options import Alpha, Figure, Force, Json, Level, Release, Rule
 from .options import Ruled, Stated
 from ..desk.source import check_release, open_release
@@ -204,6 +205,6 @@ def compare(
         return say_json(table.to_dict(orient="records"))
     counts = table.edge_in.value_counts()
     both, one, other = (counts.get(name, 0) for name in ("both", "first", "second"))
-    say(f"{both} edges in both, {one} in the first only, {other} in the second only")
+    say(f"{how_many(both, 'edge')} in both, {one} in the first only, {other} in the second only")
     if len(table):
         say(table.to_string(index=False, float_format="{:.4g}".format))

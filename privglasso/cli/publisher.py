@@ -15,6 +15,7 @@ import typer
 from ..base.io import is_stream
 from ..base.shell import CommandError, aside, check_output, say, say_json
 from ..base.shell import sentence, writing_to
+from ..base.validation import how_many
 from .options import Blocks, Bounds, Box, Check, Chosen, Decimal, Delta
 from .options import Drop, DryRun, Encoding, Epsilon, Estimator, Failure
 from .options import Force, Gaps, Graph, Hidden, High, Integers, Json
@@ -222,7 +223,8 @@ def schema(
         if as_json:
             told = {"file": file.name, "used": proposed.used, "left_out": left}
             return say_json(told)
-        say(f"{file.name}: {len(proposed.used)} columns used, {len(left)} left out")
+        used = how_many(len(proposed.used), "column")
+        say(f"{file.name}: {used} used, {len(left)} left out")
         say("Edit it: bounds and fill values known from outside, levels of words")
 
 # %% ../../nbs/9_workshop/13_publisher.ipynb #240a6d20
@@ -324,4 +326,4 @@ def audit(
         told |= {"trials": trials, "confidence": confidence, "claimed": result.claimed}
         found = {"mu_at_least": result.mu_lower, "refuted": result.refuted}
         return say_json(told | found)
-    say(f"{made!r}, {pair[0].shape[1]} columns\n{result}")
+    say(f"{made!r}, {how_many(pair[0].shape[1], 'column')}\n{result}")

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from ..base.shell import CommandError, check_output, say, say_json
+from ..base.validation import how_many
 from .options import Bounds, Decimal, Delta, Encoding, Epsilon, Force
 from .options import High, Json, Low, Mu, Seed, Sep, Table
 
@@ -78,7 +79,8 @@ def _say_begun(folder, plan, epsilon, delta, as_json):
     each = "a record is in one of them"
     if plan.most > 1:
         each = f"a record is in {plan.most} of them at most"
-    say(f"{folder.name}: {plan.periods} periods, {price} for all together; {each}")
+    periods = how_many(plan.periods, "period")
+    say(f"{folder.name}: {periods}, {price} for all together; {each}")
     first, last = (f"{x:.2g}" for x in (noise[0], noise[-1]))
     say(f"noise on an average product, in units: first {first}, last {last}")
 
@@ -197,4 +199,5 @@ def release(
     n = opened.newest().n
     if as_json:
         return say_json({"file": file.name, "period": opened.periods, "records": n})
-    say(f"{file.name}: {opened.periods} periods, the last one of {n} records")
+    periods = how_many(opened.periods, "period")
+    say(f"{file.name}: {periods}, the last one of {how_many(n, 'record')}")

@@ -9,7 +9,7 @@ __all__ = ['planned_kinds', 'needed_to_find', 'Epsilons', 'compare_epsilons', 'i
 from dataclasses import dataclass, field
 from functools import partial
 
-from ..base.validation import InputError
+from ..base.validation import InputError, how_many
 from ..base.words import WordsError
 from .choices import KINDS, PLANNED, Record
 from .source import as_path, check_there, name_of, public_graph
@@ -197,7 +197,7 @@ class Plan(Record):
     def __str__(self):
         several = "" if self.epsilons is None else f"{self.epsilons}\n"
         head = (
-            f"{self.n} records, {self.p} columns, one {self.neighbors} hidden,"
+            f"{self.n} records, {how_many(self.p, 'column')}, one {self.neighbors} hidden,"
             f" ε = {self.epsilon:g} at δ = {self.delta:.2g}"
         )
         table = _in_columns("mechanism", self.shown)

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ..base.io import is_stream
-from ..base.validation import InputError
+from ..base.validation import InputError, how_many
 from ..base.words import WordsError
 from .choices import ESTIMATORS, KINDS, MISSING, USUAL, Record
 from .choices import Target, check_target, mechanism_of
@@ -232,8 +232,8 @@ class Rehearsed(Record):
         return told | fits | {"not_checked": self.unchecked}
 
     def __str__(self):
-        p = len(self.draft.columns)
-        lines = [f"{self.name} would hold {p} columns of {self.draft.n} records;"]
+        columns = how_many(len(self.draft.columns), "column")
+        lines = [f"{self.name} would hold {columns} of {self.draft.n} records;"]
         lines.append(f"{self.draft.promise}")
         if self.fits is not None:
             told = "it fits" if self.fits else "it does not fit"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..base.graphs import write_graph
 from ..base.io import claimed, write_whole
-from ..base.validation import InputError, check_positive
+from ..base.validation import InputError, check_positive, how_many
 from ..base.words import WordsError
 from .choices import Record
 from .ledger import delta_of_release
@@ -235,8 +235,11 @@ class Recovery(Record):
     @property
     def headline(self) -> str:
         "How many edges there are, and how they were found."
-        joint = " " if self._words.startswith("at ") else ", "
-        return f"{len(self.edges)} edges{joint}{self._words}"
+        many, words = len(self.edges), self._words
+        if many == 1:
+            words = words.removeprefix("each ").removeprefix("any of them ")
+        joint = " " if words.startswith("at alpha") else ", "
+        return f"{how_many(many, 'edge')}{joint}{words}"
 
     def as_dict(self) -> dict:
         "Edges, columns, and how they were found."

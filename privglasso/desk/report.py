@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from ..base.graphs import graph_bytes
 from ..base.io import claimed, is_stream, write_whole
-from ..base.validation import InputError
+from ..base.validation import InputError, how_many
 from .choices import Record
 from .ledger import delta_of_release
 from .page import Page
@@ -250,7 +250,7 @@ class Report(Record):
             untold = self.release.is_graph
             return "The graph is undecided" if untold else "No graph can be told"
         many, p = len(self.edges), len(self.release.columns)
-        return f"{many} edge{'s' * (many != 1)} among {p} columns"
+        return f"{how_many(many, 'edge')} among {how_many(p, 'column')}"
 
     @property
     def promise(self) -> str:

@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri
 
 from ..base.kernels import kernel
 from ..base.records import Fields, flag, number, plain, require
-from ..base.validation import InputError, check_integer, check_number
+from ..base.validation import InputError, check_integer, check_number, how_many
 from ..privacy.discrete_gaussian import count_sigma
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
@@ -367,7 +367,7 @@ class CopulaRelease(Release):
     def _summary(self):
         aside = ", ".join(self.set_aside)
         return (
-            f"{len(self.table)} synthetic rows, {len(self.columns)} columns by"
+            f"{how_many(len(self.table), 'synthetic row')}, {len(self.columns)} columns by"
             f" {self.mechanism}: each column's distribution and the correlations of"
             f" pairs are real, known from {self.n} records with noise. All else is a"
             " Gaussian copula's: no interactions, no joint tails, tails shorter than"

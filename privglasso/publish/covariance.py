@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base.records import Fields, flag, number, require, whole, word
 from ..base.validation import InputError, check_integer
-from ..base.validation import check_number, check_probability
+from ..base.validation import check_number, check_probability, how_many
 from ..base.validation import check_symmetric, per_column, strips
 from ..privacy.audit import EntryStatistic, check_different
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, counted_variance
@@ -503,7 +503,7 @@ class CovarianceRelease(Release):
             else "no mean: about the public centre"
         )
         return (
-            f"a covariance of {p} column{'s' * (p > 1)} from {self.n} rows by"
+            f"a covariance of {how_many(p, 'column')} from {self.n} rows by"
             f" {self.mechanism} ({about})"
         )
 

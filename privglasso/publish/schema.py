@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.io import is_stream, write_whole
-from ..base.validation import InputError, check_number, is_plain
+from ..base.validation import InputError, check_number, how_many, is_plain
 from .margins import MOST_LEVELS
 from .sources import GAPS, Form, check_marks, numbers_written
 from .sources import plain_words, read_table, text_and_numbers
@@ -516,7 +516,7 @@ class Schema:
         return type(self)(kept, self.file)
 
     def __repr__(self):
-        return f"Schema of {len(self.used)} columns, {len(self.columns)} named"
+        return f"Schema of {how_many(len(self.used), 'column')}, {len(self.columns)} named"
 
 # %% ../../nbs/2_publish/18_schema.ipynb #f3e83000
 def as_schema(stated) -> Schema:

@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from ..base.graphs import WIDE, eigen
 from ..base.records import Fields, plain, require, word
-from ..base.validation import InputError, per_column
+from ..base.validation import InputError, how_many, per_column
 from ..privacy.audit import check_different
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
@@ -535,7 +535,7 @@ class ShapeRelease(Release):
             else ""
         )
         return (
-            f"a covariance of {p} column{'s' * (p > 1)} from {self.n} rows by"
+            f"a covariance of {how_many(p, 'column')} from {self.n} rows by"
             f" {self.mechanism} (rows as they are on a {kind}, {units}; for"
             f" elliptical rows: in others unrelated columns may look related{aside})"
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..base.records import Fields, require, whole
-from ..base.validation import check_integer
+from ..base.validation import check_integer, how_many
 from .batches import frame_blocks
 from .covariance import CovarianceMechanism, CovarianceRelease
 from .lattice import whole_sums
@@ -208,7 +208,8 @@ class SyntheticRelease(Release):
         held = f" A number of {gone} does not stand for a value, but for whether there"
         held = f"{held} is one (1) or not (0): most are missing." if gone else ""
         return (
-            f"{self.n} synthetic rows, {len(self.columns)} columns by {self.mechanism}:"
+            f"{how_many(self.n, 'synthetic row')}, {how_many(len(self.columns), 'column')}"
+            f" by {self.mechanism}:"
             " only their mean and covariance are real, known from"
             f" {self.covariance_release.n} records with noise. All else is a"
             f" Gaussian's: no third moments, no tails, and no row is anybody.{held}"

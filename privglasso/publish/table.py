@@ -14,7 +14,7 @@ import numpy as np
 from ..base.kernels import kernel
 from ..base.records import Fields, require
 from ..base.validation import InputError, check_positive, check_symmetric
-from ..base.validation import per_column
+from ..base.validation import how_many, per_column
 from ..privacy.accounting import PrivacyLoss
 from ..privacy.audit import CellStatistic, check_different
 from ..privacy.guarantee import Guarantee, NoGuarantee
@@ -147,8 +147,8 @@ class TableRelease(Release):
     def _summary(self):
         secret = self.guarantee.neighbors == "record"
         placed = "in a secret order" if secret else "each in its place"
-        columns = f"{len(self.columns)} columns by {self.mechanism}"
-        return f"{self.n} rows {placed}, {columns}"
+        columns = how_many(len(self.columns), "column")
+        return f"{how_many(self.n, 'row')} {placed}, {columns} by {self.mechanism}"
 
 # %% ../../nbs/2_publish/01_table.ipynb #cd10db89
 def _placed(table, lattice):

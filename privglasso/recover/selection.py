@@ -21,7 +21,7 @@ from ..base.graphs import support
 from ..base.kernels import in_threads
 from ..base.validation import InputError, check_generator, check_integer
 from ..base.validation import check_number, check_positive, check_probability
-from ..base.validation import check_symmetric
+from ..base.validation import check_symmetric, how_many
 from ..publish.noise_correction import CovarianceError, SamplingError
 from ..publish.noise_correction import noise_corrected_covariance
 from .efficient_score import observe
@@ -204,7 +204,7 @@ class GraphFitError(ValueError):
     def __init__(self, alpha, n_edges):
         self.alpha, self.n_edges = alpha, n_edges
         super().__init__(
-            f"no best model with the {n_edges} edges chosen was found, the noise leaves"
+            f"no best model with the {how_many(n_edges, 'edge')} chosen was found, the noise leaves"
             f" too little: PrivateGraphicalLasso({alpha:.6g}) has a solution"
         )
 
@@ -301,7 +301,7 @@ def _least_ebic(table, alphas):
     if len(table) > 1 and best.n_edges == table.n_edges.max() > 0:
         warnings.warn(
             f"alpha_={best.alpha:.4g}: the graph chosen is the densest tried, with"
-            f" {best.n_edges:.0f} edges; one beyond it may be better",
+            f" {how_many(int(best.n_edges), 'edge')}; one beyond it may be better",
             UserWarning,
             stacklevel=6,
         )

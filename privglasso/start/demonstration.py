@@ -24,7 +24,7 @@ from ..base.graphs import partial_correlations, support
 from ..base.io import write_whole
 from ..base.plots import COLORS, EDGE_STYLES, plot_graph, use_theme
 from ..base.settings import setting
-from ..base.validation import InputError
+from ..base.validation import InputError, how_many
 from ..data_sets.grids import load_grid11
 from ..data_sets.sachs import load_sachs, log10_scale
 from ..data_sets.synthetic import example_table
@@ -429,7 +429,7 @@ def _count(row):
     if np.isnan(row.found):
         return "no edge is shown"
     edges, false = int(row.found + row.missed), int(row.extra)
-    return f"{int(row.found)} of {edges} edges, {false} false"
+    return f"{int(row.found)} of {how_many(edges, 'edge')}, {false} false"
 
 
 def _shown(row, edges):
