@@ -127,7 +127,7 @@ def test_no_line_publishes_a_period_twice_of_different_records(place):
         (("--mu", 2), "does not fit"),
         ((), "--mu, or --epsilon"),
         (("--mu", 0.5, "--epsilon", 1), "--mu, or --epsilon"),
-        (("--mu", 0.5, "--bounds", "bounds.csv"), "either --low"),
+        (("--mu", 0.5, "--bounds", "bounds.csv"), "not both"),
         (("--mu", 0.5, "--most", 0), "--most 0"),
         (("--mu", 0.5, "--window", 9), "--window 9"),
         (("--mu", 0.5, "--periods", 0), "--periods 0"),

@@ -7,7 +7,12 @@ __all__ = ['Neighbors', 'Hidden', 'Epsilon', 'Delta', 'Mu', 'Sigma', 'Failure', 
            'Mechanism', 'Want', 'Chosen', 'Wanted', 'Integers', 'Whole', 'Box', 'Latent', 'Graph', 'Blocks',
            'Threshold', 'Estimator', 'Table', 'NewRelease', 'Low', 'High', 'Bounds', 'SchemaFile', 'Drop', 'Missing',
            'Gaps', 'Numbered', 'Sep', 'Decimal', 'Encoding', 'Memory', 'Release', 'Rule', 'Ruled', 'Alpha', 'Level',
-           'Figure', 'Profile', 'Json', 'Force', 'DryRun']
+           'Figure', 'Profile', 'Json', 'Force', 'DryRun', 'Shape', 'Columns', 'Compared', 'Suggested', 'Spread',
+           'Find', 'Gappy', 'Written', 'LedgerFile', 'Together', 'Pure', 'Begun', 'Attacked', 'Wide', 'Trials',
+           'Confidence', 'Repeated', 'StreamFolder', 'Periods', 'Rows', 'Payer', 'Named', 'Window', 'Most', 'Apart',
+           'Period', 'Until', 'Edges', 'Form', 'Formed', 'Page', 'NewFolder', 'First', 'Second', 'Strangers', 'Paper',
+           'DemoData', 'Shown', 'Folder', 'Printed', 'Study', 'Workers', 'Timed', 'Part', 'Shell', 'Used', 'maybe',
+           'option', 'argument', 'flag']
 
 # %% ../../nbs/9_workshop/12_options.ipynb #344f734f
 from enum import StrEnum
@@ -19,12 +24,22 @@ import typer
 from ..desk.choices import ESTIMATORS, KINDS, MISSING, USUAL
 
 # %% ../../nbs/9_workshop/12_options.ipynb #96eb8cf0
-def _maybe(kind, told, *names):
+def maybe(kind, told, *names):
     "An option that may be left out."
     return Annotated[kind | None, typer.Option(*names, help=told)]
 
 
-def _flag(name, told):
+def option(kind, told):
+    "An option with a value where it is left out."
+    return Annotated[kind, typer.Option(help=told)]
+
+
+def argument(kind, told):
+    "A word that has its place instead of a name."
+    return Annotated[kind, typer.Argument(help=told)]
+
+
+def flag(name, told):
     "An option without a value."
     return Annotated[bool, typer.Option(name, help=told)]
 
@@ -35,95 +50,140 @@ def _among(name, listed):
 
 # %% ../../nbs/9_workshop/12_options.ipynb #49b49d0c
 Neighbors = _among("Neighbors", ("cell", "record"))
-Hidden = Annotated[
-    Neighbors, typer.Option(help="what is protected: one cell, or one replaced record")
-]
-Epsilon = _maybe(float, "budget ε, together with --delta")
-Delta = _maybe(float, "probability δ, together with --epsilon")
-Mu = _maybe(float, "budget μ of Gaussian differential privacy")
-Sigma = _maybe(float, "noise in data units; for --mechanism table only")
-Failure = _maybe(float, "beside --mu: the chance that a tree or votes tell all")
-Stated = _maybe(float, "where ε is stated; 1/n² rounded down")
-Ledger = _maybe(Path, "budget file to spend from; see privglasso budget")
-Check = _maybe(
-    float,
-    "say how many cells were outside, for this part of μ²",
-    "--check-bounds",
-)
-Meant = _flag("--yes", "noise on every cell is meant, whatever it costs")
-Seed = _maybe(int, "repeatable noise, for study only: it protects nobody")
+Hidden = option(Neighbors, "what is protected: one cell, or one replaced record")
+Epsilon = maybe(float, "budget ε, together with --delta")
+Delta = maybe(float, "probability δ, together with --epsilon")
+Mu = maybe(float, "budget μ of Gaussian differential privacy")
+Sigma = maybe(float, "noise in data units; for --mechanism table only")
+Failure = maybe(float, "beside --mu: the chance that a tree or votes tell all")
+Stated = maybe(float, "where ε is stated; 1/n² rounded down")
+Ledger = maybe(Path, "budget file to spend from; see privglasso budget")
+Check = maybe(float, "say how many cells were outside, for this part of μ²")
+Meant = flag("--yes", "noise on every cell is meant, whatever it costs")
+Seed = maybe(int, "repeatable noise, for study only: it protects nobody")
 
 # %% ../../nbs/9_workshop/12_options.ipynb #ace3f57b
 Mechanism = _among("Mechanism", KINDS)
 Want = _among("Want", USUAL)
-Chosen = _maybe(Mechanism, "the recommended one unless --sigma or --integers is given")
-Wanted = _maybe(
+Chosen = maybe(Mechanism, "the recommended one unless --sigma or --integers is given")
+Wanted = maybe(
     Want,
     "choose what suits: the graph, rows, rows with each column's own distribution"
     " (margins), a tree, or the exact graph or nothing (exact)",
 )
-Integers = _flag("--integers", "whole numbers in, whole numbers out; tables only")
-Whole = _maybe(
+Integers = flag("--integers", "whole numbers in, whole numbers out; tables only")
+Whole = maybe(
     str, "for --mechanism copula: columns of whole numbers, with commas between"
 )
-Box = _flag("--box", "variances in data units, from bounds; much more noise")
-Latent = _flag("--latent", "columns of two values were normal before they were cut")
-Graph = _maybe(
+Box = flag("--box", "variances in data units, from bounds; much more noise")
+Latent = flag("--latent", "columns of two values were normal before they were cut")
+Graph = maybe(
     Path,
     "for --mechanism weights: public edges, as a CSV with the columns source and"
     " target, or as the release of a graph",
 )
-Blocks = _maybe(int, "for --mechanism votes: how many blocks vote")
-Threshold = _maybe(float, "for --mechanism votes: the share that an edge must exceed")
-Estimator = _maybe(
+Blocks = maybe(int, "for --mechanism votes: how many blocks vote")
+Threshold = maybe(float, "for --mechanism votes: the share that an edge must exceed")
+Estimator = maybe(
     _among("Voter", ESTIMATORS), "for --mechanism votes: who votes in each block"
 )
 
 # %% ../../nbs/9_workshop/12_options.ipynb #041a37f7
-Table = Annotated[
+Table = argument(Path, "the private table: CSV of any kind, Parquet, Feather, Excel")
+NewRelease = argument(
     Path,
-    typer.Argument(help="the private table: CSV of any kind, Parquet, Feather, Excel"),
-]
-NewRelease = Annotated[
-    Path,
-    typer.Argument(
-        help="the .parquet file to write, or a folder for rows in parts: a name without"
-        " an ending; - is the standard output"
-    ),
-]
-Low = _maybe(float, "lowest value a cell can have, for all columns")
-High = _maybe(float, "highest value a cell can have, for all columns")
-Bounds = _maybe(Path, "CSV with the columns column, low, high")
-SchemaFile = _maybe(Path, "what the columns mean; see privglasso schema")
-Drop = _maybe(str, "columns to leave out, with commas between them")
+    "the .parquet file to write, or a folder for rows in parts: a name without an"
+    " ending; - is the standard output",
+)
+Low = maybe(float, "lowest value a cell can have, for all columns")
+High = maybe(float, "highest value a cell can have, for all columns")
+Bounds = maybe(Path, "CSV with the columns column, low, high")
+SchemaFile = maybe(Path, "what the columns mean; see privglasso schema")
+Drop = maybe(str, "columns to leave out, with commas between them")
 Missing = _among("Missing", MISSING)
-Gaps = Annotated[
-    Missing, typer.Option(help="refuse missing cells, centre them, or make up for them")
-]
-Numbered = _flag(
+Gaps = option(Missing, "refuse missing cells, centre them, or make up for them")
+Numbered = flag(
     "--numbered-columns", "the columns' names are meant to read like numbers"
 )
-Sep = _maybe(str, "separator of a text; found if absent")
-Decimal = _maybe(str, "decimal point or comma; found if absent")
-Encoding = _maybe(str, "such as utf-8 or latin-1; found if absent")
-Memory = _maybe(str, "the most that may be taken, such as 512MB; the bits are the same")
+Sep = maybe(str, "separator of a text; found if absent")
+Decimal = maybe(str, "decimal point or comma; found if absent")
+Encoding = maybe(str, "such as utf-8 or latin-1; found if absent")
+Memory = maybe(str, "the most that may be taken, such as 512MB; the bits are the same")
 
 # %% ../../nbs/9_workshop/12_options.ipynb #a12c0c19
-Release = Annotated[Path, typer.Argument(help="a release file of any kind")]
+Release = argument(Path, "a release file of any kind")
 Rule = _among("Rule", ("search", "ebic", "simultaneous", "cv"))
-Ruled = Annotated[
+Ruled = option(
     Rule,
-    typer.Option(
-        help="the efficient search, which is recommended; or a penalty: by the"
-        " extended BIC, above every error at once, or by cross-validation (tables)"
-    ),
-]
-Alpha = _maybe(float, "penalty on the correlation scale, not by a rule")
-Level = _maybe(
+    "the efficient search, which is recommended; or a penalty: by the extended BIC,"
+    " above every error at once, or by cross-validation (tables)",
+)
+Alpha = maybe(float, "penalty on the correlation scale, not by a rule")
+Level = maybe(
     float, "test all pairs instead: the probability of any false edge, as 0.05"
 )
-Figure = _maybe(Path, "draw the graph: .svg, .png or .pdf")
+Figure = maybe(Path, "draw the graph: .svg, .png or .pdf")
 Profile = _among("Profile", ("quick", "full"))
-Json = _flag("--json", "for machines")
-Force = _flag("--force", "replace the file to write if there is one")
-DryRun = _flag("--dry-run", "rehearse: no value is read, nothing is spent")
+Json = flag("--json", "for machines")
+Force = flag("--force", "replace the file to write if there is one")
+DryRun = flag("--dry-run", "rehearse: no value is read, nothing is spent")
+
+# %% ../../nbs/9_workshop/12_options.ipynb #50a33b46
+# of a plan
+Shape = argument(str, "number of records, or the table's file")
+Columns = argument(int | None, "number of columns; the table's if absent")
+Compared = maybe(float, "budget ε; several are compared if absent")
+Suggested = maybe(float, "probability δ; 1/n² rounded down if absent")
+Spread = option(float, "a column's standard deviation / range of its bounds")
+Find = maybe(float, "a partial correlation that shall be found")
+Gappy = flag("--gaps", "cells may be missing")
+# of a schema, a budget, an audit
+Written = argument(Path, "the file to write; - is the standard output")
+LedgerFile = argument(Path, "the budget's file, kept beside the releases")
+Together = option(float, "chance that trees and votes may have together")
+Pure = option(float, "ε beside μ, to which trees and votes may add up")
+Begun = maybe(float, "where ε is stated; as the budget began")
+Attacked = option(
+    Mechanism, "noisy cells, a covariance, rows drawn from one, a tree, …"
+)
+Wide = Annotated[int, typer.Option(min=1, help="number of columns")]
+Trials = option(int, "runs of each of the two tables")
+Confidence = option(float, "probability with which the bound holds")
+Repeated = maybe(int, "repeat the same audit")
+# of a stream
+StreamFolder = argument(
+    Path, "the folder of the stream: its secret part stays at home"
+)
+Periods = option(int, "how many outputs there will be")
+Rows = option(int, "records that a period may have at most")
+Payer = option(Path, "budget file that pays for all of it")
+Named = maybe(str, "the columns' names, with commas between")
+Window = maybe(int, "periods that count in an output; all so far")
+Most = option(int, "in how many periods a record is, at most")
+Apart = option(int, "how far these periods are apart, at least")
+Period = argument(int, "its number, from 1")
+Until = maybe(int, "up to which period; the last if absent")
+
+# %% ../../nbs/9_workshop/12_options.ipynb #847b6ed6
+Edges = argument(
+    Path | None,
+    "file for the edges: .csv, .graphml, .gexf or .json; - is the standard output",
+)
+Form = _among("Form", ("csv", "graphml", "gexf", "json"))
+Formed = maybe(Form, "form of the edges, where no ending says it; csv if absent")
+Page = argument(Path, "the .html file to write; - is the standard output")
+NewFolder = argument(Path, "a new folder for the files")
+First = argument(Path, "a release file")
+Second = argument(Path, "another of the same columns")
+Strangers = argument(Path, "the .json file to write")
+Paper = maybe(str, "how its name begins")
+DemoData = _among("DemoData", ("all", "grid", "synthetic", "sachs"))
+Shown = option(DemoData, "which table")
+Folder = option(Path, "where files go")
+Printed = option(Profile, "full: what the book prints")
+Study = maybe(str, "name of one study")
+Workers = option(int, "processes")
+Timed = option(Profile, "quick: a rehearsal that leaves the book's numbers alone")
+Part = maybe(str, "one part, such as noise, mechanisms or solver")
+Shell = _among("Shell", ("bash", "zsh"))
+Used = argument(Shell, "the shell in use")

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'INTEGERS', 'ESTIMATORS', 'USUAL_ESTIMATOR', 'PLANNED', 'USUAL', 'MISSING', 'Target', 'Kind', 'check_target',
-           'mechanism_of', 'Record']
+           'mechanism_of', 'audited', 'Record']
 
 # %% ../../nbs/2_publish/28_choices.ipynb #03152ace
 import importlib
@@ -222,6 +222,36 @@ def mechanism_of(name, target, bounds=None, integers=False, **words):
     kind = INTEGERS if integers else KINDS[name]
     stated = target.stated() if isinstance(target, Target) else target
     return kind.make(bounds, stated | words)
+
+
+def audited(name, target, p):
+    """The mechanism of a name as it is attacked: bounds of one unit, a graph of two
+    groups that are joined. `WordsError` where thousands of runs take too long.
+
+    Parameters
+    ----------
+    name : str
+        One of `KINDS`.
+    target : Target
+    p : int
+        Columns.
+
+    Examples
+    --------
+    >>> audited("tree", Target(mu=1.0, failure=1e-6), 3).worst_pair(3)[0].shape[1]
+    3
+    """
+    takes, bounds = KINDS[name].takes, (-1, 1)
+    bounds = None if KINDS[name].bounds == "never" else bounds
+    check_target(name, target, bounded=bounds is not None)
+    if "estimator" in takes:
+        raise WordsError(
+            f"{{mechanism:{name}}}: its estimator is too slow for so many runs; in"
+            " Python, privglasso.audit takes the mechanism with a quick one"
+        )
+    groups = [[(i - j) % 2 for i in range(p)] for j in range(p)]
+    joined = {"graph": groups} if "graph" in takes else {}
+    return mechanism_of(name, target, bounds, **joined)
 
 # %% ../../nbs/2_publish/28_choices.ipynb #f71d2aa5
 class Record:

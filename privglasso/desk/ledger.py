@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Begun', 'check_limit', 'begin_ledger', 'left_in_epsilon', 'LedgerShown', 'show_ledger', 'delta_of',
-           'delta_of_release', 'accounted']
+           'delta_of_release', 'StreamBegun', 'begin_stream', 'accounted']
 
 # %% ../../nbs/2_publish/30_ledger.ipynb #1352a2c6
 import os
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.io import is_stream
-from ..base.validation import InputError
+from ..base.validation import InputError, how_many
 from ..base.words import WordsError
-from .choices import Record
-from .source import is_folder
+from .choices import Record, Target
+from .source import columns_named, is_folder, read_bounds
 
 # %% ../../nbs/2_publish/30_ledger.ipynb #1db46fb7
 @dataclass(frozen=True, eq=False)
@@ -242,6 +242,98 @@ def delta_of_release(release, delta=None) -> tuple:
         delta, named = check_probability(delta, "delta"), "as stated"
     failure = getattr(release.guarantee, "failure", 0.0)
     return (failure, "the failure") if failure > delta else (delta, named)
+
+# %% ../../nbs/2_publish/30_ledger.ipynb #bd103127
+@dataclass(frozen=True, eq=False)
+class StreamBegun(Record):
+    """A stream that was paid for.
+
+    Parameters
+    ----------
+    name : str
+        Of its folder.
+    plan : StreamPlan
+    epsilon, delta : float or None
+        As they were stated.
+    """
+
+    name: str
+    plan: object
+    epsilon: float | None
+    delta: float | None
+
+    def as_dict(self) -> dict:
+        "Periods, columns, the promise, and the noise of each output."
+        plan, noise = self.plan, [float(each) for each in self.plan.noise_std()]
+        told = {"folder": self.name, "periods": plan.periods, "columns": plan.columns}
+        told |= {"mu": plan.guarantee().mu, "epsilon": self.epsilon, "delta": self.delta}
+        return told | {"noise": noise}
+
+    def __str__(self):
+        plan, noise = self.plan, self.plan.noise_std()
+        price = f"μ = {plan.guarantee().mu:.4g}"
+        if self.epsilon is not None:
+            price += f", ε = {self.epsilon:g} at δ = {self.delta:g},"
+        each = f"{plan.most} of them at most" if plan.most > 1 else "one of them"
+        return (
+            f"{self.name}: {how_many(plan.periods, 'period')}, {price} for all together;"
+            f" a record is in {each}\nnoise on an average product, in units: first"
+            f" {noise[0]:.2g}, last {noise[-1]:.2g}"
+        )
+
+# %% ../../nbs/2_publish/30_ledger.ipynb #35b55ffd
+def _public_units(columns, bounds):
+    "Names of a stream's columns, and the sphere of their public units."
+    from privglasso.publish.sources import read_table
+    from privglasso.publish.sphere import Sphere
+
+    names = columns_named(columns, []) if columns else None
+    if bounds is None or (names is None and isinstance(bounds, tuple)):
+        raise WordsError("state {pair}; the former with {columns}")
+    if isinstance(bounds, tuple):
+        return names, Sphere.within(bounds)
+    if names is None:
+        stated = read_table(bounds, as_text=True)
+        names = list(stated["column"]) if "column" in stated else []
+    return names, Sphere.within(read_bounds(bounds, names))
+
+
+def begin_stream(
+    folder, ledger, *, bounds, columns=None, mu=None, epsilon=None, delta=None,
+    random_state=None, **size
+) -> StreamBegun:
+    """Plan a stream and pay for it. One that was being begun goes on, paid for once.
+
+    Parameters
+    ----------
+    folder, ledger : Path
+        A new folder, and the file that pays for all periods.
+    bounds : (low, high) or Path
+        Public, for all columns, or a CSV as for `read_bounds`.
+    columns : str or list of str, optional
+        Those of the file of bounds if absent.
+    mu, epsilon, delta : float, optional
+        δ as the ledger, or the number of records, suggests, if absent.
+    random_state
+        None for secure bits.
+    **size
+        As for `plan_stream`: n, periods, window, most, apart.
+    """
+    check_limit(mu, epsilon, 0.0 if epsilon is not None else None)
+    from privglasso.privacy.budget import Budget, BudgetError
+    from privglasso.publish.continual import Stream, plan_stream
+
+    names, clipping = _public_units(columns, bounds)
+    if epsilon is not None:
+        records = max(size["n"] * size["periods"], 2)
+        delta = delta_of(Target(epsilon=epsilon, delta=delta), records, ledger)[0]
+    target = {"mu": mu, "epsilon": epsilon, "delta": delta}
+    plan = plan_stream(columns=names, clipping=clipping, **size, **target)
+    book, promise = Budget(ledger), plan.guarantee()
+    if not (folder / "plan.json").exists() and not book.allows(promise):
+        raise BudgetError(promise.mu, book.left(promise.neighbors))
+    Stream.begin(folder, plan, ledger, label=folder.name, random_state=random_state)
+    return StreamBegun(folder.name, plan, epsilon, delta)
 
 # %% ../../nbs/2_publish/30_ledger.ipynb #a3011b89
 def _standing(release, ledger):
