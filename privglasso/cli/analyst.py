@@ -175,6 +175,7 @@ def compare(
         return say_json(table.to_dict(orient="records"))
     counts = table.edge_in.value_counts()
     both, one, other = (counts.get(name, 0) for name in ("both", "first", "second"))
-    say(f"{how_many(both, 'edge')} in both, {one} in the first only, {other} in the second only")
+    both = how_many(both, "edge")
+    say(f"{both} in both, {one} in the first only, {other} in the second only")
     if len(table):
         say(table.to_string(index=False, float_format="{:.4g}".format))

@@ -266,8 +266,8 @@ class StreamBegun(Record):
         "Periods, columns, the promise, and the noise of each output."
         plan, noise = self.plan, [float(each) for each in self.plan.noise_std()]
         told = {"folder": self.name, "periods": plan.periods, "columns": plan.columns}
-        told |= {"mu": plan.guarantee().mu, "epsilon": self.epsilon, "delta": self.delta}
-        return told | {"noise": noise}
+        told |= {"mu": plan.guarantee().mu, "epsilon": self.epsilon}
+        return told | {"delta": self.delta, "noise": noise}
 
     def __str__(self):
         plan, noise = self.plan, self.plan.noise_std()
@@ -276,9 +276,9 @@ class StreamBegun(Record):
             price += f", ε = {self.epsilon:g} at δ = {self.delta:g},"
         each = f"{plan.most} of them at most" if plan.most > 1 else "one of them"
         return (
-            f"{self.name}: {how_many(plan.periods, 'period')}, {price} for all together;"
-            f" a record is in {each}\nnoise on an average product, in units: first"
-            f" {noise[0]:.2g}, last {noise[-1]:.2g}"
+            f"{self.name}: {how_many(plan.periods, 'period')}, {price} for all"
+            f" together; a record is in {each}\nnoise on an average product, in units:"
+            f" first {noise[0]:.2g}, last {noise[-1]:.2g}"
         )
 
 # %% ../../nbs/2_publish/30_ledger.ipynb #35b55ffd

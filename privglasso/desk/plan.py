@@ -197,8 +197,8 @@ class Plan(Record):
     def __str__(self):
         several = "" if self.epsilons is None else f"{self.epsilons}\n"
         head = (
-            f"{self.n} records, {how_many(self.p, 'column')}, one {self.neighbors} hidden,"
-            f" ε = {self.epsilon:g} at δ = {self.delta:.2g}"
+            f"{self.n} records, {how_many(self.p, 'column')}, one {self.neighbors}"
+            f" hidden, ε = {self.epsilon:g} at δ = {self.delta:.2g}"
         )
         table = _in_columns("mechanism", self.shown)
         last = self._of_votes() + self._of_weights()

@@ -109,7 +109,10 @@ def _check_suits(name, how, bounded, has_schema):
         "{graph}: belongs to {mechanism:weights}, and it to {graph}": (
             graph != ("graph" in takes)
         ),
-        **{f"{{{x}}}: is for {{mechanism:votes}}": x not in takes for x in how.of_votes},
+        **{
+            f"{{{word}}}: is for {{mechanism:votes}}": word not in takes
+            for word in how.of_votes
+        },
         f"{{mechanism:{name}}}: needs no bounds, units are found privately: leave them"
         " out": bounded and KINDS[name].bounds == "never",
         f"{{box}}: {rows}, with bounds: {{limits}}": how.box

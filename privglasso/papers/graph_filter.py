@@ -282,8 +282,8 @@ class Excitation:
     def __post_init__(self):
         mean = np.asarray(self.mean, dtype=float)
         if mean.ndim != 2 or 0 in mean.shape or not np.isfinite(mean).all():
-            remedy = "give finite numbers (n, T), one row a node, one column a sampling,"
-            remedy += " at least one of each"
+            remedy = "give finite numbers (n, T), one row a node, one column a"
+            remedy += " sampling, at least one of each"
             raise InputError("mean", f"array of shape {mean.shape}", remedy)
         n, T = mean.shape
         temporal = check_symmetric(self.temporal, "temporal")

@@ -367,7 +367,8 @@ class CopulaRelease(Release):
     def _summary(self):
         aside = ", ".join(self.set_aside)
         return (
-            f"{how_many(len(self.table), 'synthetic row')}, {len(self.columns)} columns by"
+            f"{how_many(len(self.table), 'synthetic row')},"
+            f" {how_many(len(self.columns), 'column')} by"
             f" {self.mechanism}: each column's distribution and the correlations of"
             f" pairs are real, known from {self.n} records with noise. All else is a"
             " Gaussian copula's: no interactions, no joint tails, tails shorter than"

@@ -516,7 +516,8 @@ class Schema:
         return type(self)(kept, self.file)
 
     def __repr__(self):
-        return f"Schema of {how_many(len(self.used), 'column')}, {len(self.columns)} named"
+        used = how_many(len(self.used), "column")
+        return f"Schema of {used}, {len(self.columns)} named"
 
 # %% ../../nbs/2_publish/18_schema.ipynb #f3e83000
 def as_schema(stated) -> Schema:

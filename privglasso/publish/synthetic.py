@@ -208,8 +208,8 @@ class SyntheticRelease(Release):
         held = f" A number of {gone} does not stand for a value, but for whether there"
         held = f"{held} is one (1) or not (0): most are missing." if gone else ""
         return (
-            f"{how_many(self.n, 'synthetic row')}, {how_many(len(self.columns), 'column')}"
-            f" by {self.mechanism}:"
+            f"{how_many(self.n, 'synthetic row')},"
+            f" {how_many(len(self.columns), 'column')} by {self.mechanism}:"
             " only their mean and covariance are real, known from"
             f" {self.covariance_release.n} records with noise. All else is a"
             f" Gaussian's: no third moments, no tails, and no row is anybody.{held}"

@@ -204,8 +204,9 @@ class GraphFitError(ValueError):
     def __init__(self, alpha, n_edges):
         self.alpha, self.n_edges = alpha, n_edges
         super().__init__(
-            f"no best model with the {how_many(n_edges, 'edge')} chosen was found, the noise leaves"
-            f" too little: PrivateGraphicalLasso({alpha:.6g}) has a solution"
+            f"no best model with the {how_many(n_edges, 'edge')} chosen was found, the"
+            " noise leaves too little:"
+            f" PrivateGraphicalLasso({alpha:.6g}) has a solution"
         )
 
 

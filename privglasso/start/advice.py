@@ -268,8 +268,8 @@ def _of_the_graph(mechanism, n, p, delta):
     if boxed and best < 1 and not this <= 1.5 * best:
         return [
             f"with a box of these bounds {found}; on the normal scale, the default,"
-            f" {better}: a box is for variances in data units, and the graph alone needs"
-            " none"
+            f" {better}: a box is for variances in data units, and the graph alone"
+            " needs none"
         ]
     if told.name == "screened" and not this <= 1.5 * best:
         return [f"if only the graph is wanted, at the same promise: {told}"]
