@@ -35,10 +35,10 @@ def mp_reach(sigma):
     return int(18 * sigma) + 3 if sigma > 0.5 else 40
 
 
-@pytest.fixture(params=["small", "interpreted", "compiled"])
+@pytest.fixture(params=["interpreted", "compiled"])
 def way(request, monkeypatch):
-    """Words become values by NumPy, by plain Python, by machine code. Which of them a
-    draw takes depends on how much was drawn before, so each is asked for by name."""
+    """Words become values by plain Python, where numba is missing, or by machine code:
+    each is asked for by name."""
     for name in ("_fill", "_fill_blocks"):
         version = getattr(getattr(exact, name), request.param)
         monkeypatch.setattr(exact, name, version)
