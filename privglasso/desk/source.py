@@ -503,11 +503,13 @@ class PrivateTable:
     def numbers(self, data, integers=False, gaps=False):
         "The columns of numbers that are published."
         if self.is_parted:
+            from privglasso.publish.batches import looked_at_late
+
             made = self._in_batches(data)
         else:
             made = self._kept(data) if self.schema is None else self.schema.apply(data)
         check_cells(self.name, made, integers, gaps)
-        return made
+        return looked_at_late(made) if self.is_parted else made
 
     def _in_batches(self, data, **clip):
         "The same of a table in batches."
