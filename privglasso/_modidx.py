@@ -1008,6 +1008,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                            'privglasso/desk/source.py'),
                                         'privglasso.desk.source.PrivateTable._kept': ( '2_publish/source.html#privatetable._kept',
                                                                                        'privglasso/desk/source.py'),
+                                        'privglasso.desk.source.PrivateTable._places': ( '2_publish/source.html#privatetable._places',
+                                                                                         'privglasso/desk/source.py'),
                                         'privglasso.desk.source.PrivateTable.check': ( '2_publish/source.html#privatetable.check',
                                                                                        'privglasso/desk/source.py'),
                                         'privglasso.desk.source.PrivateTable.columns': ( '2_publish/source.html#privatetable.columns',
