@@ -4185,8 +4185,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                          'privglasso/publish/covariance.py'),
                                                'privglasso.publish.covariance._noisy_sums': ( '2_publish/covariance.html#_noisy_sums',
                                                                                               'privglasso/publish/covariance.py'),
-                                               'privglasso.publish.covariance._put_few_in_box': ( '2_publish/covariance.html#_put_few_in_box',
-                                                                                                  'privglasso/publish/covariance.py'),
                                                'privglasso.publish.covariance._put_in_box': ( '2_publish/covariance.html#_put_in_box',
                                                                                               'privglasso/publish/covariance.py'),
                                                'privglasso.publish.covariance._radius': ( '2_publish/covariance.html#_radius',

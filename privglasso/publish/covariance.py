@@ -270,14 +270,7 @@ def moment_lattice(
     return MomentLattice(n, center, half_range, ball, noise, radius, sigma)
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #aa8c62eb
-def _put_few_in_box(values, center, half_range, length, counts):
-    "`_put_in_box` with NumPy."
-    with np.errstate(over="ignore"):  # a cell of 1e308 is clipped next
-        np.clip((values - center) / half_range, -1, 1, out=counts)
-    np.rint(counts * length, out=counts)
-
-
-@kernel(small=_put_few_in_box)
+@kernel
 def _put_in_box(values, center, half_range, length, counts):
     "Fill `counts` (rows, p) with whole numbers inside the lattice's box."
     n, p = values.shape

@@ -13,7 +13,7 @@ import pytest
 import privglasso
 from privglasso.base import kernels
 from privglasso.privacy import sampler
-from privglasso.publish import copula, margins, sphere, table, units, whitening
+from privglasso.publish import copula, covariance, margins, sphere, table, units, whitening
 
 # in a process of its own, so that nothing of this one's settings is seen
 PROGRAM = """
@@ -239,7 +239,13 @@ def scored(rng):
     return places, tables, jitter, scores
 
 
+def boxed(rng):
+    values = np.nan_to_num(wild(rng, 300, 4), posinf=0, neginf=0)
+    return values, *of_columns(rng, 4), 1e5, np.empty((300, 4))
+
+
 KERNELS = {
+    "box": (covariance._put_in_box, boxed),
     "fill": (sampler._fill, fill),
     "fill_blocks": (sampler._fill_blocks, fill_blocks),
     "swap": (sampler._swap, swap),
