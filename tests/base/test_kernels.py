@@ -13,7 +13,8 @@ import pytest
 import privglasso
 from privglasso.base import kernels
 from privglasso.privacy import sampler
-from privglasso.publish import copula, covariance, margins, sphere, table, units, whitening
+from privglasso.publish import copula, covariance, margins, sphere, table, units
+from privglasso.publish import whitening
 
 # in a process of its own, so that nothing of this one's settings is seen
 PROGRAM = """
