@@ -6630,6 +6630,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                                     'privglasso/recover/efficient_score.py'),
                                                     'privglasso.recover.efficient_score.EfficientScore._residual': ( '3_recover/efficient_score.html#efficientscore._residual',
                                                                                                                      'privglasso/recover/efficient_score.py'),
+                                                    'privglasso.recover.efficient_score.EfficientScore._terms': ( '3_recover/efficient_score.html#efficientscore._terms',
+                                                                                                                  'privglasso/recover/efficient_score.py'),
                                                     'privglasso.recover.efficient_score.EfficientScore.information': ( '3_recover/efficient_score.html#efficientscore.information',
                                                                                                                        'privglasso/recover/efficient_score.py'),
                                                     'privglasso.recover.efficient_score.EfficientScore.misfit_of': ( '3_recover/efficient_score.html#efficientscore.misfit_of',
