@@ -224,10 +224,10 @@ def estimated_shares(counts, n, sigma, template=None) -> np.ndarray:
     return _to_simplex(shares)
 
 # %% ../../nbs/2_publish/21_margins.ipynb #1982ebf9
-_CHANCE = 1e-3  # that noise contradicts what is true
+_CHANCE = 0.01  # that noise contradicts what is true
 
 
-def plain_shares(counts, n, sigma, slack=0.0) -> np.ndarray:
+def plain_shares(counts, n, sigma) -> np.ndarray:
     """Probabilities of the fewest bins, at least two, that noise does not contradict.
 
     Parameters
@@ -235,10 +235,9 @@ def plain_shares(counts, n, sigma, slack=0.0) -> np.ndarray:
     counts : array of int, shape (bins,)
         Noisy.
     n : float
-        Cells that were counted, give or take `slack`.
+        Cells that were counted.
     sigma : float
         Parameter of the noise on every count.
-    slack : float, optional
 
     Returns
     -------
@@ -254,8 +253,8 @@ def plain_shares(counts, n, sigma, slack=0.0) -> np.ndarray:
     order, bins = np.argsort(-counts), len(counts)
     for kept in range(2, bins + 1):
         top, rest = counts[order[:kept]], counts[order[kept:]]
-        over = max(abs(top.sum() - n) - slack, 0.0)
-        if rest @ rest + over**2 / kept <= chdtri(bins - kept + 1, _CHANCE) * sigma**2:
+        misfit = rest @ rest + (top.sum() - n) ** 2 / kept
+        if misfit <= chdtri(bins - kept + 1, _CHANCE) * sigma**2:
             break
     shares = np.zeros(bins)
     shares[order[:kept]] = _to_simplex(top / n)
@@ -628,12 +627,13 @@ class ScoreMargins:
         return np.array(found)
 
     def _read_as(self, j):
-        "Shares of a column's bins, without what noise explains where it is coarse."
-        counts, there = self.counts[j, : len(self.edges[j]) + 1], self.present[j]
-        slack = 2 * self.present_error[j] if self.gaps else 0.0
-        plain = plain_shares(counts, there * self.n, self.sigma, slack * self.n)
+        "Shares of a column's bins, without noise if this alone makes it look fine."
+        own, there = self.shares[j], self.present[j] * self.n
+        if hermite_coefficients(own)[0] <= _COARSE:
+            return own
+        plain = plain_shares(self.counts[j, : len(own)], there, self.sigma)
         coarse = 0 < hermite_coefficients(plain)[0] <= _COARSE
-        return plain if coarse else self.shares[j]
+        return plain if coarse else own
 
 # %% ../../nbs/2_publish/21_margins.ipynb #73e856e9
 def histograms(size, kinds) -> Fields:
