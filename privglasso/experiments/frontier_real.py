@@ -199,4 +199,4 @@ def _real_jobs(profile):
     ]
 
 
-FRONTIER_REAL = Study("frontier_real", _real_jobs, real_run, version=4)
+FRONTIER_REAL = Study("frontier_real", _real_jobs, real_run, version=5)

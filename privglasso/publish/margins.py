@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['MOST_LEVELS', 'MARGIN_KINDS', 'bin_edges', 'placed_cells', 'histogram_sigma', 'histogram_mu', 'estimated_shares',
-           'score_table', 'hermite_coefficients', 'coefficients_on_sphere', 'normal_on_sphere', 'pair_series',
-           'undo_bins', 'least_share', 'ScoreMargins', 'histograms', 'noisy_margins', 'score_blocks', 'atom_sigma',
-           'atoms_mu', 'find_atoms', 'location_and_scale']
+           'plain_shares', 'score_table', 'hermite_coefficients', 'coefficients_on_sphere', 'normal_on_sphere',
+           'pair_series', 'undo_bins', 'least_share', 'ScoreMargins', 'histograms', 'noisy_margins', 'score_blocks',
+           'atom_sigma', 'atoms_mu', 'find_atoms', 'location_and_scale']
 
 # %% ../../nbs/2_publish/21_margins.ipynb #b6d2a68c
 import math
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import chdtri, ndtr, ndtri
 
 from ..base.kernels import kernel
 from ..base.records import Fields, number, require, word
@@ -223,6 +223,43 @@ def estimated_shares(counts, n, sigma, template=None) -> np.ndarray:
         shares = template + kept * away
     return _to_simplex(shares)
 
+# %% ../../nbs/2_publish/21_margins.ipynb #1982ebf9
+_CHANCE = 0.01  # that noise contradicts what is true
+
+
+def plain_shares(counts, n, sigma) -> np.ndarray:
+    """Probabilities of the fewest bins, at least two, that noise does not contradict.
+
+    Parameters
+    ----------
+    counts : array of int, shape (bins,)
+        Noisy.
+    n : float
+        Cells that were counted.
+    sigma : float
+        Parameter of the noise on every count.
+
+    Returns
+    -------
+    ndarray of shape (bins,)
+        0 in the other bins.
+
+    Examples
+    --------
+    >>> plain_shares([9, 4012, -7, 5986, 3], 10_000, 8.0).round(2).tolist()
+    [0.0, 0.4, 0.0, 0.6, 0.0]
+    """
+    counts = np.asarray(counts, float)
+    order, bins = np.argsort(-counts), len(counts)
+    for kept in range(2, bins + 1):
+        top, rest = counts[order[:kept]], counts[order[kept:]]
+        misfit = rest @ rest + (top.sum() - n) ** 2 / kept
+        if misfit <= chdtri(bins - kept + 1, _CHANCE) * sigma**2:
+            break
+    shares = np.zeros(bins)
+    shares[order[:kept]] = _to_simplex(top / n)
+    return shares
+
 # %% ../../nbs/2_publish/21_margins.ipynb #738af3a7
 _CELLS = 256  # values of a byte
 _THIN = 1e-6  # shares below which a difference of densities has no digits left
@@ -311,8 +348,8 @@ def hermite_coefficients(shares) -> np.ndarray:
     return integrals @ means
 
 # %% ../../nbs/2_publish/21_margins.ipynb #68f805e4
-# V of an indicator of one half; a column of three levels has more
-_COARSE = 2 / math.pi
+# V of an indicator of one half, and a hair; a column of three levels has more
+_COARSE = 1.001 * 2 / math.pi
 
 
 def _inside(shares, t):
@@ -350,7 +387,7 @@ def coefficients_on_sphere(shares, t, latent=False) -> np.ndarray:
     seen = np.where(shares[:, None] < _THIN, 0.0, inside / likely)
     found = _hermite_integrals(shares) @ seen
     V = hermite_coefficients(shares)[0]
-    if latent or V > 1.001 * _COARSE:
+    if latent or V > _COARSE:
         return found
     found[0] /= math.sqrt(V)
     found[1:] = 0.0
@@ -583,12 +620,20 @@ class ScoreMargins:
         column without jitter."""
         unknown = np.zeros((_ORDER, len(t)), np.asarray(t).dtype)
         unknown[0] = normal_on_sphere(t)[0]
-        pairs = zip(self.shares, faint, strict=True)
         found = [
-            unknown if lost else coefficients_on_sphere(own, t, latent)
-            for own, lost in pairs
+            unknown if lost else coefficients_on_sphere(self._read_as(j), t, latent)
+            for j, lost in enumerate(faint)
         ]
         return np.array(found)
+
+    def _read_as(self, j):
+        "Shares of a column's bins, without noise if this alone makes it look fine."
+        own, there = self.shares[j], self.present[j] * self.n
+        if hermite_coefficients(own)[0] <= _COARSE:
+            return own
+        plain = plain_shares(self.counts[j, : len(own)], there, self.sigma)
+        coarse = 0 < hermite_coefficients(plain)[0] <= _COARSE
+        return plain if coarse else own
 
 # %% ../../nbs/2_publish/21_margins.ipynb #73e856e9
 def histograms(size, kinds) -> Fields:

@@ -154,15 +154,19 @@ class EfficientScore:
         spectrum, self._basis = np.linalg.eigh(seen)
         mean, chords, variance = observation.moments(np.maximum(spectrum, 0))
         self._mean = (self._basis * mean) @ self._basis.T
-        self._weights = 1 / (2 * variance)
-        residual, sides = self._residual(self._mean), self._basis.T @ columns
-        self._gradient = -sides.T @ (chords * self._weights * residual) @ sides
+        self._weights, self._chords = 1 / (2 * variance), chords
+        residual, self._sides = self._residual(self._mean), self._basis.T @ columns
+        slopes = chords * self._weights * residual
+        self._gradient = -self._sides.T @ slopes @ self._sides
         self.misfit = float((self._weights * residual**2).sum())
-        values, vectors = np.linalg.eigh(chords**2 * self._weights)
+
+    @cached_property
+    def _terms(self):
+        "Weights and (p, p) matrices whose products the information is a sum of."
+        values, vectors = np.linalg.eigh(self._chords**2 * self._weights)
         kept = np.abs(values) > _NEGLIGIBLE * np.abs(values).max()
-        sides = vectors.T[kept][:, :, None] * sides
-        P = (self._basis.T @ columns).T @ sides
-        self._terms = 2 * values[kept], (P + P.transpose(0, 2, 1)) / 2
+        P = self._sides.T @ (vectors.T[kept][:, :, None] * self._sides)
+        return 2 * values[kept], (P + P.transpose(0, 2, 1)) / 2
 
     def _residual(self, mean):
         return self._basis.T @ (self.observation.statistic - mean) @ self._basis

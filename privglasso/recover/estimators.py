@@ -181,6 +181,7 @@ class PrivateGraphicalLasso(GraphModel):
 
 # %% ../../nbs/3_recover/08_estimators.ipynb #0aa1f1c0
 _HALF, _SURELY = 0.5, 3.0  # correlation, by so many standard errors
+_UNTOLD = 2.0  # standard errors within which a correlation may be that of a copy
 
 
 class CloseColumnsWarning(UserWarning):
@@ -188,8 +189,9 @@ class CloseColumnsWarning(UserWarning):
 
 
 def parts_without_copies(release):
-    """A release seen through fewer and fewer columns: those that go most closely with
-    others are left out first, and none whose correlations are below one half.
+    """A release seen through fewer and fewer columns: those that noise does not tell
+    from copies are left out first, then those that go most closely with others, and
+    none whose correlations are below one half.
 
     Parameters
     ----------
@@ -205,19 +207,23 @@ def parts_without_copies(release):
     r = correlation_scale(S)[0]
     error = np.sqrt(release.sampling_error().correlation_variance(S))
     pairs = np.nonzero(np.triu(np.abs(r) - _SURELY * error >= _HALF, 1))
-    gone, told, due = {}, 0, 1
-    for k in np.argsort(-np.abs(r[pairs]), kind="stable"):
+    gone, told, more = {}, 0, 1
+    twins = np.abs(r[pairs]) + _UNTOLD * error[pairs] >= 1
+    for k in np.lexsort([-np.abs(r[pairs]), ~twins]):
         i, j = (names[place[k]] for place in pairs)
         if i in gone or j in gone:
             continue
-        gone[j] = f"goes with {i}, correlation {r[pairs][k]:.2f}"
-        if len(gone) == due:  # of many copies, more at a time
-            told, due = due, due + 1 + due // 2
+        if len(gone) >= told + more and not twins[k]:  # of many, more at a time
+            told, more = len(gone), more + (told > 0)
             yield _without(release, gone)
-    if len(gone) > told:
+        gone[j] = f"goes with {i}, correlation {r[pairs][k]:.2f}"
+    if gone:
         yield _without(release, gone)
 
 # %% ../../nbs/3_recover/08_estimators.ipynb #4ed29c44
+_UNCLEAR = 0.5  # relative error of a model that is hardly known, whose edges are few
+
+
 def _without(release, gone):
     "The release without columns, each with its reason."
     kept = [name for name in release.columns if name not in gone]
@@ -226,17 +232,20 @@ def _without(release, gone):
 
 def _model_without_copies(model, release):
     "The fitted model of the part that tells most; None if none has a graph."
-    best, most = None, -1
+    best, most = None, 0
     for part in parts_without_copies(release):
         new = type(model)(**model.get_params(deep=False))
         try:
             GraphModel.fit(new, part)
         except HiddenGraphError:
-            continue
-        told = np.count_nonzero(np.triu(new.precision_, 1)) + len(part.left_out)
-        if told <= most:
+            if best is None or best.relative_error_ > _UNCLEAR:
+                continue
             break
-        best, most = new, told
+        told = np.count_nonzero(np.triu(new.precision_, 1)) - len(part.left_out)
+        if best is None or told > most:
+            best, most = new, told
+        elif best.relative_error_ <= _UNCLEAR:
+            break
     return best
 
 

@@ -354,6 +354,24 @@ def test_thresholds_of_normal_columns_are_undone_by_name():
 
 # --------------------------------------------------------- atoms, levels, bounds, gaps
 
+@pytest.mark.parametrize("n, epsilon", [(1000, 3), (10_000, 0.3), (100_000, 1)])
+@pytest.mark.parametrize("share", [0.5, 0.3])
+def test_a_question_with_two_answers_need_not_say_so(n, epsilon, share):
+    """Ten columns, nine pairs of neighbours: what is found without levels is what is
+    found with them. As thresholds of something normal they would be .1 apart."""
+    p, found = 10, []
+    law = 0.4 ** np.abs(np.subtract.outer(range(p), range(p)))
+    for seed in range(4 if n < 1e5 else 1):
+        rng = np.random.default_rng(seed)
+        normal = rng.normal(size=(n, p)) @ np.linalg.cholesky(law).T
+        table = (normal > norm.isf(share)).astype(float)
+        for levels in (None, {f"x{j}": (0, 1) for j in range(p)}):
+            made = CovarianceMechanism(epsilon=epsilon, delta=n**-2.0, levels=levels)
+            R = made.publish(table, random_state=seed).correlations()
+            found.append(np.diag(R, 1).mean())
+    untold, told = np.mean(found[::2]), np.mean(found[1::2])
+    assert untold == pytest.approx(told, abs=0.03) and 0.2 < told < 0.3
+
 
 def test_no_column_is_lost_for_being_mostly_one_value():
     names = ["indicator of .05", "constant", "indicator of .01"]

@@ -537,12 +537,13 @@ def test_hopeless_noise_is_refused_as_before():
         PrivateGraphicalLasso().fit(release)
 
 
-def test_many_copies_are_left_out_in_a_few_steps():
-    "Forty columns, half of them twice: parts are as many as they need, each once."
+@pytest.mark.parametrize("own, left", [(0, [20]), (0.75, [1, 2, 4, 7, 11, 16, 20])])
+def test_what_may_be_copies_goes_at_once_and_what_is_close_in_a_few_steps(own, left):
+    "Forty columns, half of them twice, as they are or with a correlation of .8."
     rng = np.random.default_rng(0)
-    half = rng.normal(size=(20_000, 20))
-    table = pd.DataFrame(np.column_stack([half, half]))
+    half, noise = rng.normal(size=(2, 20_000, 20))
+    table = pd.DataFrame(np.column_stack([half, half + own * noise]))
     release = released(table.set_axis([f"x{j}" for j in range(40)], axis=1), mu=1.0)
     parts = list(parts_without_copies(release))
-    assert [len(part.left_out) for part in parts] == [1, 2, 4, 7, 11, 17, 20]
+    assert [len(part.left_out) for part in parts] == left
     assert parts[-1].columns == [f"x{j}" for j in range(20)]
