@@ -474,12 +474,12 @@ class PrivateTable:
 
     def columns(self, names) -> tuple:
         "Names of the columns that a release will have, and of those left out."
-        import pandas as pd
-
         check_names(self.name, names, self.numbered)
         if self.schema is None:
-            kept = list(self._kept(pd.DataFrame(columns=names)).columns)
+            kept = [names[j] for j in self._places(names)]
             return kept, [name for name in names if name not in set(kept)]
+        import pandas as pd
+
         frame = pd.DataFrame(columns=names, dtype=float)
         left = self.schema.left_out(frame)
         if absent := sorted(set(self.schema.used) - set(names)):
@@ -490,24 +490,30 @@ class PrivateTable:
             )
         return self.schema.names, left
 
-    def _kept(self, data):
-        "A table without the columns that are dropped."
-        there = [str(name) for name in data.columns]
+    def _places(self, names):
+        "Which columns are not dropped."
+        there = [str(name) for name in names]
         unwanted = columns_named(self.drop, there)
         if absent := sorted(set(unwanted) - set(there)):
             text = "{file}: {drop}: no column is called {absent}"
             raise WordsError(text, file=self.name, absent=shown(absent))
-        kept = [name not in unwanted for name in there]
-        return data if all(kept) else data.loc[:, kept]
+        return [j for j, name in enumerate(there) if name not in unwanted]
+
+    def _kept(self, data):
+        "A table without the columns that are dropped."
+        kept = self._places(data.columns)
+        return data if len(kept) == data.shape[1] else data.iloc[:, kept]
 
     def numbers(self, data, integers=False, gaps=False):
         "The columns of numbers that are published."
         if self.is_parted:
+            from privglasso.publish.batches import looked_at_late
+
             made = self._in_batches(data)
         else:
             made = self._kept(data) if self.schema is None else self.schema.apply(data)
         check_cells(self.name, made, integers, gaps)
-        return made
+        return looked_at_late(made) if self.is_parted else made
 
     def _in_batches(self, data, **clip):
         "The same of a table in batches."
@@ -521,10 +527,7 @@ class PrivateTable:
 
             more = clip | self.form
             return applied(self.source, self.schema, len(data), **more)
-        import pandas as pd
-
-        kept = self._kept(pd.DataFrame(columns=data.columns)).columns
-        return data[:, [data.columns.index(name) for name in kept]]
+        return data[:, self._places(data.columns)]
 
     def unclipped(self, data, names):
         "The cells of these columns as they are before any bound clips them."

@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -169,22 +170,26 @@ def _worker_jobs(profile):
 
 
 def _with_workers(source, workers):
-    "Seconds of a publication by so many workers, and the load before."
+    "Seconds of a publication by so many workers, and of whose processor."
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
     words = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
-    with LocalCluster(n_workers=workers, **words) as cluster, Client(cluster):
-        frame = dd.read_parquet(source)
-        mechanism = CovarianceMechanism((-4, 4), mu=0.5, clipping="box")
-        mechanism.publish(frame.partitions[:2], 0)  # libraries are loaded
-        load, start = os.getloadavg()[0], time.perf_counter()
-        SUMS["scores (default)"].publish(frame, 0)
-        return {"seconds": time.perf_counter() - start, "load": load}
+    with LocalCluster(n_workers=workers, **words) as cluster, Client(cluster) as client:
+        frame, mechanism = dd.read_parquet(source), SUMS["scores (default)"]
+        mechanism.publish(frame.partitions[:4], 0)  # libraries are loaded
+        busy, load = partial(client.run, time.process_time), os.getloadavg()[0]
+        here = lambda: [time.perf_counter(), time.process_time(), time.thread_time()]
+        used = lambda: np.array([*here(), *busy().values()])
+        start = used()
+        mechanism.publish(frame, 0)
+        wall, own, alone, *each = used() - start
+    told = {"seconds": wall, "alone": alone, "scheduler": own - alone}
+    return told | {"busiest": max(each), "all": sum(each), "load": load}
 
 
 def _measure_workers(n, p, rounds):
-    "Wall seconds by one and by two workers, in turn."
+    "Seconds by one and by two workers, in turn."
     with tempfile.TemporaryDirectory() as place:
         write_table(Path(place), n, p, parts=32)
         return [

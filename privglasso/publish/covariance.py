@@ -13,6 +13,7 @@ from typing import Unpack
 
 import numpy as np
 
+from ..base.kernels import kernel
 from ..base.records import Fields, flag, number, require, whole, word
 from ..base.validation import InputError, check_integer
 from ..base.validation import check_number, check_probability
@@ -23,7 +24,7 @@ from ..privacy.discrete_gaussian import sigma_for, variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
-from .batches import blocks_of, check_rows, mapped, summed
+from .batches import check_rows, mapped, pieces_of, summed
 from .lattice import LARGEST, NOISE_REACH, check_noise, check_sums
 from .lattice import drawable, proper_unit, symmetric_noise
 from .lattice import whole_sums
@@ -269,13 +270,32 @@ def moment_lattice(
     return MomentLattice(n, center, half_range, ball, noise, radius, sigma)
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #aa8c62eb
+def _put_few_in_box(values, center, half_range, length, counts):
+    "`_put_in_box` with NumPy."
+    with np.errstate(over="ignore"):  # a cell of 1e308 is clipped next
+        np.clip((values - center) / half_range, -1, 1, out=counts)
+    np.rint(counts * length, out=counts)
+
+
+@kernel(small=_put_few_in_box)
+def _put_in_box(values, center, half_range, length, counts):
+    "Fill `counts` (rows, p) with whole numbers inside the lattice's box."
+    n, p = values.shape
+    for i in range(n):
+        for j in range(p):
+            z = (values[i, j] - center[j]) / half_range[j]
+            counts[i, j] = np.rint(min(max(z, -1.0), 1.0) * length)
+
+
 def _integer_rows(values, lattice):
     "Rows (m, p) as whole numbers (still float) inside the lattice's ball or box."
-    # a cell of 1e308 may overflow here: it is clipped next
-    with np.errstate(over="ignore"):
-        z = (values - lattice.center) / lattice.half_range
     if not lattice.ball:
-        return np.rint(np.clip(z, -1, 1) * lattice.length)
+        counts = np.empty(values.shape)
+        units = lattice.center, lattice.half_range, float(lattice.length)
+        _put_in_box(np.ascontiguousarray(values, dtype=float), *units, counts)
+        return counts
+    with np.errstate(over="ignore"):  # as in a box
+        z = (values - lattice.center) / lattice.half_range
     z = np.clip(z, -1e150, 1e150)  # squares stay finite
     squares = np.zeros(len(z))
     for column in z.T:  # from the first to the last: the same bits everywhere
@@ -305,11 +325,11 @@ def integer_moments(values, lattice):
     n, p = values.shape
     second, total = np.zeros((p, p)), np.zeros(p)
     rows = max(_BLOCK_CELLS // p, 1)
-    for block in blocks_of(values, rows):
+    for block in pieces_of(values, rows):
         counts = _integer_rows(np.ascontiguousarray(block), lattice)
         # whole numbers below 2^52 throughout: exact in any order
         second += counts.T @ counts
-        total += counts.sum(axis=0)
+        total += np.ones(len(counts)) @ counts
     return second.astype(np.int64), total.astype(np.int64)
 
 

@@ -23,7 +23,7 @@ from ..base.io import claimed, synced, write_secret
 from ..base.validation import InputError
 from ..privacy.budget import Budget, BudgetError
 from ..privacy.sampler import KeyedBits, bit_source, random_order, sampler
-from .batches import blocks_of
+from .batches import blocks_of, looked_at_late
 from .copula import CopulaMechanism
 from .files import read_release
 from .parquet import MANIFEST, Parts
@@ -345,8 +345,11 @@ def publish_folder(
     1000 ['manifest.json', 'part-00000.parquet']
     """
     check_in_parts(mechanism)
-    folder, bits = Path(folder), bit_source(random_state)
-    values, columns = mechanism.check(X)
+    folder, bits, release = Path(folder), bit_source(random_state), None
+    drawn = isinstance(mechanism, _DRAWN)
+    free = drawn and ledger is None and not is_begun(folder)
+    values, columns = mechanism.check(looked_at_late(X) if free else X)
+    ends = (BudgetError, UnitsError, InputError) if free else (BudgetError, UnitsError)
     with claimed(folder, replace=True):
         secret = _Secret(folder)
         _check_free(folder, secret)
@@ -360,14 +363,13 @@ def publish_folder(
                     words = label or folder.name, name
                     _pay(ledger, mechanism, values.shape, *words)
                 folder.mkdir(exist_ok=True)
-                drawn = isinstance(mechanism, _DRAWN)
                 made = _drawn_parts if drawn else _noisy_parts
                 release, parts = made(mechanism, values, columns, keys, secret)
-            except (BudgetError, UnitsError):  # nothing is there to be gone on with
+            except ends:  # nothing is there to be gone on with
                 secret.clear()
                 with suppress(OSError):  # it holds something, or was not made
                     folder.rmdir()
                 raise
             write_secret(secret.manifest, manifest_of(release, parts))
         secret.finish()
-    return read_release(folder)
+    return read_release(folder) if release is None else release

@@ -21,7 +21,7 @@ from ..base.records import Fields, number, require, word
 from ..base.validation import InputError
 from ..privacy.discrete_gaussian import count_sigma, mu_for
 from ..privacy.sampler import sampler
-from .batches import Batches, blocks_of, mapped, summed
+from .batches import Batches, blocks_of, mapped, pieces_of, summed
 from .lattice import NOISE_REACH, drawable, proper_unit, whole_sums
 
 # %% ../../nbs/2_publish/21_margins.ipynb #1adfe10a
@@ -144,7 +144,7 @@ def placed_cells(values, kinds, center, scale):
 @summed
 def _bin_counts(values, bins):
     "(p, most bins) how many cells a bin holds."
-    return sum(_placed(block, bins)[1] for block in blocks_of(values, _BLOCK_ROWS))
+    return sum(_placed(block, bins)[1] for block in pieces_of(values, _BLOCK_ROWS))
 
 
 def _placed(values, bins):
@@ -723,7 +723,7 @@ def atoms_mu(p: int, n: int) -> float:
 def _digit_counts(values, atoms, known, shift):
     "(p, 2048) which digits follow in the cells that begin as atoms are `known` to."
     counts = np.zeros((len(atoms), 1 << _PIECE), dtype=np.int64)
-    for block in blocks_of(values, _BLOCK_ROWS):
+    for block in pieces_of(values, _BLOCK_ROWS):
         for row, cells, atom in zip(counts, block.T, atoms, strict=True):
             # one pattern for all gaps, and one for both zeros
             cells = np.where(np.isnan(cells), np.nan, cells) + 0.0

@@ -20,7 +20,7 @@ from ..base.validation import per_column
 from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import Guarantee, default_delta
 from ..privacy.sampler import bit_source
-from .batches import check_rows
+from .batches import check_rows, looked_at_late
 from .noise_correction import SamplingError
 from .release import Release
 
@@ -365,7 +365,7 @@ class AnyMechanism(ABC):
             from privglasso.publish.schema import as_schema  # slow to load
 
             X = as_schema(schema).apply(X)
-        values, columns = self.check(X)
+        values, columns = self.check(looked_at_late(X))
         lattice, bits = self._lattice(*values.shape), bit_source(random_state)
         with np.errstate(all="ignore"):  # a word of an overflow would tell of a cell
             return self._release(values, columns, lattice, bits)

@@ -16,7 +16,6 @@ from datetime import date, datetime
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from ..base.io import is_stream, write_whole
 from ..base.validation import InputError, check_number, is_plain
@@ -202,6 +201,8 @@ def _numbers(name, column, cells, form):
 # %% ../../nbs/2_publish/18_schema.ipynb #fa35f36f
 def _words(cells):
     "Cells as text; a number in the one way that no other cell has a say in."
+    import pandas as pd  # slow to load
+
     if cells.dtype.kind not in "biuf":
         return cells.astype(object).map(str, na_action="ignore").str.strip()
     numbers = cells.to_numpy(dtype=float, na_value=np.nan)
@@ -226,6 +227,8 @@ def _number_word(word):
 # %% ../../nbs/2_publish/18_schema.ipynb #a2f00002
 def _days(words, form):
     "Days since 1970 of texts in one format, NaN where one is in another."
+    import pandas as pd  # slow to load
+
     dates = pd.to_datetime(words, format=form, errors="coerce", utc=True)
     return ((dates - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1)).to_numpy(float)
 
@@ -364,13 +367,14 @@ class Schema:
     --------
     >>> schema = Schema({"age": (0, 110), "ward": {"kind": "category",
     ...                  "levels": ["A", "B", "C"]}})
+    >>> import pandas as pd
     >>> table = pd.DataFrame({"id": [7, 8], "age": [130, 40], "ward": ["B", "A"]})
     >>> schema.apply(table).to_numpy().tolist(), schema.left_out(table)
     ([[110.0, 1.0, 0.0], [40.0, 0.0, 0.0]], ['id'])
     """
 
     def __init__(self, columns, file=()):
-        if isinstance(columns, pd.DataFrame):
+        if hasattr(columns, "iloc"):
             columns = _of_frame(columns)
         if not isinstance(columns, Mapping) or not columns:
             raise InputError(
@@ -496,6 +500,8 @@ class Schema:
         DataFrame
             Of floats, NaN where a cell is missing and has no fill value.
         """
+        import pandas as pd  # slow to load
+
         table = self.cells(table)
         names = [str(name) for name in table.columns]
         absent = [name for name in self.used if names.count(name) != 1]

@@ -1037,6 +1037,10 @@ def columns_meant(text, names) -> list:
     return [known.get(word.strip(), word.strip()) for word in words if word.strip()]
 
 # %% ../../nbs/2_publish/17_sources.ipynb #5d1a90d2
+# letters of the words that pandas may read as a flag, as missing or as infinite
+_NO_TEXT = {"na", "nan", "nana", "null", "none", "inf", "infinity", "true", "false"}
+
+
 def reads_like_a_record(names):
     """Whether any of the names might be a cell of a record.
 
@@ -1058,6 +1062,8 @@ def reads_like_a_record(names):
     letters = [next(filter(str.isalnum, name), "0") for name in names]
     if not names or any(first.isnumeric() for first in letters):
         return True
+    if _NO_TEXT.isdisjoint("".join(filter(str.isalpha, x)).lower() for x in names):
+        return False
     import pandas as pd  # slow to load
 
     line = io.StringIO()

@@ -18,7 +18,7 @@ from ..base.validation import check_positive, per_column
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, mu_for, sigma_for
 from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
-from .batches import blocks_of, summed
+from .batches import pieces_of, summed
 from .lattice import LARGEST, NOISE_REACH, check_noise, check_sums
 from .lattice import drawable, proper_unit, symmetric_noise
 from .mechanism import check_bounds
@@ -399,7 +399,7 @@ def integer_sums(values, lattice):
     rows = max(_BLOCK_CELLS // p, 1)
     space = np.empty((min(rows, n), p))
     many = 0 if hasattr(values, "blocks") else -(-n // rows)  # batches have their own
-    for block in _with_bar(blocks_of(values, rows), many):
+    for block in _with_bar(pieces_of(values, rows), many):
         block = np.ascontiguousarray(block, dtype=float)
         counts = space[: len(block)]
         _put_on_lattice(

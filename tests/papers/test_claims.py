@@ -10,13 +10,15 @@ from typer.testing import CliRunner
 
 from privglasso.base.validation import InputError
 from privglasso.cli.commands import app
-from privglasso.papers import campbell, further_claims, guo, su_recipes, wang_xu
+from privglasso.papers import campbell, claims, further_claims, guo, su_recipes
+from privglasso.papers import wang_xu
 from privglasso.papers.claim import VERDICTS, Check
 from privglasso.papers.claims import CLAIMS, claims_table
 from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
+
 
 @pytest.fixture(scope="module")
 def table():
@@ -55,9 +57,7 @@ def test_a_verdict_turned_round_is_seen(claim, table):
     for turned in set(VERDICTS) - {claim.verdict}:
         assert not replace(claim, verdict=turned).agrees(check)
     # what passes whatever is promised is no support
-    deaf = replace(
-        claim, verdict="TRUE", check=lambda strength=1.0: held, printed=None
-    )
+    deaf = replace(claim, verdict="TRUE", check=lambda strength=1.0: held, printed=None)
     held = check._replace(refuted=False)
     assert not deaf.agrees(held)
 
@@ -118,14 +118,30 @@ def test_a_composition_without_its_root_is_seen(monkeypatch):
     assert not claim.agrees(claim.check())
 
 
-def test_machines_read_every_claim_and_checks_repeat(table):
-    result = CliRunner().invoke(app, ["claims", "--json"])
+def printed_numbers(*options):
+    "What `privglasso claims --json` says is promised and true, a row a claim."
+    result = CliRunner().invoke(app, ["claims", "--json", *options])
+    assert result.exit_code == 0
     rows = json.loads(result.stdout)
-    assert result.exit_code == 0 and len(rows) == len(CLAIMS)
-    numbers = [row[side] for row in rows for side in ("promised", "true")]
-    assert all(isinstance(value, float) or value == "inf" for value in numbers)
-    again = np.array([[float(row["promised"]), float(row["true"])] for row in rows])
-    assert np.array_equal(again, table[["promised", "true"]].to_numpy())
+    numbers = [[row["promised"], row["true"]] for row in rows]
+    assert all(isinstance(x, float) or x == "inf" for pair in numbers for x in pair)
+    return np.array(numbers, dtype=float)
+
+
+def test_machines_read_every_claim(table, monkeypatch):
+    monkeypatch.setattr(claims, "claims_table", lambda paper: table)
+    numbers = printed_numbers()
+    assert len(numbers) == len(CLAIMS)
+    assert np.array_equal(numbers, table[["promised", "true"]].to_numpy())
+
+
+@pytest.mark.parametrize("paper", ["Campbell et al.", "This book"])
+def test_checks_repeat(table, paper):
+    "The chapter of all claims compares those of every paper with what it holds."
+    own = table[table.paper == paper]
+    assert len(own) > 3
+    again = printed_numbers("--paper", paper)
+    assert np.array_equal(again, own[["promised", "true"]].to_numpy())
 
 
 def test_what_the_papers_say_rightly_is_not_called_false():

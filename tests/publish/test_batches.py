@@ -350,6 +350,44 @@ def test_folders_without_a_table(tmp_path):
     refused(tmp_path, TableError, "=")
 
 
+@pytest.mark.parametrize(
+    ("name", "readings"), [("box", 1), ("ball", 1), ("sphere", 2), ("default", 3)]
+)
+def test_cells_are_looked_at_as_they_are_read(name, readings):
+    "No reading is made for them alone, and what is refused reaches no mechanism."
+    cells, seen = chain().to_numpy(), []
+    mechanism = MECHANISMS[name]
+
+    def read(places, cells=cells):
+        for start in range(0, N, 5000):
+            seen.append(start)
+            yield cells[start : start + 5000, places]
+
+    mechanism.publish(Batches(list("abcd"), read, N), random_state=0)
+    assert seen.count(35_000) == readings
+    wrong = cells.copy()
+    wrong[0, 1] = np.finfo(float).max  # finite, and so is the next
+    wrong[1, 1] = np.finfo(float).max
+    mechanism.publish(Batches(list("abcd"), lambda at: read(at, wrong), N), 0)
+    wrong[39_000, 2], wrong[20_000, 0] = np.nan, np.inf
+    with pytest.raises(InputError, match=r"X=\['a', 'c'\]"):
+        mechanism.publish(Batches(list("abcd"), lambda at: read(at, wrong), N), 0)
+
+
+def test_what_a_ledger_pays_for_is_looked_at_before(tmp_path):
+    from privglasso.privacy.budget import Budget
+    from privglasso.privacy.guarantee import Guarantee
+
+    held = chain()
+    held.iloc[-1, 0] = np.nan
+    held.to_parquet(tmp_path / "t.parquet")
+    budget = Budget.create(tmp_path / "b.json", Guarantee(1.0, "record"))
+    with pytest.raises(InputError, match="NaN"):
+        there = tmp_path / "t.parquet", tmp_path / "r.parquet"
+        budget.publish(MECHANISMS["box"], *there, label="r")
+    assert not len(budget.table()) and not (tmp_path / "r.parquet").exists()
+
+
 def test_a_part_that_changes_between_readings(tmp_path):
     held, readings = table(), []
 

@@ -156,3 +156,42 @@ def test_a_file_that_is_no_budget_is_not_quoted(tmp_path, content):
     assert done.exit_code == 2 and "private_latin1.csv" in done.output
     for quoted in ("0xe9", "71234", "\xe9", "position"):
         assert quoted not in done.output
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_a_hundred_races_of_two_publishers_on_one_budget(tmp_path):
+    "It is enough for one: the other is refused, and leaves nothing."
+    import multiprocessing
+
+    import numpy as np
+    from privglasso.privacy.budget import BudgetError
+    from privglasso.publish.table import GaussianMechanism
+
+    fork = multiprocessing.get_context("fork")
+    start, races, X = fork.Barrier(2, timeout=60), range(100), np.zeros((50, 2))
+    mechanism = GaussianMechanism((0, 10), mu=0.8)
+    out, ledgers = tmp_path / "out", [tmp_path / f"{k}.json" for k in races]
+    out.mkdir()
+    for ledger in ledgers:
+        Budget.create(ledger, Guarantee(1.0, "record"))
+
+    def run(name):
+        for k in races:
+            budget, path = Budget(ledgers[k]), out / f"{k}{name}.parquet"
+            start.wait()
+            try:
+                budget.publish(mechanism, X, path, label=name)
+            except BudgetError:
+                pass
+
+    runners = [fork.Process(target=run, args=(name,)) for name in "ab"]
+    for runner in runners:
+        runner.start()
+    for runner in runners:
+        runner.join(120)
+    assert [runner.exitcode for runner in runners] == [0, 0]
+    won = [Budget(ledger).table().label.tolist() for ledger in ledgers]
+    written = sorted(path.name for path in out.iterdir())
+    assert written == sorted(f"{k}{name}.parquet" for k in races for name in won[k])
+    assert all(len(names) == 1 for names in won)
+    assert all(read_release(out / name).n == len(X) for name in written)

@@ -142,3 +142,37 @@ def test_a_long_text_is_read_with_a_bar(tmp_path, monkeypatch):
     assert watched.bar.total == path.stat().st_size
     watched.close()
     pd.testing.assert_frame_equal(sources.read_table(path), quick)
+
+
+def test_names_that_pandas_would_not_take_for_text_are_asked_about():
+    "The fast answer for plain words is the one that pandas gives."
+    from pandas._libs.parsers import STR_NA_VALUES
+
+    odd = [*STR_NA_VALUES, "inf", "-inf", "+INF", "Infinity", "TRUE", "True", "false"]
+    assert all(sources.reads_like_a_record(["age", name]) for name in odd)
+    plain = "age", "income", "nanny", "nulls", "truth", "fall", "n", "na me"
+    assert not sources.reads_like_a_record(plain)
+
+
+def test_a_rehearsal_loads_no_pandas(tmp_path):
+    "A file of a hundred million records is tried in a second."
+    import subprocess
+    import sys
+
+    from pyarrow import parquet
+
+    table = pa.table({name: np.zeros(20_000) for name in "ab"})
+    (tmp_path / "t").mkdir()
+    parquet.write_table(table, tmp_path / "t/0.parquet")
+    code = """
+import sys
+from privglasso import main
+sys.argv = "privglasso publish t r.parquet --epsilon 1 --dry-run".split()
+try:
+    main()
+finally:
+    print("pandas" in sys.modules)
+"""
+    command = [sys.executable, "-c", code]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert told.returncode == 0 and told.stdout.endswith("False\n"), told.stderr
