@@ -23,7 +23,7 @@ from .many_columns import SCREENED_PAIRS, VOTED_GRAPHS
 from .private_units import PLANNED, PRIVATE_UNITS
 from .robustness import ROBUSTNESS
 from .sampler_chi2 import SAMPLER_CHI2
-from .search_rules import SEARCH_RULES
+from .search_rules import DISCOVERIES, SEARCH_RULES
 from .selection_rules import SELECTION
 from .solver_stress import SOLVER_FAMILIES, SOLVER_STRESS
 from .stopped_curves import STOPPED_CURVES
@@ -60,6 +60,7 @@ STUDIES = (
     SAMPLER_CHI2,
     SCREENED_PAIRS,
     SEARCH_RULES,
+    DISCOVERIES,
     SELECTION,
     SOLVER_FAMILIES,
     SOLVER_STRESS,

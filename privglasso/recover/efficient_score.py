@@ -154,16 +154,21 @@ class EfficientScore:
         spectrum, self._basis = np.linalg.eigh(seen)
         mean, chords, variance = observation.moments(np.maximum(spectrum, 0))
         self._mean = (self._basis * mean) @ self._basis.T
-        self._weights, self._chords = 1 / (2 * variance), chords
-        residual, self._sides = self._residual(self._mean), self._basis.T @ columns
-        slopes = chords * self._weights * residual
-        self._gradient = -self._sides.T @ slopes @ self._sides
+        self._weights = 1 / (2 * variance)
+        residual, sides = self._residual(self._mean), self._basis.T @ columns
+        self._gradient = -sides.T @ (chords * self._weights * residual) @ sides
+        self._sides, self._known = sides, chords**2 * self._weights
+        smooth, own = self._known.copy(), np.diag(variance)
+        product = (2 * own + observation.noise + mean**2 / observation.n) / 3
+        np.fill_diagonal(smooth, np.diag(smooth) * own / product)
+        self._smooth, self._beyond = smooth, np.diag(self._known - smooth).copy()
+        self._beyond[np.abs(self._beyond) <= _NEGLIGIBLE * smooth.max()] = 0.0
         self.misfit = float((self._weights * residual**2).sum())
 
     @cached_property
     def _terms(self):
-        "Weights and (p, p) matrices whose products the information is a sum of."
-        values, vectors = np.linalg.eigh(self._chords**2 * self._weights)
+        "Weights and (p, p) matrices whose products the smooth information is a sum of."
+        values, vectors = np.linalg.eigh(self._smooth)
         kept = np.abs(values) > _NEGLIGIBLE * np.abs(values).max()
         P = self._sides.T @ (vectors.T[kept][:, :, None] * self._sides)
         return 2 * values[kept], (P + P.transpose(0, 2, 1)) / 2
@@ -185,8 +190,14 @@ class EfficientScore:
         rows = np.unique(k)
         few = _FEW * len(k) < len(rows) * len(self.precision)
         total = self._of_few(one, other) if few else self._of_many(one, other, rows)
+        if self._beyond.any():
+            total += (4 * self._beyond * self._squares(*one).T) @ self._squares(*other)
         halves = [np.where(a == b, 0.5, 1.0) for a, b in (one, other)]
         return total * np.outer(*halves)
+
+    def _squares(self, i, j):
+        "(p, m) halves of what m pairs change on the diagonal in the eigenbasis."
+        return self._sides.take(i, axis=1) * self._sides.take(j, axis=1)
 
     def _of_few(self, one, other):
         "The sum over the terms, pair by pair."
@@ -194,7 +205,8 @@ class EfficientScore:
         total = np.zeros((len(i), len(k)))
         for weight, P in zip(*self._terms, strict=True):
             first, second = P[i], P[j]
-            total += weight * (first[:, k] * second[:, m] + first[:, m] * second[:, k])
+            for a, b in ((k, m), (m, k)):
+                total += weight * first.take(a, axis=1) * second.take(b, axis=1)
         return total
 
     def _of_many(self, one, other, rows):
@@ -215,7 +227,30 @@ class EfficientScore:
     def own_information(self, i, j) -> np.ndarray:
         "(m,) information of m pairs with themselves, none of them on the diagonal."
         weights, P = self._terms
-        return weights @ (P[:, i, i] * P[:, j, j] + P[:, i, j] ** 2)
+        own = weights @ (P[:, i, i] * P[:, j, j] + P[:, i, j] ** 2)
+        if self._beyond.any():
+            own += 4 * self._beyond @ self._squares(i, j) ** 2
+        return own
+
+    def expected(self, change) -> np.ndarray:
+        "(p, p) scores off the diagonal that a change of the precision would lead to."
+        seen = self._known * (self._sides @ change @ self._sides.T)
+        return 2 * self._sides.T @ seen @ self._sides
+
+    def least_information(self) -> np.ndarray:
+        "(p, p) information of each pair that is left when all others are unknown."
+        variance, beyond = 0.5 / self._smooth, np.diag(0.5 / self._known)
+        size = np.sqrt(np.diag(variance))
+        values, vectors = np.linalg.eigh(variance / np.outer(size, size))
+        own = np.linalg.inv(self._sides)
+        ways = own * np.sqrt(size)
+        kept = np.abs(values) > _NEGLIGIBLE * values[-1]
+        total = 2 * (own**2 * (beyond - np.diag(variance))) @ (own**2).T
+        left = np.abs(values[~kept]).sum() * np.outer(*2 * [(ways**2).sum(axis=1)])
+        for weight, vector in zip(values[kept], vectors.T[kept], strict=True):
+            Q = (ways * vector) @ ways.T
+            total = total + weight * (np.outer(np.diag(Q), np.diag(Q)) + Q**2)
+        return 1 / (total + 2 * left)
 
 # %% ../../nbs/3_recover/18_efficient_score.ipynb #1d472ba9
 def _product_bound(H):
@@ -326,7 +361,7 @@ def is_definite(matrix) -> bool:
     return True
 
 # %% ../../nbs/3_recover/18_efficient_score.ipynb #cd5749ac
-_AT_ONCE = 4096  # pairs scored together
+_AT_ONCE, _BLOCK = 4096, 128  # pairs scored together; columns of information at once
 
 # %% ../../nbs/3_recover/18_efficient_score.ipynb #fb92b4e3
 @dataclass(frozen=True, eq=False)
@@ -383,16 +418,38 @@ class GraphFit:
         """Efficient scores u of absent pairs, and their variances: u over its standard
         deviation is a z value, u over its variance an estimate of the entry."""
         u, variance = np.empty(len(i)), np.empty(len(i))
-        done = scipy.linalg.cho_solve(self.factor, self.score.slope(*self.places))
         for start in range(0, len(i), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
             pairs = i[part], j[part]
             cross = self.score.information(self.places, pairs)
-            half = scipy.linalg.solve_triangular(self.factor[0], cross, lower=True)
+            half = scipy.linalg.solve_triangular(
+                self.factor[0], cross, lower=True, check_finite=False
+            )
             own = self.score.own_information(*pairs)
-            u[part] = self.score.slope(*pairs) - done @ cross
-            variance[part] = np.maximum(own - (half**2).sum(axis=0), 1e-12 * own)
+            u[part] = self._slopes[pairs]
+            explained = np.einsum("ij,ij->j", half, half)
+            variance[part] = np.maximum(own - explained, 1e-12 * own)
         return u, variance
+
+    @cached_property
+    def _slopes(self):
+        "(p, p) efficient scores of absent pairs."
+        done = scipy.linalg.cho_solve(self.factor, self.score.slope(*self.places))
+        i, j = np.indices(self.graph.shape)
+        change = symmetric(done, self.places, len(self.graph))
+        return self.score.slope(i, j) - self.score.expected(change)
+
+    def strong_scores(self, threshold, share=0.0):
+        """(i, j) of absent pairs and their |z|: all that exceed the threshold and this
+        share of the largest |z|, and some that do not."""
+        i, j = self.absent()
+        u2, own = self._slopes[i, j] ** 2, self.score.own_information(i, j)
+        least = max(threshold**2, share**2 * np.max(u2 / own, initial=0.0))
+        bound = least * self.score.least_information()[i, j]
+        strong = ~(u2 < (1 - 1e-6) * bound)
+        i, j = i[strong], j[strong]
+        u, variance = self.scores(i, j)
+        return (i, j), np.abs(u) / np.sqrt(variance)
 
     def joint_scores(self, i, j):
         "(m,) efficient scores of absent pairs, and their (m, m) covariance."
@@ -405,9 +462,14 @@ class GraphFit:
 def fit_at(score, graph, rounds=0):
     """What an `EfficientScore` says of a graph's parameters, as a `GraphFit`; None if
     they cannot be told apart."""
-    places = parameters_of(graph)
+    places = i, j = parameters_of(graph)
+    lower = np.zeros((len(i), len(i)))  # what is above the diagonal is not read
+    for start in range(0, len(i), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        block = score.information((i[start:], j[start:]), (i[part], j[part]))
+        lower[start:, part] = block
     try:
-        factor = scipy.linalg.cho_factor(score.information(places, places), lower=True)
+        factor = scipy.linalg.cho_factor(lower, lower=True)
     except np.linalg.LinAlgError:
         return None
     return GraphFit(graph, score, places, factor, rounds)

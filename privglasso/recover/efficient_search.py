@@ -73,9 +73,7 @@ def _forward(fit, threshold, share=_SHARE, rounds=np.inf):
     "Add pairs whose |z| exceeds the threshold, for so many rounds at most."
     most, done = len(fit.graph), 0
     while done < rounds:
-        pairs = fit.absent()
-        u, variance = fit.scores(*pairs)
-        z = np.abs(u) / np.sqrt(variance)
+        pairs, z = fit.strong_scores(threshold, share)
         if z.max(initial=0) <= threshold:
             break
         least = max(threshold, share * z.max())
@@ -91,16 +89,20 @@ def _forward(fit, threshold, share=_SHARE, rounds=np.inf):
 def _without_weak(fit, threshold, kept):
     "Which edges stay when the weakest go, one by one; and the estimate then."
     p, (i, j) = len(fit.graph), fit.edges
-    values, C = fit.precision[fit.places].copy(), fit.covariance.copy()
+    values, C = fit.precision[fit.places].copy(), fit.covariance
+    variance, gone = np.diag(C).copy(), np.empty_like(C)
     stays, free = np.ones(len(i), dtype=bool), ~kept[i, j]
     while (free & stays).any():
-        z = np.abs(values[p:]) / np.sqrt(np.maximum(np.diag(C)[p:], 1e-300))
+        z = np.abs(values[p:]) / np.sqrt(np.maximum(variance[p:], 1e-300))
         k = int(np.where(free & stays, z, np.inf).argmin())
         if z[k] >= threshold:
             break
-        column = C[:, p + k].copy()
-        values -= column * values[p + k] / column[p + k]
-        C -= np.outer(column, column) / column[p + k]
+        before = gone[: np.sum(~stays)]  # of each edge that went, what it explains
+        column = C[:, p + k] - before.T @ before[:, p + k]
+        pivot = max(column[p + k], 1e-300)
+        values -= column * values[p + k] / pivot
+        gone[len(before)] = column / np.sqrt(pivot)
+        variance -= gone[len(before)] ** 2
         stays[k] = False
     values[p:][~stays] = 0.0
     graph = np.zeros_like(fit.graph)

@@ -21,6 +21,7 @@ AGAIN = {
     "correction": [75, 224],
     "coverage": [0, 400],
     "degenerate": [0, 60],
+    "discoveries": [30],
     "every_release": [130, 420],
     "frontier": [0, 40, 83],
     "frontier_audits": [16],

@@ -7,7 +7,8 @@ import privglasso as pg
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.publish.sphere import Sphere
 from privglasso.recover.efficient_score import EfficientScore, Observation
-from privglasso.recover.efficient_score import direction_moments, fit_graph, observe
+from privglasso.recover.efficient_score import direction_moments, fit_at, fit_graph
+from privglasso.recover.efficient_score import observe
 from privglasso.recover.graph_models import Evidence
 
 TRUTH = chain_precision(6, 0.4, scales=np.ones(6))
@@ -143,3 +144,29 @@ def test_joint_scores_are_the_scores():
     together, J = fit.joint_scores(*pairs)
     assert np.allclose(together, u) and np.allclose(np.diag(J), variance)
     assert np.allclose(J, J.T) and np.linalg.eigvalsh(J)[0] > 0
+
+
+def test_strong_pairs_are_all_found_and_the_bound_is_attained():
+    "Also through the sphere; among all other pairs the bound is the variance."
+    turned = np.linalg.qr(np.random.default_rng(1).normal(size=(6, 6)))[0]
+    for directions in (False, True):
+        covariance = 0.5 * np.eye(6) + 0.5 * turned @ np.diag(range(1, 7)) @ turned.T
+        covariance *= 6 / np.trace(covariance)
+        seen = Observation(covariance, 300, np.ones(6), 1e-3, directions=directions)
+        score = EfficientScore(seen, TRUTH)
+        least = score.least_information()
+        fit = fit_at(score, GRAPH)
+        pairs = fit.absent()
+        u, variance = fit.scores(*pairs)
+        own = score.own_information(*pairs)
+        assert (least[pairs] <= variance * (1 + 1e-9)).all() and (variance < own).all()
+        z = np.abs(u) / np.sqrt(variance)
+        for threshold in np.sort(z)[1::3] - 1e-9:
+            found, strong = fit.strong_scores(threshold)
+            there = dict(zip(zip(*found, strict=True), strong, strict=True))
+            for pair, value in zip(zip(*pairs, strict=True), z, strict=True):
+                assert value <= threshold or np.isclose(there[pair], value)
+        all_but_one = ~np.eye(6, dtype=bool)
+        all_but_one[0, 3] = all_but_one[3, 0] = False
+        u, variance = fit_at(score, all_but_one).scores(np.array([0]), np.array([3]))
+        assert np.isclose(least[0, 3], variance[0]) and least[0, 3] < 0.9 * own.max()
