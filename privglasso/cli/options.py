@@ -112,10 +112,11 @@ Memory = maybe(str, "the most that may be taken, such as 512MB; the bits are the
 
 # %% ../../nbs/9_workshop/12_options.ipynb #a12c0c19
 Release = argument(Path, "a release file of any kind")
-Rule = _among("Rule", ("search", "ebic", "simultaneous", "cv"))
+Rule = _among("Rule", ("search", "fdr", "ebic", "simultaneous", "cv"))
 Ruled = option(
     Rule,
-    "the efficient search, which is recommended; or a penalty: by the extended BIC,"
+    "the efficient search, which is recommended; a tenth of false discoveries at most,"
+    " on average; or a penalty: by the extended BIC,"
     " above every error at once, or by cross-validation (tables)",
 )
 Alpha = maybe(float, "penalty on the correlation scale, not by a rule")
@@ -151,9 +152,7 @@ Trials = option(int, "runs of each of the two tables")
 Confidence = option(float, "probability with which the bound holds")
 Repeated = maybe(int, "repeat the same audit")
 # of a stream
-StreamFolder = argument(
-    Path, "the folder of the stream: its secret part stays at home"
-)
+StreamFolder = argument(Path, "the folder of the stream: its secret part stays at home")
 Periods = option(int, "how many outputs there will be")
 Rows = option(int, "records that a period may have at most")
 Payer = option(Path, "budget file that pays for all of it")

@@ -18,6 +18,7 @@ from .source import as_path, open_release
 from ..publish.noise_correction import CovarianceError
 from ..publish.release import AnyRelease, column_table
 from ..recover.estimators import CV, PrivateGraphicalLasso
+from ..recover.false_discoveries import FDR
 from ..recover.selection import EBIC, Simultaneous
 
 # %% ../../nbs/2_publish/41_reading.ipynb #8c82c690
@@ -107,7 +108,13 @@ def _read(release):
     return given, "the release"
 
 # %% ../../nbs/2_publish/41_reading.ipynb #84efafe3
-_MADE = {"search": None, "ebic": EBIC(), "simultaneous": Simultaneous(), "cv": CV()}
+_MADE = {
+    "search": None,
+    "fdr": FDR(),
+    "ebic": EBIC(),
+    "simultaneous": Simultaneous(),
+    "cv": CV(),
+}
 RULES = tuple(_MADE)
 
 
@@ -124,7 +131,7 @@ def fitted(release, rule="search", alpha=None):
     ----------
     release : release or path
         Columns that are lost in the noise are left out: `left_out_` of the model.
-    rule : {"search", "ebic", "simultaneous", "cv"}
+    rule : {"search", "fdr", "ebic", "simultaneous", "cv"}
     alpha : float, optional
         A penalty on the correlation scale, in place of a rule.
 
@@ -165,7 +172,11 @@ def _how(model, level):
         return {"level": level}, f"any of them false with probability about {level:g}"
     if isinstance(model, AnyRelease):
         return {}, "and weights, with 95 % intervals"
-    used = getattr(model, "alpha_", None)
+    rule, used = model.rule, getattr(model, "alpha_", None)
+    if isinstance(rule, FDR):
+        share, valid = f"{100 * rule.level:g} %", model.validity_
+        words = f"by a rule that draws at most {share} false ones on average ({valid})"
+        return {"false_discovery_rate": rule.level, "validity": valid}, words
     if used is None:
         found = model.threshold_
         return {"threshold": found}, f"each at least {found:.2f} standard errors from 0"
@@ -179,7 +190,7 @@ class Recovery(Record):
     Parameters
     ----------
     release : release or path
-    rule : {"search", "ebic", "simultaneous", "cv"}
+    rule : {"search", "fdr", "ebic", "simultaneous", "cv"}
     alpha : float, optional
         A penalty on the correlation scale, in place of a rule.
     level : float, optional
@@ -238,7 +249,7 @@ class Recovery(Record):
         many, words = len(self.edges), self._words
         if many == 1:
             words = words.removeprefix("each ").removeprefix("any of them ")
-        joint = " " if words.startswith("at alpha") else ", "
+        joint = " " if words.startswith(("at alpha", "by a rule")) else ", "
         return f"{how_many(many, 'edge')}{joint}{words}"
 
     def as_dict(self) -> dict:

@@ -11,6 +11,7 @@ import math
 import numbers
 import warnings
 from dataclasses import KW_ONLY, dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -142,17 +143,18 @@ class PrivateGraphicalLasso(GraphModel):
             If there is no estimate.
         """
         X = read_release(X) if isinstance(X, (str, Path)) else X
-        try:
+        if self.rule is not None or not hasattr(X, "select"):
             return super().fit(X)
+        try:
+            whole, hidden = super().fit(X), None
         except HiddenGraphError as error:
-            if self.rule is not None or not hasattr(X, "select"):
-                raise
-            hidden = error
-        model = _model_without_copies(self, X)
+            whole, hidden = None, error
+        model = _model_without_copies(self, X, whole)
         if model is None:
             raise hidden
-        vars(self).update(vars(model))
-        warnings.warn(_said(self.left_out_), CloseColumnsWarning, stacklevel=2)
+        if model is not self:
+            vars(self).update(vars(model))
+            warnings.warn(_said(self.left_out_), CloseColumnsWarning, stacklevel=2)
         return self
 
     def _matrix(self, corrected):
@@ -203,22 +205,29 @@ def parts_without_copies(release):
         `left_out` says with which column each goes. Of two the first stays, unless it
         goes with a third.
     """
+    gone, told, more = {}, 0, 1
+    for i, j, r, is_copy in _close_pairs(release):
+        if i in gone or j in gone:
+            continue
+        if len(gone) >= told + more and not is_copy:  # of many, more at a time
+            told, more = len(gone), more + (told > 0)
+            yield _without(release, gone)
+        gone[j] = f"goes with {i}, correlation {r:.2f}"
+    if gone:
+        yield _without(release, gone)
+
+
+def _close_pairs(release):
+    """Two columns, their correlation and whether it may be that of a copy, of pairs
+    that surely go together by one half: copies first, then the closest."""
     S, names = release.corrected_covariance(), list(release.columns)
     r = correlation_scale(S)[0]
     error = np.sqrt(release.sampling_error().correlation_variance(S))
-    pairs = np.nonzero(np.triu(np.abs(r) - _SURELY * error >= _HALF, 1))
-    gone, told, more = {}, 0, 1
-    twins = np.abs(r[pairs]) + _UNTOLD * error[pairs] >= 1
-    for k in np.lexsort([-np.abs(r[pairs]), ~twins]):
-        i, j = (names[place[k]] for place in pairs)
-        if i in gone or j in gone:
-            continue
-        if len(gone) >= told + more and not twins[k]:  # of many, more at a time
-            told, more = len(gone), more + (told > 0)
-            yield _without(release, gone)
-        gone[j] = f"goes with {i}, correlation {r[pairs][k]:.2f}"
-    if gone:
-        yield _without(release, gone)
+    places = np.nonzero(np.triu(np.abs(r) - _SURELY * error >= _HALF, 1))
+    r, is_copy = r[places], np.abs(r[places]) + _UNTOLD * error[places] >= 1
+    pairs = [(names[i], names[j]) for i, j in zip(*places, strict=True)]
+    order = np.lexsort([-np.abs(r), ~is_copy])
+    return [(*pairs[k], r[k], is_copy[k]) for k in order]
 
 # %% ../../nbs/3_recover/08_estimators.ipynb #4ed29c44
 _UNCLEAR = 0.5  # relative error of a model that is hardly known, whose edges are few
@@ -230,10 +239,18 @@ def _without(release, gone):
     return Selection(release, kept, getattr(release, "left_out", {}) | gone)
 
 
-def _model_without_copies(model, release):
-    "The fitted model of the part that tells most; None if none has a graph."
-    best, most = None, 0
-    for part in parts_without_copies(release):
+def _edges_told(model):
+    "Edges of a fitted model, less the columns that were left out for them."
+    return np.count_nonzero(np.triu(model.precision_, 1)) - len(model.left_out_)
+
+
+def _model_without_copies(model, release, whole):
+    """The fitted model of the part that tells most; None if none has a graph. Where the
+    whole has one, only copies may go: beside them few edges are sure."""
+    best, parts = whole, parts_without_copies(release)
+    if whole is not None:
+        parts = islice(parts, any(is_copy for *_, is_copy in _close_pairs(release)))
+    for part in parts:
         new = type(model)(**model.get_params(deep=False))
         try:
             GraphModel.fit(new, part)
@@ -241,9 +258,8 @@ def _model_without_copies(model, release):
             if best is None or best.relative_error_ > _UNCLEAR:
                 continue
             break
-        told = np.count_nonzero(np.triu(new.precision_, 1)) - len(part.left_out)
-        if best is None or told > most:
-            best, most = new, told
+        if best is None or _edges_told(new) > _edges_told(best):
+            best = new
         elif best.relative_error_ <= _UNCLEAR:
             break
     return best
@@ -253,7 +269,7 @@ def _said(left_out):
     "Which columns were left out, and what can be done."
     told = "; ".join(f"{name} ({why})" for name, why in left_out.items())
     return (
-        f"left out, because the noise hides the graph of all columns: {told}. Partial"
+        f"left out, because beside them the noise hides edges: {told}. Partial"
         " correlations are given the other columns only: to keep others, name them by"
         " release.select"
     )

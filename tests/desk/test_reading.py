@@ -55,7 +55,7 @@ def test_an_inspection_is_what_the_shell_prints(name, releases):
 
 
 @pytest.mark.parametrize("name", ["covariance", "weights"])
-@pytest.mark.parametrize("words", [{}, {"level": 0.01}])
+@pytest.mark.parametrize("words", [{}, {"level": 0.01}, {"rule": "fdr"}])
 def test_a_recovery_is_what_the_shell_prints(name, words, releases):
     told = Recovery(releases[name], **words)
     typed = [part for key, value in words.items() for part in (f"--{key}", value)]
@@ -72,7 +72,7 @@ def test_a_recovery_is_what_the_shell_prints(name, words, releases):
     "name, words, told",
     [
         ("covariance", {"alpha": 0.1, "level": 0.05}, "alpha or level, not both"),
-        ("covariance", {"rule": "lasso"}, "search, ebic, simultaneous, cv"),
+        ("covariance", {"rule": "lasso"}, "search, fdr, ebic, simultaneous, cv"),
         ("covariance", {"alpha": -1.0}, "greater than 0"),
         ("covariance", {"rule": "cv"}, 'use rule="ebic"'),
         ("weights", {"alpha": 0.1}, "needs no penalty"),
