@@ -11,7 +11,7 @@ __all__ = ['selection_mu', 'screen_squared_mu', 'Race', 'sign_steps', 'spread_of
 import math
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Unpack
 
@@ -532,6 +532,7 @@ def screened_stages(
     return ScreenedLattice(rows, nodes, histogram, units, p, screen)
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #0f58c7e5
+@lru_cache(maxsize=16)
 def _planned(n, p, mu, unknown, failure, edges):
     "The `ScreenedLattice` that is `mu`-GDP, for so many columns without units."
     units = plan_units(n, unknown, mu, failure) if unknown else None

@@ -815,6 +815,7 @@ class VotesFirst(VoteCertificate):
 VOTED = Fields({"votes": VotesFirst}) | BESIDE_MU
 
 
+@functools.lru_cache(maxsize=16)
 def _beside_votes(epsilon, delta, share):
     "The largest μ that keeps (ε, δ) beside votes with a share of ε and half of δ."
     votes = Guarantee(0.0, "record", failure=delta / 2, pure=share * epsilon)
