@@ -211,7 +211,7 @@ def search_run(model, p, n, epsilon, seed):
     return rows
 
 
-SEARCH_RULES = Study("search_rules", search_jobs, search_run, version=3)
+SEARCH_RULES = Study("search_rules", search_jobs, search_run, version=4)
 
 # %% ../../nbs/6_experiments/35_search_rules.ipynb #c7c2ebac
 def tested_network(graph, p, n, noise, seed):
@@ -342,4 +342,4 @@ def discoveries_run(graph, p, n, noise, seed):
     return rows
 
 
-DISCOVERIES = Study("discoveries", discoveries_jobs, discoveries_run)
+DISCOVERIES = Study("discoveries", discoveries_jobs, discoveries_run, version=2)
