@@ -560,7 +560,7 @@ PRESSED = {
     "publish --mechanism co": "covariance copula",
     "publish --mechanism = c": "covariance copula",
     "publish --low -": "",
-    "recover --rule ": "search ebic simultaneous cv",
+    "recover --rule ": "search fdr ebic simultaneous cv",
 }
 
 

@@ -224,7 +224,7 @@ class Batches:
             yield _joined(held)
 
     def batches(self) -> Iterator:
-        "All records, cut as they are read; `TableError` if they are others than before."
+        "All records, cut as they are read; `TableError` if they have changed."
         seen, every = 0, list(range(len(self.columns)))
         for batch in watched(self.read(every), self.name, self._n, len(every)):
             seen += len(batch)
@@ -833,7 +833,7 @@ def _is_sound(batch, gaps):
     with np.errstate(all="ignore"):  # a sum that overflows is looked at again
         return np.isfinite(batch.sum()) or np.isfinite(batch).all()
 
-
+# %% ../../nbs/2_publish/27_batches.ipynb #e5940192
 def looked_at_late(X):
     """A table that `check_rows` does not read: its cells are looked at whenever they
     are read. For whoever pays nothing before, or has looked at them.
@@ -851,7 +851,7 @@ def looked_at_late(X):
         return batches
     return _Late(batches.columns, batches.read, batches._n, batches.name, batches.start)
 
-
+# %% ../../nbs/2_publish/27_batches.ipynb #5830cb43
 def check_rows(X, gaps=False) -> tuple:
     """The values and column names of a table that can be published, or `InputError`.
 

@@ -296,7 +296,7 @@ def _integer_rows(values, lattice):
     factors = lattice.length / np.maximum(np.sqrt(squares), 1)
     return np.rint(z * factors[:, None])
 
-
+# %% ../../nbs/2_publish/03_covariance.ipynb #f196661f
 _BLOCK_CELLS = 1 << 20
 
 

@@ -274,7 +274,7 @@ def _said(left_out):
         " release.select"
     )
 
-
+# %% ../../nbs/3_recover/08_estimators.ipynb #79b6a7f8
 def fit_whole(release) -> PrivateGraphicalLasso:
     """The recommended model of all columns, also of those that go with others.
 

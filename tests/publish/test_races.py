@@ -21,7 +21,8 @@ from privglasso.privacy.sampler import sample
 
 budget, path, high, named = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
 if named == "named":
-    import os; vars(os).pop("O_TMPFILE", None)
+    import os, tempfile; vars(os).pop("O_TMPFILE", None)
+    tempfile._O_TMPFILE_WORKS = False
 mechanism = GaussianMechanism((0, high), mu=0.1)
 whole = GaussianMechanism._release
 def slowly(self, *arguments):
