@@ -503,12 +503,22 @@ def test_a_manifest_that_contradicts_the_parts(change, folder):
         read_release(folder)
 
 
+def says_the_same(text, other):
+    "Whether two texts are the same JSON: a float's last digit may round away."
+    try:
+        return json.loads(bytes(text)) == json.loads(other)
+    except ValueError:
+        return False
+
+
 def test_damage_to_a_manifest(folder):
     whole = (folder / MANIFEST).read_bytes()
     rng = np.random.default_rng()
     for at in rng.integers(len(whole) - 1, size=40):
         flipped = bytearray(whole)
         flipped[at] ^= 1 << int(rng.integers(7))
+        if says_the_same(flipped, whole):
+            continue
         (folder / MANIFEST).write_bytes(bytes(flipped))
         with pytest.raises(ReleaseError):
             read_release(folder)
