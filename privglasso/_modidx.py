@@ -262,6 +262,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                        'privglasso.base.shell.say': ('9_workshop/shell.html#say', 'privglasso/base/shell.py'),
                                        'privglasso.base.shell.say_json': ('9_workshop/shell.html#say_json', 'privglasso/base/shell.py'),
                                        'privglasso.base.shell.sentence': ('9_workshop/shell.html#sentence', 'privglasso/base/shell.py'),
+                                       'privglasso.base.shell.warned_in_words': ( '9_workshop/shell.html#warned_in_words',
+                                                                                  'privglasso/base/shell.py'),
                                        'privglasso.base.shell.writing_to': ( '9_workshop/shell.html#writing_to',
                                                                              'privglasso/base/shell.py')},
             'privglasso.base.svg': { 'privglasso.base.svg._all_filled': ('9_workshop/svg.html#_all_filled', 'privglasso/base/svg.py'),

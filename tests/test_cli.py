@@ -1657,3 +1657,18 @@ def test_a_plan_says_what_will_be_too_rare_to_be_seen():
     code, output = call("plan", 20_000, 5, "--epsilon", 1, "--delta", 1e-9)
     share = CovarianceMechanism(epsilon=1, delta=1e-9).lattice(20_000, 5).least_share
     assert code == 0 and f"fewer than {100 * share:.2g} % of the records" in output
+
+
+def test_a_warning_is_a_sentence_without_a_line_of_code(tmp_path):
+    "And a column that gives way to its copy is named once."
+    rows = sample_gaussian(chain_precision(5, 0.4, scales=np.ones(5)), 20_000, 0)
+    twice = pd.DataFrame(np.c_[rows, rows[:, 1]], columns=list("abcdef"))
+    path = tmp_path / "open.parquet"
+    CovarianceMechanism(epsilon=1, delta=1e-9).publish(twice, 1).to_parquet(path)
+    for words, told in (
+        (("recover", path), "left out: f (goes with b, correlation "),
+        (("report", path, tmp_path / "page.html"), "note: left out, because "),
+    ):
+        code, output = call(*words)
+        assert code == 0 and output.count(told) == 1, output
+        assert "Warning" not in output and ".py" not in output

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['writing_to', 'aside', 'say', 'complain', 'for_machines', 'say_json', 'CommandError', 'sentence', 'careful_interrupts',
-           'friendly', 'misuse', 'Commands', 'check_output', 'completion_script']
+           'warned_in_words', 'friendly', 'misuse', 'Commands', 'check_output', 'completion_script']
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #c1bb127b
 import _thread
@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -200,6 +201,15 @@ def _options(command):
     }
 
 
+@contextmanager
+def warned_in_words():
+    "A warning is a sentence, without the file and the line of code that it is from."
+    told = lambda message, *where, **more: say(f"note: {message}", err=True)
+    with warnings.catch_warnings():
+        warnings.showwarning = told
+        yield
+
+
 def friendly(command: Callable) -> Callable:
     """The command, with whatever stops it printed as one sentence: exit code 2 for bad
     input, 1 for a fault, 130 for Ctrl-C."""
@@ -207,7 +217,7 @@ def friendly(command: Callable) -> Callable:
     @wraps(command)
     def run(*args, **kwargs):
         try:
-            with careful_interrupts():
+            with careful_interrupts(), warned_in_words():
                 return command(*args, **kwargs)
         except (typer.Exit, typer.Abort):  # RuntimeErrors, too
             raise

@@ -6,6 +6,7 @@
 __all__ = ['inspect', 'recover', 'report', 'export', 'compare']
 
 # %% ../../nbs/9_workshop/14_analyst.ipynb #8dc14370
+import warnings
 from contextlib import suppress
 from functools import cache
 
@@ -82,8 +83,10 @@ def recover(
     with writing_to(edges) as edges:
         _check_files(release, edges, figure, form, force)
         from privglasso.desk.reading import Recovery
+        from privglasso.recover.estimators import CloseColumnsWarning
 
-        with _explained():
+        with _explained(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", CloseColumnsWarning)  # said column by column
             found = Recovery(release, rule.value, alpha=alpha, level=level)
         for name, reason in found.left_out.items():
             say(f"left out: {name} ({reason})", err=True)
