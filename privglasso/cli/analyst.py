@@ -86,7 +86,7 @@ def recover(
         from privglasso.recover.estimators import CloseColumnsWarning
 
         with _explained(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", CloseColumnsWarning)  # said column by column
+            warnings.simplefilter("ignore", CloseColumnsWarning)  # each said below
             found = Recovery(release, rule.value, alpha=alpha, level=level)
         for name, reason in found.left_out.items():
             say(f"left out: {name} ({reason})", err=True)
