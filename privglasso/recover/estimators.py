@@ -205,8 +205,9 @@ def parts_without_copies(release):
         `left_out` says with which column each goes. Of two the first stays, unless it
         goes with a third.
     """
+    S, error = release.corrected_covariance(), release.sampling_error()
     gone, told, more = {}, 0, 1
-    for i, j, r, is_copy in _close_pairs(release):
+    for i, j, r, is_copy in _close_pairs(S, error, release.columns):
         if i in gone or j in gone:
             continue
         if len(gone) >= told + more and not is_copy:  # of many, more at a time
@@ -217,12 +218,11 @@ def parts_without_copies(release):
         yield _without(release, gone)
 
 
-def _close_pairs(release):
+def _close_pairs(S, error, columns):
     """Two columns, their correlation and whether it may be that of a copy, of pairs
     that surely go together by one half: copies first, then the closest."""
-    S, names = release.corrected_covariance(), list(release.columns)
-    r = correlation_scale(S)[0]
-    error = np.sqrt(release.sampling_error().correlation_variance(S))
+    r, names = correlation_scale(S)[0], list(columns)
+    error = np.sqrt(error.correlation_variance(S))
     places = np.nonzero(np.triu(np.abs(r) - _SURELY * error >= _HALF, 1))
     r, is_copy = r[places], np.abs(r[places]) + _UNTOLD * error[places] >= 1
     pairs = [(names[i], names[j]) for i, j in zip(*places, strict=True)]
@@ -247,10 +247,11 @@ def _edges_told(model):
 def _model_without_copies(model, release, whole):
     """The fitted model of the part that tells most; None if none has a graph. Where the
     whole has one, only copies may go: beside them few edges are sure."""
-    best, parts = whole, parts_without_copies(release)
-    if whole is not None:
-        parts = islice(parts, any(is_copy for *_, is_copy in _close_pairs(release)))
-    for part in parts:
+    best, few = whole, None
+    if whole is not None:  # a table is not read again for what its model knows
+        known = whole.corrected_covariance_, whole.sampling_error_, release.columns
+        few = int(any(is_copy for *_, is_copy in _close_pairs(*known)))
+    for part in islice(parts_without_copies(release), few):
         new = type(model)(**model.get_params(deep=False))
         try:
             GraphModel.fit(new, part)

@@ -22,6 +22,7 @@ from privglasso.base.graphs import support
 from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.publish.covariance import CovarianceMechanism
+from privglasso.publish.table import GaussianMechanism
 from privglasso.publish.noise_correction import CovarianceError, correlation_scale
 from privglasso.publish.noise_correction import noise_corrected_covariance
 from privglasso.recover.baselines import SCIO
@@ -554,3 +555,18 @@ def test_what_may_be_copies_goes_at_once_and_what_is_close_in_a_few_steps(own, l
     parts = list(parts_without_copies(release))
     assert [len(part.left_out) for part in parts] == left
     assert parts[-1].columns == [f"x{j}" for j in range(20)]
+
+
+def test_a_table_is_not_read_again_for_copies_that_it_has_not(monkeypatch):
+    release = GaussianMechanism((-9, 9), mu=20.0).publish(
+        with_copies(copies=False)[0], 0
+    )
+    read, calls = type(release).corrected_covariance, []
+
+    def counted(self, *given, **named):
+        calls.append(1)
+        return read(self, *given, **named)
+
+    monkeypatch.setattr(type(release), "corrected_covariance", counted)
+    assert len(PrivateGraphicalLasso().fit(release).edges_) >= 5
+    assert len(calls) <= 1
