@@ -148,6 +148,8 @@ _BOUNDED = {"bounds": (0, 1)}
 _BOX = {"bounds": (0, 1), "clipping": "box"}
 PLANNED = {
     "covariance": ("covariance", {}),
+    "covariance, bounds": ("covariance", _BOUNDED),
+    "kendall": ("kendall", {}),
     "synthetic": ("synthetic", {}),
     "copula": ("copula", {}),
     "table, bounds": ("table", _BOUNDED),

@@ -8,6 +8,7 @@ __all__ = ['planned_kinds', 'needed_to_find', 'Epsilons', 'compare_epsilons', 'i
 # %% ../../nbs/2_publish/31_plan.ipynb #d8a9a2f7
 from dataclasses import dataclass, field
 from functools import partial
+from textwrap import wrap
 
 from ..base.validation import InputError, how_many
 from ..base.words import WordsError
@@ -140,15 +141,24 @@ def turned(rows):
     return {key: {name: row[key] for name, row in rows.items()} for key in columns}
 
 # %% ../../nbs/2_publish/31_plan.ipynb #fe547ecc
+_HEAD = 14  # characters of a heading's line
+
+
 def _in_columns(title, rows):
-    "A table of numbers, in three digits, as text."
-    cells = [[f"{x:.3g}" for x in row.values()] for row in rows.values()]
-    lines = [list(next(iter(rows.values()))), *cells]
-    widths = [2 + max(map(len, column)) for column in zip(*lines, strict=True)]
-    first, names = max(map(len, [title, *rows])), [title, *rows]
-    told = lambda line: "".join(map(str.rjust, line, widths))
-    pairs = zip(names, lines, strict=True)
-    return "\n".join(f"{name:<{first}}{told(line)}" for name, line in pairs)
+    "A table of numbers, in three digits, as text that fits a terminal."
+    heads = [wrap(label, _HEAD) for label in (title, *next(iter(rows.values())))]
+    height = max(map(len, heads))
+    cells = [[name, *(f"{x:.3g}" for x in row.values())] for name, row in rows.items()]
+    columns = [
+        [""] * (height - len(head)) + head + list(column)
+        for head, column in zip(heads, zip(*cells, strict=True), strict=True)
+    ]
+    widths = [max(map(len, column)) for column in columns]
+    lines = [
+        "  ".join([first.ljust(widths[0]), *map(str.rjust, rest, widths[1:])])
+        for first, *rest in zip(*columns, strict=True)
+    ]
+    return "\n".join(line.rstrip() for line in lines)
 
 # %% ../../nbs/2_publish/31_plan.ipynb #b5522644
 @dataclass(frozen=True, eq=False)
@@ -200,7 +210,7 @@ class Plan(Record):
             f"{self.n} records, {how_many(self.p, 'column')}, one {self.neighbors}"
             f" hidden, ε = {self.epsilon:g} at δ = {self.delta:.2g}"
         )
-        table = _in_columns("mechanism", self.shown)
+        table = _in_columns("mechanism", turned(self.shown))
         last = self._of_votes() + self._of_weights()
         return f"{several}{head}\n\n{table}\n{self.advice}{last}"
 

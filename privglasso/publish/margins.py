@@ -734,7 +734,6 @@ def score_blocks(places, margins, key, beside=()):
     """
     n, p = places.shape
     scores = np.empty((min(_BLOCK_ROWS, n), p + len(beside)))
-    scores[:, p:] = beside
     # a part of a table begins inside of a block
     first, inside = divmod(getattr(places, "start", 0), _BLOCK_ROWS)
     for block, rows in enumerate(blocks_of(places, _BLOCK_ROWS), first):
@@ -745,6 +744,7 @@ def score_blocks(places, margins, key, beside=()):
         jitter = words.view(np.uint8)[before:size].reshape(rows.shape)
         rows = np.ascontiguousarray(rows)
         _score(rows, margins.tables, jitter, scores[: len(rows)])
+        scores[:, p:] = beside
         yield scores[: len(rows)]
 
 # %% ../../nbs/2_publish/21_margins.ipynb #89acaadb

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from ..base.graphs import eigen
+from ..base.kernels import kernel
 from ..base.records import Fields, flag, number, plain, require, whole, word
 from ..base.validation import InputError, check_integer
 from ..privacy.audit import check_different
@@ -401,11 +402,18 @@ def _rows_left(lattice, p, searched):
     return *_rows(rows.n, p, left), sigma
 
 # %% ../../nbs/2_publish/22_scores.ipynb #671ec09c
-def _weighted(scores, half, radius):
-    """Rows whose outer products weigh b²/(S² + b²), S the squared length, in units in
-    which the longest of them has this radius."""
-    squared = np.einsum("ij,ij->i", scores, scores)
-    return scores * (radius * np.sqrt(2 * half / (squared**2 + half**2)))[:, None]
+@kernel
+def _weigh(rows, half, radius):
+    """Change lengths so that outer products weigh b²/(S² + b²), S the squared length,
+    in units in which the longest row has this radius."""
+    n, p = rows.shape
+    for i in range(n):
+        squares = 0.0
+        for j in range(p):
+            squares += rows[i, j] * rows[i, j]
+        factor = radius * math.sqrt(2 * half / (squares * squares + half * half))
+        for j in range(p):
+            rows[i, j] *= factor
 
 
 @summed
@@ -428,7 +436,7 @@ def weighted_sums(places, margins, rows, constant, half, key) -> np.ndarray:
     total = np.zeros((places.shape[1] + 1,) * 2, dtype=np.int64)
     for scores in score_blocks(places, margins, key, [constant]):
         if half is not None:
-            scores = _weighted(scores, half, rows.radius)
+            _weigh(scores, half, rows.radius)
         total += integer_sums(scores, rows)[0]  # shortens what is too long
     return total
 

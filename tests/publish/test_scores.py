@@ -13,7 +13,7 @@ from privglasso.base.validation import InputError
 from privglasso.privacy.audit import audit
 from privglasso.publish.margins import ScoreMargins, placed_cells
 from privglasso.publish.scores import ScoresRelease, _largest, _scores_behind
-from privglasso.publish.scores import weighted_sums, _undone, _weighted, row_weights
+from privglasso.publish.scores import weighted_sums, _undone, _weigh, row_weights
 from privglasso.publish.scores import scores_lattice, scores_rows
 from privglasso.publish.shape import UnitsError, pair_kernel, shape_behind
 from privglasso.publish.units import UnitsPlan
@@ -203,7 +203,8 @@ def test_weighted_rows_stay_in_the_ball_and_the_longest_reach_it():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(20_000, 5)) * np.exp(rng.normal(size=(20_000, 1)) * 3)
     for half in (6.0, 20.0, 1e4):
-        squares = (_weighted(rows, half, 3.0) ** 2).sum(axis=1)
+        _weigh(weighted := rows.copy(), half, 3.0)
+        squares = (weighted**2).sum(axis=1)
         assert squares.max() <= 9 * (1 + 1e-12)
         assert squares.max() > 0.9 * 9
         turned = (rows**2).sum(axis=1) / half  # the longest are of squared length b
