@@ -123,13 +123,15 @@ KINDS = {
     "kendall": Kind("publish.ranks:KendallMechanism", bounds="never"),
     "tree": Kind("publish.tree:TreeMechanism", ("failure",), "center", False),
     "weights": Kind(
-        "publish.graph_weights:GraphWeightsMechanism", ("graph",), "never"
+        "publish.graph_weights:GraphWeightsMechanism", ("graph", "latent"), "never"
     ),
     "screened": Kind(
-        "publish.screened_weights:ScreenedGraphMechanism", bounds="never"
+        "publish.screened_weights:ScreenedGraphMechanism", ("latent",), "never"
     ),
     "votes": Kind("publish.votes:VotedGraphMechanism", _OF_VOTES, "never", False),
-    "fallback": Kind("publish.votes:VotedWeightsMechanism", _OF_VOTES, "never", False),
+    "fallback": Kind(
+        "publish.votes:VotedWeightsMechanism", (*_OF_VOTES, "latent"), "never", False
+    ),
 }
 INTEGERS = Kind("publish.table:DiscreteGaussianMechanism", bounds="needed")
 

@@ -117,7 +117,8 @@ def _check_suits(name, how, bounded, has_schema):
         " out": bounded and KINDS[name].bounds == "never",
         f"{{box}}: {rows}, with bounds: {{limits}}": how.box
         and ("box" not in takes or not (bounded or has_schema)),
-        f"{{latent}}: {rows}, without {{box}}": how.latent
+        "{latent}: is for a covariance without {box}, rows drawn from one, or weights"
+        " of a graph": how.latent
         and ("latent" not in takes or how.box),
         f"{{missing:{how.missing}}}: is for a covariance without bounds; a schema may"
         " state a fill value for each column": how.gaps
@@ -612,7 +613,7 @@ def _check_outside(to, table):
 def _chosen(desk, usual, n, names):
     "The name of the mechanism, whether it is a box, and the recommendation if asked."
     how, target = desk.how, desk.target
-    if desk.mechanism is not None or desk._cells or how.box or how.latent:
+    if desk.mechanism is not None or desk._cells or how.box:
         return usual, how.box, None
     from privglasso.recover.recommendation import recommend
 
@@ -633,6 +634,8 @@ def _chosen(desk, usual, n, names):
     if best.recovery.auc < 0.6:
         return usual, how.box, best
     box = best.name == "box"
+    if how.latent and (box or "latent" not in KINDS[best.name].takes):
+        return usual, how.box, None
     return "covariance" if box else best.name, box, best
 
 # %% ../../nbs/2_publish/32_publication.ipynb #08b61de4
@@ -667,7 +670,7 @@ def _details(desk, name, box, names):
     if "graph" in takes:
         graph, known = public_graph(how.graph, names), schema.levels if schema else {}
         levels = {c: pair for c, pair in known.items() if graph.degree(c)}
-        return told | {"graph": graph, "levels": levels}
+        told |= {"graph": graph, "levels": levels}
     told |= how.of_votes | ({"missing": how.missing} if how.gaps else {})
     told |= {"latent": True} if how.latent else {}
     return told | ({"clipping": "box"} if box else {})

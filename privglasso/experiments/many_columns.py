@@ -190,7 +190,8 @@ def screened_pairs_run(graph, p, n, columns, epsilon, delta, seed):
     some, highest = levels.get(columns, ((), 1))
     stated = {f"x{j}": (0, highest) for j in some}
     began = time.process_time()
-    mechanism = ScreenedGraphMechanism(levels=stated, epsilon=epsilon, delta=delta)
+    reading = {"levels": stated, "latent": columns == "binary"}
+    mechanism = ScreenedGraphMechanism(**reading, epsilon=epsilon, delta=delta)
     release = mechanism.publish(rows, random_state=seed)
     told = {"graph": graph, "p": p, "n": n, "columns": columns, "seed": seed}
     told |= {"pairs": len(release.lattice.pairs), "decided": int(release.decided)}

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from ..base.graphs import as_matrix, partial_correlations
-from ..base.records import Fields, require, whole
+from ..base.records import Fields, flag, require, whole
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_probability, per_column
 from ..privacy.audit import check_different
@@ -431,10 +431,10 @@ def _faint(margins):
     return margins.faint & (np.array(margins.kinds) != "units")
 
 
-def _seen_of(margins):
+def _seen_of(margins, latent):
     "(k, 24) Hermite coefficients of the scores of each column; 0 if it is faint."
     faint = _faint(margins)
-    known = margins.coefficients(np.zeros(1), False, faint)[:, :, 0]
+    known = margins.coefficients(np.zeros(1), latent, faint)[:, :, 0]
     return np.where(faint[:, None], 0.0, known)
 
 
@@ -514,10 +514,11 @@ def _toward(reading, step, lattice, series):
     return None, 0.0
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #c41f0002
-def _fit(averages, lattice, margins):
+def _fit(averages, lattice, margins, latent):
     """The `_Fit` of average squares, products and scores (2 k + m,); None if no model
     of the graph has them."""
-    k, at, known = lattice.k, _places(lattice.k, lattice.pairs), _seen_of(margins)
+    k, known = lattice.k, _seen_of(margins, latent)
+    at = _places(k, lattice.pairs)
     series = known[lattice.pairs[:, 0]] * known[lattice.pairs[:, 1]]
     noise, few = lattice.noise(), max(2, _DRAWN_CELLS // (_AT_ONCE * lattice.entries))
     settled = _SETTLED * np.sqrt(noise[:-k] + 1 / lattice.n)
@@ -664,6 +665,7 @@ WEIGHTS = Fields(  # what files of weights state, of given pairs or selected one
         "squares": whole_sums("k"),
         "scores": whole_sums("k"),
         "margins": histograms("k", ("units", "levels")),
+        "latent": flag(),
         "units": UnitsPlan | None,
         "set_aside": SET_ASIDE,
         "edges": EDGES,
@@ -713,6 +715,8 @@ class GraphWeightsRelease(AnyRelease):
     set_aside : dict
         Columns with edges for which no unit was found, each with the reason: their
         edges have no weights.
+    latent : bool
+        Whether columns of two values are thresholds of normal ones.
     guarantee, secure, mechanism
         As for `TableRelease`.
     votes : VotesFirst, optional
@@ -730,6 +734,7 @@ class GraphWeightsRelease(AnyRelease):
     stages: GraphWeightsLattice
     margins: ScoreMargins
     set_aside: dict
+    latent: bool
     guarantee: Guarantee
     secure: bool
     mechanism: str
@@ -771,7 +776,7 @@ class GraphWeightsRelease(AnyRelease):
     @cached_property
     def _fit(self):
         "What the averages say, or `CovarianceError` if no model has them."
-        found = _fit(self.averages, self.lattice, self.margins)
+        found = _fit(self.averages, self.lattice, self.margins, self.latent)
         if found is None:
             raise CovarianceError([self.columns[j] for j in self.nodes], _NO_MODEL)
         return found
@@ -946,7 +951,7 @@ class GraphWeightsRelease(AnyRelease):
             promise = votes.guarantee(told.neighbors)
             check_beside(promise, own["pure"], own["failure"])
         sums = np.concatenate([own["squares"], table["sum"], own["scores"]])
-        held = margins, own["set_aside"], promise, *public, votes
+        held = margins, own["set_aside"], own["latent"], promise, *public, votes
         release = cls(sums, names, stages, *held)
         left, k = release.lattice, len(own["squares"])
         same = left.k == k and np.array_equal(release.nodes[left.pairs], edges)
@@ -1132,6 +1137,9 @@ class GraphWeightsMechanism(AnyMechanism):
         None, private units are found.
     levels : dict of str to (low, high), optional
         Columns of whole numbers from a public range, which need no unit.
+    latent : bool
+        Whether columns of two values were normal before they were cut, as for
+        `CovarianceMechanism`.
     neighbors : {"record", "cell"}
         Hide one replaced row, or one changed entry: at the same price.
     mu, epsilon, delta : float, optional
@@ -1162,13 +1170,14 @@ class GraphWeightsMechanism(AnyMechanism):
         scale=None,
         center=None,
         levels=None,
+        latent=False,
         unit_failure=1e-4,
         **promise: Unpack[Promise],
     ):
         super().__init__(**promise)
         self.joined, self.names = _check_graph(graph)
         self.units = check_units(center, scale, len(self.joined))
-        self.levels = check_levels(levels)
+        self.levels, self.latent = check_levels(levels), bool(latent)
         self.unit_failure = check_probability(unit_failure, "unit_failure")
 
     def check(self, X) -> tuple:
@@ -1225,8 +1234,7 @@ class GraphWeightsMechanism(AnyMechanism):
     def _release(self, values, columns, lattice, bits):
         known = self.levels, self.units, lattice.units
         bins, aside = column_bins(values, columns, lattice.nodes, *known, bits)
-        stated = bins, aside, self.neighbors, bits, type(self).__name__
-        return _published(values, columns, lattice, *stated)
+        return _published(values, columns, lattice, bins, aside, bits, self)
 
     def _likelihood(self, lattice, X, X_neighbor):
         return WeightsStatistic(X, X_neighbor)
@@ -1294,7 +1302,7 @@ def column_bins(values, columns, nodes, levels, units, plan, bits) -> tuple:
     return bins, aside
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #dabf0a5d
-def _published(values, columns, lattice, bins, aside, neighbors, bits, mechanism):
+def _published(values, columns, lattice, bins, aside, bits, mechanism):
     "Margins, then sums along the edges: each with exact noise."
     rows, nodes = lattice.without([columns[j] in aside for j in lattice.nodes])
     if not len(rows.pairs):
@@ -1306,8 +1314,9 @@ def _published(values, columns, lattice, bins, aside, neighbors, bits, mechanism
     places, counts = placed_cells(cells_of(values, nodes), *stated)
     margins = noisy_margins(counts, len(places), *stated, lattice.sigma, bits)
     sums = noisy_sums(places, margins, rows, bits)
-    promise = lattice.guarantee(neighbors), bits.secure, mechanism
-    return GraphWeightsRelease(sums, list(columns), lattice, margins, aside, *promise)
+    promise = lattice.guarantee(mechanism.neighbors), bits.secure
+    made = aside, mechanism.latent, *promise, type(mechanism).__name__
+    return GraphWeightsRelease(sums, list(columns), lattice, margins, *made)
 
 
 def noisy_sums(places, margins, lattice, bits) -> np.ndarray:

@@ -553,7 +553,7 @@ class ScreenedGraphRelease(GraphWeightsRelease):
 
     Parameters
     ----------
-    sums, columns, margins, set_aside, guarantee, secure, mechanism, votes
+    sums, columns, margins, set_aside, latent, guarantee, secure, mechanism, votes
         As for `GraphWeightsRelease`; votes were undecided.
     stages : ScreenedLattice
         How it was made, and the pairs that were selected.
@@ -633,6 +633,9 @@ class ScreenedGraphMechanism(AnyMechanism):
         *chosen without looking at the data*. When None, private units are found.
     levels : dict of str to (low, high), optional
         Columns of whole numbers from a public range, which need no unit.
+    latent : bool
+        Whether columns of two values were normal before they were cut, as for
+        `CovarianceMechanism`.
     neighbors : {"record", "cell"}
         Hide one replaced row, or one changed entry: at the same price.
     mu, epsilon, delta : float, optional
@@ -664,13 +667,14 @@ class ScreenedGraphMechanism(AnyMechanism):
         scale=None,
         center=None,
         levels=None,
+        latent=False,
         unit_failure=1e-4,
         **promise: Unpack[Promise],
     ):
         super().__init__(**promise)
         self.edges = edges if edges is None else check_integer(edges, "edges", 1)
         self.units = check_units(center, scale, max(np.size(scale), np.size(center)))
-        self.levels = check_levels(levels)
+        self.levels, self.latent = check_levels(levels), bool(latent)
         self.unit_failure = check_probability(unit_failure, "unit_failure")
 
     def check(self, X) -> tuple:
@@ -720,7 +724,8 @@ class ScreenedGraphMechanism(AnyMechanism):
         margins = _of(margins, nodes)
         sums = noisy_sums(places[:, nodes], margins, stages.rows, bits)
         promise = stages.guarantee(self.neighbors), bits.secure, type(self).__name__
-        return ScreenedGraphRelease(sums, columns, stages, margins, aside, *promise)
+        made = aside, self.latent, *promise
+        return ScreenedGraphRelease(sums, columns, stages, margins, *made)
 
     def knowing(self, schema):
         "The same mechanism, told what a schema states of the columns."

@@ -835,7 +835,7 @@ class VotedWeightsMechanism(VotedGraphMechanism):
     share : float
         What votes get of ε or of μ², between 0 and 1; of δ it is half. The rest is for
         the weights.
-    edges, scale, center, levels, unit_failure
+    edges, scale, center, levels, latent, unit_failure
         As for `ScreenedGraphMechanism`.
     **kwargs
         blocks, cuttings, threshold, neighbors, mu, failure, epsilon and delta, as for
@@ -864,6 +864,7 @@ class VotedWeightsMechanism(VotedGraphMechanism):
         scale=None,
         center=None,
         levels=None,
+        latent=False,
         unit_failure=1e-4,
         **kwargs,
     ):
@@ -872,7 +873,8 @@ class VotedWeightsMechanism(VotedGraphMechanism):
         self.share = float(share)
         super().__init__(estimator, **kwargs)
         units = {"scale": scale, "center": center, "unit_failure": unit_failure}
-        self.weights = units | {"levels": levels, "neighbors": self.neighbors}
+        told = {"levels": levels, "latent": bool(latent), "neighbors": self.neighbors}
+        self.weights = units | told
         self.edges = edges
         self._screen(1.0)  # refuses what are no settings of it
 

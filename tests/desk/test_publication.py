@@ -70,6 +70,12 @@ def test_yes_and_no_can_be_read_as_what_was_cut(table, tmp_path):
     assert back.latent and (back.correlations() == own.correlations()).all()
     assert (back.correlations(latent=False) != own.correlations()).any()
     assert type(record.draft.mechanism) is pg.CovarianceMechanism
+    many = np.random.default_rng(0).standard_normal((4000, 150)) > 0.3
+    answers = pd.DataFrame(many * 1.0).add_prefix("answer")
+    weighed = pg.Publication(answers, epsilon=2, latent=True)
+    record = weighed.publish(tmp_path / "pairs.parquet", random_state=1)
+    assert record.release.latent and len(record.release.columns) == 150
+    assert type(record.draft.mechanism) is pg.ScreenedGraphMechanism
     for words in ({"mechanism": "kendall"}, {"box": True, "bounds": (0, 1)}):
         refused = pg.Publication(cut, mu=1, latent=True, **words)
         with pytest.raises(WordsError, match="latent: is for a covariance"):
