@@ -383,6 +383,7 @@ def _joint_step(problem, V, c, start, floor, Z):
     (i, j), pairs = _living(problem, V, c)
     sides = [Z[:, j, i], Z[:, i, j]][: len(pairs[-1])]  # in column i, and in column j
     inner, x = np.stack(sides, axis=1), np.zeros((len(V), len(i)))
+    inner = np.ascontiguousarray(inner)  # one order of places: one compilation
     _joint_groups(
         np.ascontiguousarray(V[:, i, j]),
         c,

@@ -77,10 +77,11 @@ def _classical(epsilon, delta):
 def _largest_norm(epsilon=1.0, delta=0.01, n=100):
     """The two tables divided by their largest norms and published: the ε that the
     errors of a test imply, with 99.9 % confidence."""
+    mechanism = _classical(epsilon, delta)
 
     def publish(X, rng):
         rescaled = X / np.linalg.norm(X, axis=1).max()
-        return _classical(epsilon, delta).publish(rescaled, rng).matrix.item()
+        return mechanism.publish(rescaled, rng).matrix.item()
 
     other = np.ones((n, 1))
     X = np.vstack([[[10.0]], other[1:]])
