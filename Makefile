@@ -78,7 +78,7 @@ reproduce: $(VENV)/.core  ## run the long computations, write data/results/*.csv
 	$(BIN)/privglasso reproduce --profile $(PROFILE) $(if $(ONLY),--only $(ONLY))
 
 bench: $(VENV)/.dev  ## measure against the peers that are here, write data/results/benchmark_*.csv; ONLY=noise for a part
-	$(BIN)/python -c 'from privglasso.experiments.any_size import bench_everything as bench; bench($(if $(ONLY),only="$(ONLY)"))'
+	$(BIN)/python -c 'from privglasso.experiments.measuring import bench; bench($(if $(ONLY),only="$(ONLY)"))'
 
 grid: $(BIN)/python  ## simulate the embedded power grids again (about three minutes)
 	@$(call INSTALL,-e '.[grid]')

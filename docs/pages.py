@@ -317,11 +317,11 @@ def study_modules():
         study.name: study.run.__module__.removeprefix("privglasso.")
         for study in registry.STUDIES
     }
-    homes = {"benchmarks": "PARTS", "every_density": "DENSITY_PARTS"}
-    for chapter, parts in (homes | {"any_size": "SIZE_PARTS"}).items():
+    measuring = importlib.import_module("privglasso.experiments.measuring")
+    for chapter in measuring.CHAPTERS:
         name = f"experiments.{chapter}"
-        measured = getattr(importlib.import_module(f"privglasso.{name}"), parts)
-        modules |= {study.name: name for study in measured.values()}
+        parts = importlib.import_module(f"privglasso.{name}").PARTS
+        modules |= {study.name: name for study in parts.values()}
     return modules
 
 

@@ -89,7 +89,7 @@ def bench(
 ):
     """Time the sampler, the mechanisms and the solver against others', and write the
     tables in data/results."""
-    from privglasso.experiments.any_size import bench_everything as run_bench
+    from privglasso.experiments.measuring import bench as run_bench
 
     run_bench(profile.value, only, echo=say)
 
