@@ -555,9 +555,10 @@ def answers(model):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:privglasso.recover.interior_point")
 @pytest.mark.parametrize("rule", RULES)
 def test_a_degenerate_table_is_refused_by_name_or_answered(rule):
-    "14 tables, of 15 seeds each for one rule: none raises what is not ours."
+    """14 tables, of 4 seeds each for one rule: none raises what is not ours. The study
+    `degenerate` asks more of them."""
     refused = {}
-    for seed in range(15):
+    for seed in range(4):
         for name, table in degenerate_tables(seed):
             try:
                 answers(PrivateGraphicalLasso(RULES[rule]).fit(table))
