@@ -127,7 +127,7 @@ def test_an_audit_refutes_histograms_without_noise_and_shares_that_do_not_add_up
     with certainty 99.9 %; the mechanism itself is not."""
     mechanism = CovarianceMechanism(mu=1.0, levels=STATED)
     statistic = mechanism.likelihood_statistic(SECRET, REVEALED)
-    options = dict(claimed=1.0, trials=400, confidence=0.999, random_state=0)
+    options = dict(claimed=1.0, trials=200, confidence=0.999, random_state=0)
     options["statistic"] = statistic
     assert not audit(mechanism, SECRET, REVEALED, **options).refuted
     silent = told(SECRET, mechanism, sigma=1.0)
@@ -603,7 +603,7 @@ def test_an_audit_refutes_presences_whose_counts_have_no_noise():
     mechanism = CovarianceMechanism(missing="center", mu=1.0)
     holed = lambda X: np.where(X == -9, np.nan, X)
     assert len(mechanism.publish(holed(table), 0).mostly_missing) == 8
-    options = dict(claimed=1.0, trials=120, confidence=0.999, random_state=0)
+    options = dict(claimed=1.0, trials=60, confidence=0.999, random_state=0)
     options["statistic"] = lambda release: float(
         release.margins.counts[1:, 1].sum() - release.margins.counts[1:, 0].sum()
     )
