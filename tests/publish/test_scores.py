@@ -133,8 +133,9 @@ def test_an_audit_refutes_histograms_without_noise_and_shares_that_do_not_add_up
     silent = told(SECRET, mechanism, sigma=1.0)
     assert audit(silent, SECRET, REVEALED, **options).refuted
     counts = lambda release: float(release.margins.counts[:, 1].sum())
+    more = {"statistic": counts, "trials": 400}
     loud = told(SECRET, mechanism, total=12.0)
-    assert audit(loud, SECRET, REVEALED, **(options | {"statistic": counts})).refuted
+    assert audit(loud, SECRET, REVEALED, **(options | more)).refuted
 
 
 # ----------------------------------------------------------------------- independence
