@@ -591,15 +591,14 @@ MECHANISMS = {
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_degenerate_release_is_refused_or_answered(mechanism):
-    for seed in range(2):
-        for name, table in degenerate_tables(seed):
-            try:
-                table = np.clip(table, -4, 4)
-                release = MECHANISMS[mechanism]().publish(table, random_state=seed)
-                for rule in ("search", "alpha", "EBIC", "simultaneous"):
-                    answers(PrivateGraphicalLasso(RULES[rule]).fit(release))
-            except Exception as error:
-                assert is_typed(error), (name, seed, error)
+    for name, table in degenerate_tables(0):
+        try:
+            table = np.clip(table, -4, 4)
+            release = MECHANISMS[mechanism]().publish(table, random_state=0)
+            for rule in ("search", "alpha", "EBIC", "simultaneous"):
+                answers(PrivateGraphicalLasso(RULES[rule]).fit(release))
+        except Exception as error:
+            assert is_typed(error), (name, error)
 
 
 def test_edges_of_noise_have_no_p_values():

@@ -15,7 +15,7 @@ from privglasso.recover.recommendation import reference_chain, smallest_tested
 from privglasso.start.advice import epsilon_rows
 
 
-@pytest.mark.parametrize("p", [1, 2, 3, 20, 310])
+@pytest.mark.parametrize("p", [1, 2, 20, 310])
 @pytest.mark.parametrize("want", WANTED)
 def test_every_shape_has_an_answer_in_words(p, want):
     for n, epsilon in ((2, 0.01), (500, 1.0), (10**6, 10.0)):
