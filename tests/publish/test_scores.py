@@ -142,9 +142,9 @@ def test_an_audit_refutes_histograms_without_noise_and_shares_that_do_not_add_up
 
 
 def test_columns_that_are_unrelated_stay_so_whatever_their_kinds():
-    """50 mixtures of eight kinds; the study `independence` has 2100 tables. If one in 14
-    releases had a pair beyond the level of family-wise .05 (it and .02), more than 12
-    had it with probability below 1e-4."""
+    """50 mixtures of eight kinds; the study `independence` has 2100 tables. If one in
+    14 releases had a pair beyond the level of family-wise .05 (it and .02), more than
+    12 had it with probability below 1e-4."""
     assert binom.sf(12, 50, 0.07) < 1e-4
     mechanism, found = CovarianceMechanism(**SURE), 0
     for seed in range(50):
