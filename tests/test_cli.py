@@ -420,8 +420,8 @@ def test_the_plan_of_the_shell_is_that_of_python():
 @pytest.mark.parametrize(
     "kind, neighbors, trials",
     [
-        ("table", "cell", 4000),
-        ("covariance", "record", 1500),  # each a whole release
+        ("table", "cell", 1500),
+        ("covariance", "record", 1000),  # each a whole release
     ],
 )
 def test_audits_from_the_shell(kind, neighbors, trials):
@@ -1597,7 +1597,7 @@ def test_the_plan_says_how_exact_weights_would_be(edges):
 
 
 def test_weights_are_attacked():
-    words = ("--mechanism", "weights", "--mu", 1, "--p", 4, "--trials", 100)
+    words = ("--mechanism", "weights", "--mu", 1, "--p", 4, "--trials", 20)
     code, output = call("audit", *words, "--seed", 0)
     assert code == 0 and "not refuted" in output and "4 columns" in output
 

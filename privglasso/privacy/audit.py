@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
@@ -444,6 +444,9 @@ def only_in(table, other):
     >>> only_in(np.array([[1, 2], [3, 4]]), np.array([[3, 4], [5, 6]]))
     array([[1, 2]])
     """
+    if table.shape == other.shape:  # what is in its place in both needs no count
+        apart = (table != other).any(axis=1)
+        table, other = table[apart], other[apart]
     rows = (Counter(map(tuple, values.tolist())) for values in (table, other))
     return np.array(list((next(rows) - next(rows)).elements())).reshape(
         -1, table.shape[1]
@@ -770,15 +773,27 @@ class _Adversary:
 _PILOT, _MOST = 50, 10_000  # runs of each table, and numbers in one array
 
 
+@cache
+def _fields(kind):
+    "The names of a dataclass's fields; of anything else none."
+    return [field.name for field in fields(kind)] if is_dataclass(kind) else []
+
+
 def _numbers(value, place=()):
     "{where: array} of the arrays of numbers in a release, however deep they lie."
     if isinstance(value, np.ndarray):
         known = value.dtype.kind in "iuf" and value.size <= _MOST
-        return {place: np.nan_to_num(value.astype(float))} if known else {}
+        return {place: value} if known else {}
     found = {}
-    for field in fields(value) if is_dataclass(value) else ():
-        found |= _numbers(getattr(value, field.name), (*place, field.name))
+    for name in _fields(type(value)):
+        found |= _numbers(getattr(value, name), (*place, name))
     return found
+
+
+def _finite(values):
+    "The numbers, with 0 for what is none and the largest for what is infinite."
+    values = values.astype(float)
+    return values if np.isfinite(values).all() else np.nan_to_num(values)
 
 
 def _stacked(runs):
@@ -787,7 +802,8 @@ def _stacked(runs):
     for place in {place for run in runs for place in run}:
         arrays = [run[place] for run in runs if place in run]
         ((shape, _),) = Counter(array.shape for array in arrays).most_common(1)
-        found[place] = np.stack([array for array in arrays if array.shape == shape])
+        alike = [_finite(array) for array in arrays if array.shape == shape]
+        found[place] = np.stack(alike)
     return found
 
 
@@ -815,9 +831,9 @@ class _EachArray:
         numbers = _numbers(release)
         looks = [sum(array.size for array in numbers.values())]
         for place, weights in self.weights.items():
-            seen = numbers.get(place, 0.0 * weights)
-            alike = np.shape(seen) == weights.shape
-            looks.append((weights * seen).sum() if alike else 0.0)
+            seen = numbers.get(place)
+            alike = seen is not None and seen.shape == weights.shape
+            looks.append((weights * _finite(seen)).sum() if alike else 0.0)
         return [*np.ravel(self.ratio(release)), *np.nan_to_num(looks)]
 
 

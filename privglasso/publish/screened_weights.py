@@ -539,7 +539,7 @@ def _planned(n, p, mu, unknown, failure, edges):
     spent = 0.0 if units is None else units.squared_mu
     left = (mu**2 - spent) * (1 - 1e-13)  # rounding must not push mu above its target
     sigma = histogram_sigma(p, math.sqrt(_MARGINS * left))
-    pairs = np.array(list(islice(combinations(range(p), 2), edges)))
+    pairs = np.array([*islice(combinations(range(p), 2), edges)])
     some = pairs, len(np.unique(pairs))
     rows = weight_lattice(n, *some, math.sqrt(_WEIGHTS * left))
     after = rows.guarantee("record").mu

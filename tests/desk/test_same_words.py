@@ -165,16 +165,16 @@ def test_a_broken_mechanism_is_refuted_without_a_word_about_tables():
             return (noisy + super()._noisy(values, columns, lattice, bits)) / 2
 
     told = {"neighbors": "cell", "mu": 3.0}
-    assert pg.audit(Half((0, 1), **told), trials=1500, random_state=0).refuted
+    assert pg.audit(Half((0, 1), **told), trials=800, random_state=0).refuted
     whole = pg.GaussianMechanism((0, 1), **told)
-    assert not pg.audit(whole, trials=1500, random_state=0).refuted
+    assert not pg.audit(whole, trials=800, random_state=0).refuted
 
 
 def test_the_shell_audits_what_python_audits():
-    words = ["audit", "--mechanism", "covariance", "--epsilon", "2", "--trials", "200"]
+    words = ["audit", "--mechanism", "covariance", "--epsilon", "2", "--trials", "60"]
     shell = CliRunner().invoke(app, [*words, "--seed", "3", "--json"])
     own = pg.audit(
-        pg.CovarianceMechanism((-1, 1), epsilon=2), trials=200, random_state=3
+        pg.CovarianceMechanism((-1, 1), epsilon=2), trials=60, random_state=3
     )
     told = json.loads(shell.stdout)
     assert told["claimed"] == own.claimed and told["mu_at_least"] == own.mu_lower

@@ -302,49 +302,50 @@ used = lambda: int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0
 limit = 3 << 30
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 before = used()
-try:
-    files.read_release(sys.argv[1])
-except files.ReleaseError as error:
-    print(used() - before, used(), error)
-else:
-    print(used() - before, used(), "was read")
+for path in sys.argv[1:]:
+    try:
+        files.read_release(path)
+        said = "was read"
+    except files.ReleaseError as error:
+        said = " ".join(str(error).split())
+    print(used() - before, used(), said)
 """
 
 
-def read_apart(path):
-    "What a process with a limit says of a file; the megabytes that it took, and all."
-    command = [sys.executable, "-c", READ, str(path)]
+def read_apart(*paths):
+    """What a process with a limit says of each file; the most megabytes that it took so
+    far, and all."""
+    command = [sys.executable, "-c", READ, *map(str, paths)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    taken, total, message = told.split(" ", 2)
-    return message, int(taken), int(total)
+    lines = [line.split(" ", 2) for line in told.splitlines()]
+    assert len(lines) == len(paths)
+    return [(message, int(taken), int(total)) for taken, total, message in lines]
 
 
 ROWS = 40_000_000
 measured = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
+BOMBS = [
+    (pa.float64(), ROWS, {}, "the columns and rows"),
+    (pa.float64(), ROWS, {"n": ROWS}, "was not read"),
+    (pa.float64(), ROWS, {"kind": "synthetic"}, "was not read"),
+    (pa.float64(), ROWS, {"kind": "covariance"}, "the columns and rows"),
+    (pa.float64(), ROWS, {"kind": ["table"]}, "the columns and rows"),
+    (pa.string(), 1 << 20, {"n": 1 << 20}, "the columns and rows"),
+    (pa.list_(pa.float64()), 1 << 17, {"n": 1 << 17}, "not a whole"),
+]
+
+
 @measured
-@pytest.mark.parametrize(
-    ("cells", "rows", "changes", "reason"),
-    [
-        (pa.float64(), ROWS, {}, "the columns and rows"),
-        (pa.float64(), ROWS, {"n": ROWS}, "was not read"),
-        (pa.float64(), ROWS, {"kind": "synthetic"}, "was not read"),
-        (pa.float64(), ROWS, {"kind": "covariance"}, "the columns and rows"),
-        (pa.float64(), ROWS, {"kind": ["table"]}, "the columns and rows"),
-        (pa.string(), 1 << 20, {"n": 1 << 20}, "the columns and rows"),
-        (pa.list_(pa.float64()), 1 << 17, {"n": 1 << 17}, "not a whole"),
-    ],
-)
-def test_a_bomb_is_refused_before_it_is_unpacked(
-    tmp_path, cells, rows, changes, reason
-):
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
     "In a process of its own, whose memory is limited: it may need 60 MB at most."
-    path = tmp_path / "bomb.parquet"
-    bomb(path, rows, cells, changes)
-    assert path.stat().st_size < 1 << 20
-    message, megabytes, _ = read_apart(path)
-    assert reason in message and megabytes < 60, (message, megabytes)
+    paths = [tmp_path / f"{k}.parquet" for k in range(len(BOMBS))]
+    for path, (cells, rows, changes, _) in zip(paths, BOMBS, strict=True):
+        bomb(path, rows, cells, changes)
+        assert path.stat().st_size < 1 << 20
+    for bombed, told in zip(BOMBS, read_apart(*paths), strict=True):
+        assert bombed[-1] in told[0] and told[1] < 60, (bombed, told)
 
 
 def test_what_noise_made_is_packed_nowhere_near_as_tightly(tmp_path):
@@ -393,7 +394,7 @@ def test_a_footer_that_says_few_rows_and_has_groups_of_many_is_refused(tmp_path)
         return footer.replace(rows, b"\x16" + integer(2 * 4) + b"\x19")
 
     with_footer(path, fewer)
-    message, megabytes, _ = read_apart(path)
+    ((message, megabytes, _),) = read_apart(path)
     assert "not a whole" in message and megabytes < 60
 
 
@@ -411,34 +412,36 @@ def footer_of(schema=(ROOT, LEAF), groups=(), pairs=()):
     return b"\x15\x04" + b"".join(parts) + b"\x19" + listed(12, KEY, *pairs) + b"\0"
 
 
+FOOTERS = [
+    footer_of([ROOT, LONG + b"\x00", *[LEAF] * 100_000]),  # 5 GB of full names
+    footer_of([ROOT, *[LEAF] * 180_000]),
+    footer_of([ROOT, *[NAMELESS] * 900_000]),
+    footer_of(groups=[NAMELESS] * 900_000),
+    footer_of(groups=[GROUP] * 14),
+    footer_of(pairs=[PAIR] * 430_000),
+    footer_of(pairs=[NAMELESS] * 900_000),
+    footer_of(pairs=[b"\x18" + integer(1_200_000) + b"x" * 1_200_000 + b"\x00"]),
+    footer_of([ROOT, *[b"\x1c\x00\x00"] * 400_000]),
+    KEY + b"\x1c" * 1_200_000,
+    KEY + b"\x19" * 1_200_000,
+    b"\x19\xfc" + b"\xff" * 99 + KEY,
+    b"\x19\xf1" + integer(1 << 60) + KEY,
+    b"\x19\xf5" + integer((1 << 32) + 2) + KEY,  # a parser reads it as 2
+    b"\x05\x02\x00" + KEY,  # a number that does not follow the one before
+]
+
+
 @measured
-@pytest.mark.parametrize(
-    "footer",
-    [
-        footer_of([ROOT, LONG + b"\x00", *[LEAF] * 100_000]),  # 5 GB of full names
-        footer_of([ROOT, *[LEAF] * 180_000]),
-        footer_of([ROOT, *[NAMELESS] * 900_000]),
-        footer_of(groups=[NAMELESS] * 900_000),
-        footer_of(groups=[GROUP] * 14),
-        footer_of(pairs=[PAIR] * 430_000),
-        footer_of(pairs=[NAMELESS] * 900_000),
-        footer_of(pairs=[b"\x18" + integer(1_200_000) + b"x" * 1_200_000 + b"\x00"]),
-        footer_of([ROOT, *[b"\x1c\x00\x00"] * 400_000]),
-        KEY + b"\x1c" * 1_200_000,
-        KEY + b"\x19" * 1_200_000,
-        b"\x19\xfc" + b"\xff" * 99 + KEY,
-        b"\x19\xf1" + integer(1 << 60) + KEY,
-        b"\x19\xf5" + integer((1 << 32) + 2) + KEY,  # a parser reads it as 2
-        b"\x05\x02\x00" + KEY,  # a number that does not follow the one before
-    ],
-    ids=range(15),
-)
-def test_a_footer_of_any_length_takes_little_memory(path, footer):
+def test_a_footer_of_any_length_takes_little_memory(path, tmp_path):
     "All of less than 1.4 MB; an honest process has 200 MB before it reads anything."
-    with_footer(path, lambda _: footer)
-    assert path.stat().st_size < 1_400_000
-    message, _, megabytes = read_apart(path)
-    assert "r.parquet" in message and megabytes < 420, (message, megabytes)
+    whole, paths = path.read_bytes(), []
+    for number, footer in enumerate(FOOTERS):
+        paths.append(tmp_path / f"{number}.parquet")
+        paths[-1].write_bytes(whole)
+        with_footer(paths[-1], lambda _, footer=footer: footer)
+        assert paths[-1].stat().st_size < 1_400_000
+    for made, (message, _, megabytes) in zip(paths, read_apart(*paths), strict=True):
+        assert made.name in message and megabytes < 420, (message, megabytes)
 
 
 def test_a_list_that_names_another_kind_than_parsers_read_is_refused(path):
@@ -495,7 +498,7 @@ def test_a_page_is_asked_for_its_size_before_it_is_unpacked(tmp_path):
         return footer.replace(sized + place, new + integer(2 * (at + longer)))
 
     with_footer(path, moved)
-    message, megabytes, _ = read_apart(path)
+    ((message, megabytes, _),) = read_apart(path)
     assert "announce 600000" in message and megabytes < 60, (message, megabytes)
 
 
@@ -579,7 +582,7 @@ def test_the_densest_table_of_a_megabyte_takes_its_own_size(tmp_path):
     dense = pa.Table.from_pandas(table, preserve_index=False)
     pq.write_table(dense.replace_schema_metadata(seal), path, compression="zstd")
     assert path.stat().st_size < 1_400_000
-    message, _, megabytes = read_apart(path)
+    ((message, _, megabytes),) = read_apart(path)
     assert "was read" in message and megabytes < 420, (message, megabytes)
 
 
