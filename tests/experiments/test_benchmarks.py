@@ -13,27 +13,14 @@ import pytest
 
 from privglasso.base.settings import SettingsError
 from privglasso.base.validation import InputError
-from privglasso.experiments import benchmarks
+from privglasso.experiments import benchmarks, measuring, noise_speed
 from privglasso.experiments import study as studies
-from privglasso.experiments.benchmarks import (
-    PARTS,
-    bench,
-    benchmark_table,
-    block_correlations,
-    dual_value,
-    excess,
-    in_turn,
-    loosest,
-    measure_problem,
-    mechanism_methods,
-    noise_methods,
-    peer,
-    penalty,
-    processor_seconds,
-    ratios,
-    solvers_here,
-    write_benchmark,
-)
+from privglasso.experiments.benchmarks import benchmark_table, block_correlations
+from privglasso.experiments.benchmarks import dual_value, excess, loosest
+from privglasso.experiments.benchmarks import measure_problem, penalty, solvers_here
+from privglasso.experiments.measuring import bench, in_turn, peer, processor_seconds
+from privglasso.experiments.measuring import ratios, read_benchmark, write_benchmark
+from privglasso.experiments.noise_speed import mechanism_methods, noise_methods
 from privglasso.experiments.study import ResultsFolder, Study
 from privglasso.recover.graphical_lasso import graphical_lasso, graphical_lasso_path
 
@@ -73,7 +60,7 @@ def test_a_ratio_is_formed_within_a_round():
 
 def test_a_quick_task_is_repeated_until_the_clock_has_seen_enough(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(benchmarks.time, "process_time", lambda: now[0])
+    monkeypatch.setattr(measuring.time, "process_time", lambda: now[0])
 
     def task(seconds):
         now[0] += seconds
@@ -201,11 +188,11 @@ def test_what_was_measured_before_a_kill_is_kept_and_thrown_away_once_it_is_writ
         return [{"problem": name}]
 
     results, measured = ResultsFolder(tmp_path, tmp_path / "cache"), []
-    monkeypatch.setattr(benchmarks, "project_results", lambda profile: results)
+    monkeypatch.setattr(measuring, "project_results", lambda profile: results)
     study = Study(
         "benchmark_toy", lambda profile: [{"name": "first"}, {"name": "second"}], killed
     )
-    monkeypatch.setitem(PARTS, "toy", study)
+    monkeypatch.setitem(noise_speed.PARTS, "toy", study)
     with pytest.raises(KeyboardInterrupt):
         write_benchmark("toy", echo=lambda line: None)
     table = write_benchmark("toy", echo=lambda line: None)
@@ -248,7 +235,7 @@ def test_blocks():
 def test_a_peer_that_is_not_here_is_left_out_with_a_line(monkeypatch):
     said = []
     monkeypatch.setattr(
-        benchmarks.importlib,
+        measuring.importlib,
         "import_module",
         lambda name: (_ for _ in ()).throw(ImportError(name)),
     )
@@ -285,7 +272,7 @@ def test_an_unknown_problem_is_refused_before_anything_is_measured(monkeypatch):
     )
     for part in ("solver", "paths"):
         with pytest.raises(SettingsError, match="moon"):
-            PARTS[part].jobs("quick")
+            benchmarks.PARTS[part].jobs("quick")
 
 
 COLUMNS = {
@@ -314,11 +301,11 @@ def test_a_rehearsal_writes_every_column_and_leaves_the_book_alone(
     part, monkeypatch, tmp_path
 ):
     monkeypatch.setattr(
-        benchmarks,
+        measuring,
         "project_results",
         lambda profile: ResultsFolder(tmp_path, tmp_path / "cache"),
     )
-    monkeypatch.setattr(benchmarks, "_LONG_ENOUGH", 1e-9)
+    monkeypatch.setattr(measuring, "_LONG_ENOUGH", 1e-9)
     table = write_benchmark(part, "quick", echo=lambda line: None)
     assert list(table) == COLUMNS[part] and len(
         pd.read_csv(tmp_path / f"benchmark_{part}.csv")
@@ -349,7 +336,7 @@ def test_a_program_for_another_process_imports_what_exists(program):
 def measured(part):
     "A committed table of measurements."
     try:
-        return benchmarks.read_benchmark(part)
+        return read_benchmark(part)
     except FileNotFoundError:
         pytest.skip(f"make bench has not measured {part}")
 
