@@ -518,8 +518,7 @@ def _fit(averages, lattice, margins, latent):
     """The `_Fit` of average squares, products and scores (2 k + m,); None if no model
     of the graph has them."""
     k, known = lattice.k, _seen_of(margins, latent)
-    at = _places(k, lattice.pairs)
-    series = known[lattice.pairs[:, 0]] * known[lattice.pairs[:, 1]]
+    at, series = _places(k, lattice.pairs), known[lattice.pairs].prod(axis=1)
     noise, few = lattice.noise(), max(2, _DRAWN_CELLS // (_AT_ONCE * lattice.entries))
     settled = _SETTLED * np.sqrt(noise[:-k] + 1 / lattice.n)
     ones = np.repeat([1.0, 0.0], [k, len(series)])

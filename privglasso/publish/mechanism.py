@@ -268,7 +268,9 @@ def _named(cls):
         known = signature(AnyMechanism.__init__).parameters
         known = {name: known[name] for name in Promise.__annotations__}
     elif rest:
-        known = super(cls, cls).__signature__.parameters
+        known = dict(super(cls, cls).__signature__.parameters)
+        if cls.follows is not None:
+            known = dict(cls.follows.__signature__.parameters) | known
     for name in rest:
         del own[name]
         kept = {k: v.replace(kind=Parameter.KEYWORD_ONLY) for k, v in known.items()}
@@ -291,6 +293,8 @@ class AnyMechanism(ABC):
     Each kind of mechanism adds the lattice for a table's shape, and the step from
     integers to a release. Nothing done to what is released can weaken the promise: Guo
     et al., Lemma 2."""
+
+    follows = None  # a mechanism whose settings are taken as well
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)

@@ -40,6 +40,7 @@ from .best_test import BestTest, StableCertificate
 from .best_test import StableGraphMechanism, stability_test
 from .graph_weights import EDGES, GraphWeightsMechanism
 from .graph_weights import WeightsStatistic, graph_edges
+from .mechanism import Promise
 from .parquet import EDGE_COLUMNS
 from .release import BESIDE_MU, ExactGraph, exact_record
 from .screened_weights import ScreenedGraphMechanism
@@ -835,11 +836,11 @@ class VotedWeightsMechanism(VotedGraphMechanism):
     share : float
         What votes get of ε or of μ², between 0 and 1; of δ it is half. The rest is for
         the weights.
-    edges, scale, center, levels, latent, unit_failure
-        As for `ScreenedGraphMechanism`.
     **kwargs
-        blocks, cuttings, threshold, neighbors, mu, failure, epsilon and delta, as for
-        `VotedGraphMechanism`: the last four are the promise of all together.
+        edges, scale, center, levels, latent and unit_failure, as for
+        `ScreenedGraphMechanism`; blocks, cuttings, threshold, neighbors, mu, failure,
+        epsilon and delta, as for `VotedGraphMechanism`: the last four are the promise
+        of all together.
 
     Notes
     -----
@@ -855,27 +856,17 @@ class VotedWeightsMechanism(VotedGraphMechanism):
            ['x1', 'x2']], dtype=object)
     """
 
-    def __init__(
-        self,
-        estimator,
-        *,
-        share=0.5,
-        edges=None,
-        scale=None,
-        center=None,
-        levels=None,
-        latent=False,
-        unit_failure=1e-4,
-        **kwargs,
-    ):
+    follows = ScreenedGraphMechanism
+
+    def __init__(self, estimator, *, share=0.5, **kwargs):
         if not 0 < check_number(share, "share") < 1:
             raise InputError("share", share, "give a part of the budget in (0, 1)")
         self.share = float(share)
+        own = set(self.follows.__signature__.parameters) - set(Promise.__annotations__)
+        weights = {name: kwargs.pop(name) for name in own & set(kwargs)}
         super().__init__(estimator, **kwargs)
-        units = {"scale": scale, "center": center, "unit_failure": unit_failure}
-        told = {"levels": levels, "latent": bool(latent), "neighbors": self.neighbors}
-        self.weights = units | told
-        self.edges = edges
+        self.weights = weights | {"neighbors": self.neighbors}
+        self.edges = weights.pop("edges", None)
         self._screen(1.0)  # refuses what are no settings of it
 
     def _parts(self, n):
@@ -898,16 +889,17 @@ class VotedWeightsMechanism(VotedGraphMechanism):
 
     def _screen(self, mu):
         "What follows if votes are undecided."
-        return ScreenedGraphMechanism(edges=self.edges, mu=mu, **self.weights)
+        return ScreenedGraphMechanism(mu=mu, **self.weights)
 
     def _follows(self, found):
         "What follows after votes: it depends on what they tell, and on nothing else."
         n, p, mu = found.n, len(found.columns), found.certificate.rest
         if found.decided:
             ends = {*np.array(found.columns, object)[found.adjacency.any(axis=0)]}
-            levels = self.weights["levels"] or {}
+            levels = self.weights.get("levels") or {}
             levels = {name: pair for name, pair in levels.items() if name in ends}
             settings = self.weights | {"levels": levels, "mu": mu}
+            settings.pop("edges", None)
             try:
                 weights = GraphWeightsMechanism(found.adjacency, **settings)
                 weights.guarantee(n, p)
@@ -932,7 +924,7 @@ class VotedWeightsMechanism(VotedGraphMechanism):
 
     def knowing(self, schema):
         "The same mechanism, told what a schema states of the columns."
-        told, levels = copy(self), schema.levels | (self.weights["levels"] or {})
+        told, levels = copy(self), schema.levels | (self.weights.get("levels") or {})
         told.weights = self.weights | {"levels": levels}
         return told
 
