@@ -7169,8 +7169,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                      'privglasso/recover/graphical_lasso.py'),
                                                     'privglasso.recover.graphical_lasso._finite_weights': ( '3_recover/graphical_lasso.html#_finite_weights',
                                                                                                             'privglasso/recover/graphical_lasso.py'),
-                                                    'privglasso.recover.graphical_lasso._first_success': ( '3_recover/graphical_lasso.html#_first_success',
-                                                                                                           'privglasso/recover/graphical_lasso.py'),
                                                     'privglasso.recover.graphical_lasso._from_inside': ( '3_recover/graphical_lasso.html#_from_inside',
                                                                                                          'privglasso/recover/graphical_lasso.py'),
                                                     'privglasso.recover.graphical_lasso._from_last_solution': ( '3_recover/graphical_lasso.html#_from_last_solution',

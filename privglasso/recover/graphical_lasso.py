@@ -623,18 +623,11 @@ def _solve_component(part, progress):
         return
     while len(part.solved) < len(part.alphas):
         check_stopped()
-        pairs = _first_success(part, part.todo())
+        tried = (strategy(part, part.todo()) for strategy in STRATEGIES)
+        pairs = next(filter(None, tried))  # the first that solves anything
         part.solved += pairs
         part.spent, part.best = False, None
         progress.advance(len(pairs) * len(part.S))
-
-
-def _first_success(part, alphas):
-    "What the first strategy solves that gets anywhere."
-    for strategy in STRATEGIES:
-        pairs = strategy(part, alphas)
-        if pairs:
-            return pairs
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #0d5edcef
 def _solve_all(parts, total):
