@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from .feasibility import check_same_names, feasible_start
 from .feasibility import penalty_weights, verdict
 from .interior_point import best_determinant
 from .sparse_cholesky import seems_definite
-from .textbook import TEXTBOOK, largest_alpha, log_det
+from .textbook import TEXTBOOK, log_det
 from .textbook import rounding_of_gap, run_textbook, textbook_path
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #95af0d82
@@ -283,6 +284,12 @@ class _Component:
         problem = self.S, self.alphas[-1], self.full_weights()
         return feasible_start(*problem, self.found)
 
+    def inside(self, alpha):
+        "A point in the box of one alpha; raises if there is none."
+        if alpha == self.alphas[-1]:
+            return self.witness
+        return feasible_start(self.S, alpha, self.full_weights())
+
     @cached_property
     def found(self):
         "Whether there is a point in the box of every alpha."
@@ -381,37 +388,18 @@ def _coefficients(precision):
     return B
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #ab4bdb62
-def _box_point(part, alpha):
-    "A point of the box that is known without a search, if it is definite; or None."
-    W = thresholded(part.S, part.shift, part.weights, alpha)
-    if seems_definite(W):
-        return W, np.zeros_like(W)
-    W = part.S + np.diag(alpha * part.shift)
-    return (W, np.zeros_like(W)) if seems_definite(W) else None
+def _points(part, alpha):
+    "Points of the box that are known without a search; not all are definite."
+    yield thresholded(part.S, part.shift, part.weights, alpha)
+    yield part.S + np.diag(alpha * part.shift)
 
 
-# on the way to an alpha it is enough to be well inside: measured
-_LOOSE, _LOOSE_SWEEPS = 1e-2, 50
-_STEPS = 12  # towards an alpha before its feasibility is decided by a search
-
-
-def _from_above(part, alpha):
-    """A start for `alpha` by way of larger ones, by geometric means; None if it cannot
-    be reached in a few steps."""
-    weights = part.full_weights()
-    above = largest_alpha(part.S * (weights > 0), weights + (weights == 0))
-    above = max(above, 2 * alpha)
-    target, diagonal = np.sqrt(above * alpha), part.diagonal(above)
-    W, B = np.diag(diagonal), np.zeros_like(part.S)  # the solution for a large alpha
-    for _ in range(_STEPS if diagonal.min() > 0 else 0):
-        done, _, duals, _ = _run(part, np.array([target]), W, B, _LOOSE, _LOOSE_SWEEPS)
-        if part.spent:
-            return None
-        W = duals[0]
-        if done and target == alpha:
-            return W, B
-        above, target = (target, alpha) if done else (above, np.sqrt(above * target))
-    return None
+def _nearby(part, alpha):
+    "A definite point of the box: a known one, or the witness, which may refuse."
+    for W in _points(part, alpha):
+        if seems_definite(W):
+            return W
+    return part.witness.copy()
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #aae8e8bf
 def _if_dense(part, alphas):
@@ -422,68 +410,44 @@ def _if_dense(part, alphas):
 
 def _from_last_solution(part, alphas):
     "From where the last descent ended: when a larger penalty is solved, or one given."
-    own = part.last and (part.last[0].copy(), part.last[1])  # W may be a result's
-    return _descend(part, alphas, own)
+    if part.last is None:
+        return []
+    return _descend(part, alphas, part.last[0].copy(), part.last[1])  # not a result's W
 
 
 def _from_nearby(part, alphas):
-    "From a definite point of the box, or else from above: when W is not near singular."
-    start = _box_point(part, alphas[0]) or _from_above(part, alphas[0])
-    return _descend(part, alphas, start)
+    "From a definite point of the box: when W is not near singular. May refuse."
+    return _descend(part, alphas, _nearby(part, alphas[0]), np.zeros_like(part.S))
 
 
-def _if_spent(part, alphas):
-    "By projected gradients, one alpha: when the descent took too long."
-    return _ascended(part, alphas[0], _AFTER_ALL) if part.spent else []
-
-
-def _from_nearby_with_care(part, alphas):
-    "From a definite point of the box, columns solved exactly: when W is near singular."
-    return _descend(part, alphas[:1], _box_point(part, alphas[0]), CAREFUL)
-
-
-def _from_witness(part, alphas):
-    "From a witness that is searched for: when nothing nearby is definite. May refuse."
-    return _descend(part, alphas, (part.witness.copy(), np.zeros_like(part.S)))
-
-
-def _from_witness_with_care(part, alphas):
-    "From the witness, columns solved exactly: when two growths were too few."
+def _with_care(part, alphas):
+    "From the witness, columns solved exactly: when W is near singular. May refuse."
     if len(part.S) > _MANY or part.spent:  # takes longer than all that is left
         return []
     start = part.witness.copy(), np.zeros_like(part.S)
-    return _descend(part, alphas[:1], start, CAREFUL)
+    return _descend(part, alphas[:1], *start, CAREFUL)
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #faa3ce6d
 def _by_directions(part, alphas):
-    """By gradients and alternating directions, one alpha: when rounding stops the
-    descent. May refuse; else the best pair there is."""
-    inside = part.witness
-    if alphas[0] > part.alphas[-1]:
-        inside = feasible_start(part.S, alphas[0], part.full_weights())
-    part.last = inside, np.zeros_like(inside)
-    pairs = _ascended(part, alphas[0], _AFTER_ALL)
+    """By gradients, from inside and by alternating directions, one alpha: when the
+    descent took too long, or rounding stops it. May refuse; else the best pair."""
+    alpha = alphas[0]
+    pairs = _ascended(part, alpha, _AFTER_ALL)
     if pairs:
         return pairs
-    part.best = _better(part.best, _from_inside(part, alphas[0], inside))
-    if part.best is None or part.best[2][1] > _wanted(part, part.best[2][3]):
-        part.best = _better(part.best, _alternated(part, alphas[0], inside))
-    if not part.best[2][1] < _MEANINGLESS * len(part.S):
-        raise ConvergenceError(alphas[0], np.inf, 0.0, part.found.nearly)
-    part.last = part.best[1], _coefficients(part.best[0])
-    return [part.best]
+    inside = part.inside(alpha)
+    part.last = inside, np.zeros_like(inside)
+    pairs = _ascended(part, alpha, _AFTER_ALL)
+    if pairs:
+        return pairs
+    best = _certified(part, alpha, part.best, inside)
+    if not best[2][1] < _MEANINGLESS * len(part.S):
+        raise ConvergenceError(alpha, np.inf, 0.0, part.found.nearly)
+    part.last = best[1], _coefficients(best[0])
+    return [best]
 
 
-STRATEGIES = (
-    _if_dense,
-    _from_last_solution,
-    _from_nearby,
-    _if_spent,
-    _from_nearby_with_care,
-    _from_witness,
-    _from_witness_with_care,
-    _by_directions,
-)
+STRATEGIES = _if_dense, _from_last_solution, _from_nearby, _with_care, _by_directions
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #fd283d9d
 _MEANINGLESS = 10  # nats a column: a gap that says nothing
@@ -500,7 +464,8 @@ def _ascended(part, alpha, most):
     limits = limits * (1 - np.eye(len(T)))
     most = min(most, part.problem.max_iter)
     tol = part.problem.tol * (_STRICTLY if len(T) < LARGE else 1)
-    for W in _starts(part, alpha, T):
+    # the nearest start first
+    for W in chain((part.last or ())[:1], _points(part, alpha)):
         precision, W, *report, rounding = ascend(T, limits, W - T, tol, most)
         if precision is not None:
             break
@@ -508,23 +473,18 @@ def _ascended(part, alpha, most):
         return []
     pair = precision, W, [*report, rounding]
     part.last = W, _coefficients(precision)
-    if report[1] <= _wanted(part, rounding):
+    if _is_good(part, pair):
         return [pair]
     part.best = _better(part.best, pair)
     return []
 
 
-def _starts(part, alpha, T):
-    "Dual points from which to climb, the nearest first; not all are definite."
-    if part.last is not None:
-        yield part.last[0]
-    yield thresholded(part.S, part.shift, part.weights, alpha)
-    yield T
-
-
-def _wanted(part, rounding):
-    "The gap that is small enough."
-    return max(part.problem.tol * len(part.S), 2 * rounding)
+def _is_good(part, pair):
+    "Whether there is a pair, with a gap that is small enough."
+    if pair is None:
+        return False
+    _, gap, _, rounding = pair[2]
+    return gap <= max(part.problem.tol * len(part.S), 2 * rounding)
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #1e72c5e4
 _MANY = 500  # columns
@@ -569,13 +529,10 @@ def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
         state[-1] = work
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #d7d37572
-def _descend(part, alphas, start, rounds=None):
-    """What the descent solves from `start`, which is used up, each pair certified:
-    nothing without a start, and nothing after a gap that says nothing. Where it ends
-    is where the next call begins, unless it failed."""
-    if start is None:
-        return []
-    W, B = start
+def _descend(part, alphas, W, B, rounds=None):
+    """What the descent solves from W and B, which are used up, each pair certified:
+    nothing after a gap that says nothing. Where it ends is where the next call begins,
+    unless it failed."""
     limits = part.problem.tol, part.problem.max_iter
     done, precisions, duals, reports = _run(part, alphas, W, B, *limits, rounds)
     lost = np.append(reports[:done, 1] >= _MEANINGLESS * len(W), True)
@@ -585,39 +542,41 @@ def _descend(part, alphas, start, rounds=None):
         part.last = duals[done], B
     solved = zip(precisions[:done], duals[:done], reports[:done].tolist(), strict=True)
     return [
-        _certified(part, alpha, pair)
+        _certified(part, alpha, pair, pair[1], pair[0])
         for alpha, pair in zip(alphas[:done], solved, strict=True)
     ]
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #e0035002
 # over p^3: iterations of alternating directions at most, but so many in any case
 _DIRECTIONS, _FEWEST = 1.5e9, 20
-
-
-def _certified(part, alpha, pair):
-    """The pair, if its gap is small enough; else the better of it and the one that
-    alternating directions reach from it."""
-    precision, W, (_, gap, _, rounding) = pair
-    if gap <= _wanted(part, rounding):
-        return pair
-    pair = _better(pair, _from_inside(part, alpha, W))
-    if pair[2][1] <= _wanted(part, pair[2][3]):
-        return pair
-    return _better(pair, _alternated(part, alpha, W, precision))
-
-
 _INSIDE, _POLISHED = 3000, 300  # pairs that may move, passes after it
+
+
+def _certified(part, alpha, pair, inside, precision=None):
+    """The pair, if its gap is small enough; else the best of it and those that the
+    interior-point method and alternating directions reach from a dual point."""
+    if not _is_good(part, pair):
+        pair = _better(pair, _from_inside(part, alpha, inside))
+    if not _is_good(part, pair):
+        pair = _better(pair, _alternated(part, alpha, inside, precision))
+    return pair
 
 
 def _from_inside(part, alpha, inside):
     """The pair of the interior-point method, where that is affordable, or None. Its
     exact zeros are those of the descent from there, if that is better."""
-    weights, problem = part.full_weights(), part.problem
+    weights, problem, pair = part.full_weights(), part.problem, None
     if np.count_nonzero(weights) > 2 * _INSIDE:
         return None
     limits = problem.tol, min(problem.max_iter, _POLISHED)
-    pair = _by_newton(part.S, alpha, weights, inside, *limits)
-    if pair and pair[2][1] <= _wanted(part, pair[2][3]):
+    try:
+        precision, W, *report = best_determinant(
+            part.S, alpha, weights, inside, *limits
+        )
+        pair = precision, W, report
+    except np.linalg.LinAlgError:  # a point that is definite by rounding
+        pass
+    if _is_good(part, pair):
         return pair
     start = (pair[1] if pair else inside).copy(), np.zeros_like(inside)
     done, *found = _run(part, np.array([alpha]), *start, *limits, CAREFUL)
@@ -626,15 +585,6 @@ def _from_inside(part, alpha, inside):
         (precision,), (W,), (report,) = found
         pair = _better(pair, (precision, W, report.tolist()))
     return pair if pair and np.isfinite(pair[2][1]) else None
-
-
-def _by_newton(*problem):
-    "The pair of `best_determinant`; None from a point that is definite by rounding."
-    try:
-        precision, W, *report = best_determinant(*problem)
-    except np.linalg.LinAlgError:
-        return None
-    return precision, W, report
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #6c961a02
 def _alternated(part, alpha, inside, precision=None):
@@ -673,18 +623,11 @@ def _solve_component(part, progress):
         return
     while len(part.solved) < len(part.alphas):
         check_stopped()
-        pairs = _first_success(part, part.todo())
+        tried = (strategy(part, part.todo()) for strategy in STRATEGIES)
+        pairs = next(filter(None, tried))  # the first that solves anything
         part.solved += pairs
         part.spent, part.best = False, None
         progress.advance(len(pairs) * len(part.S))
-
-
-def _first_success(part, alphas):
-    "What the first strategy solves that gets anywhere."
-    for strategy in STRATEGIES:
-        pairs = strategy(part, alphas)
-        if pairs:
-            return pairs
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #0d5edcef
 def _solve_all(parts, total):

@@ -282,7 +282,7 @@ def test_of_two_unfinished_pairs_the_better_is_kept(monkeypatch):
             gap = dual_gap(S, alpha, precision, dual)
             pair = precision, dual, [0.0, gap, 1, 0.0]
             other = solvers._alternated(part, alpha, dual, precision)
-            kept = solvers._certified(part, alpha, pair)
+            kept = solvers._certified(part, alpha, pair, dual, precision)
             assert kept[2][1] == min(gap, other[2][1])
 
 
@@ -315,7 +315,7 @@ def test_every_strategy_solves_or_leaves_it_to_the_next():
     for strategy in solvers.STRATEGIES:
         part = component_of(S, [alpha])
         pairs = strategy(part, part.todo())
-        names = "_if_dense", "_from_last_solution", "_if_spent"
+        names = "_if_dense", "_from_last_solution"
         assert len(pairs) == (strategy.__name__ not in names)
         for precision, W, (_, gap, _, _) in pairs:
             assert dual_gap(S, alpha, precision, W) <= gap + 1e-12 <= 1e-5 + 1e-12
