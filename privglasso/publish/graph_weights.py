@@ -29,7 +29,7 @@ from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import check_rows, summed
 from .lattice import NOISE_REACH, check_sums, drawable, whole_sums
-from .margins import MOST_LEVELS, ScoreMargins, bin_edges
+from .margins import MOST_LEVELS, READ_AS_CUT, ScoreMargins, bin_edges
 from .margins import hermite_coefficients, histogram_mu, histograms
 from .margins import histogram_sigma, noisy_margins, placed_cells
 from .margins import score_blocks
@@ -971,10 +971,11 @@ class GraphWeightsRelease(AnyRelease):
         aside = f"; set aside, as no unit was found: {aside}" if aside else ""
         unseen = f"; no second value is seen in the noise: {faint}" if faint else ""
         graph = "a public graph" if self.votes is None else "the graph by votes"
+        cut = READ_AS_CUT if self.latent else ""
         return (
             f"weights on the {len(self.lattice.pairs)} edges of {graph} of"
             f" {len(self.columns)} columns from {self.n} rows by"
-            f" {self.mechanism}{aside}{unseen}"
+            f" {self.mechanism}{aside}{unseen}{cut}"
         )
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #2eda2a22

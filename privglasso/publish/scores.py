@@ -23,7 +23,8 @@ from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from .batches import summed
 from .lattice import drawable, symmetric_noise, whole_sums
-from .margins import MARGIN_KINDS, ScoreMargins, atoms_mu, bin_edges
+from .margins import MARGIN_KINDS, READ_AS_CUT, ScoreMargins
+from .margins import atoms_mu, bin_edges
 from .margins import coefficients_on_sphere, find_atoms, histogram_mu
 from .margins import hermite_coefficients, histogram_sigma, histograms
 from .margins import least_share
@@ -865,10 +866,11 @@ class ScoresRelease(Release):
         gone = ", ".join(self.mostly_missing)
         held = "; mostly missing, so the release holds whether there is a value"
         gone = f"{held}: {gone}" if gone else ""
+        cut = READ_AS_CUT if self.latent else ""
         return (
             f"a covariance of {p} column{'s' * (p > 1)} from {self.n} rows by"
             f" {self.mechanism} (each column on the normal scale by its private"
-            f" histogram, for columns of any kind{faint}{rare}{gone}{aside}"
+            f" histogram, for columns of any kind{faint}{rare}{gone}{aside}{cut}"
             f"{_SAID_OF_GAPS[self.missing]})"
         )
 

@@ -33,7 +33,8 @@ from .graph_weights import cells_of, check_levels, check_units
 from .graph_weights import column_bins
 from .graph_weights import noisy_sums, weight_lattice, weight_rows
 from .lattice import drawable
-from .margins import ScoreMargins, histogram_mu, histogram_sigma
+from .margins import READ_AS_CUT, ScoreMargins, histogram_mu
+from .margins import histogram_sigma
 from .margins import noisy_margins, placed_cells
 from .ranks import sum_products
 from .mechanism import AnyMechanism, Promise
@@ -609,10 +610,11 @@ class ScreenedGraphRelease(GraphWeightsRelease):
         aside = f"; set aside, as no unit was found: {aside}" if aside else ""
         unseen = f"; no second value is seen in the noise: {faint}" if faint else ""
         undecided = "" if self.votes is None else ", as votes were undecided"
+        cut = READ_AS_CUT if self.latent else ""
         return (
             f"weights on {len(self.lattice.pairs)} pairs, selected among the strongest"
             f" of {len(self.columns)} columns from {self.n} rows by"
-            f" {self.mechanism}{undecided}{aside}{unseen}"
+            f" {self.mechanism}{undecided}{aside}{unseen}{cut}"
         )
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #c2cc775b

@@ -74,6 +74,7 @@ def test_yes_and_no_can_be_read_as_what_was_cut(table, tmp_path):
     weighed = pg.Publication(answers, epsilon=2, latent=True)
     record = weighed.publish(tmp_path / "pairs.parquet", random_state=1)
     assert record.release.latent and len(record.release.columns) == 150
+    assert all("read as normal ones" in str(each) for each in (back, record.release))
     assert type(record.draft.mechanism) is pg.ScreenedGraphMechanism
     for words in ({"mechanism": "kendall"}, {"box": True, "bounds": (0, 1)}):
         refused = pg.Publication(cut, mu=1, latent=True, **words)
