@@ -1335,7 +1335,8 @@ def test_a_graph_by_votes_from_the_command_line(tmp_path):
     ):
         code, output = call("publish", table, other, "--mechanism", "votes", *words)
         assert code == 2 and told in output
-    options = ("--blocks", 60, "--threshold", 0.6, "--estimator", "neighborhoods")
+    options = ("--blocks", 60, "--cuttings", 2, "--threshold", 0.6)
+    options += ("--estimator", "neighborhoods")
     code, output = call("publish", table, other, *votes, *options, "--dry-run")
     assert code == 0 and "rehearsal" in output
     code, output = call("publish", table, other, "--mu", 1, "--blocks", 9)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Neighbors', 'Hidden', 'Epsilon', 'Delta', 'Mu', 'Sigma', 'Failure', 'Stated', 'Ledger', 'Check', 'Meant', 'Seed',
-           'Mechanism', 'Want', 'Chosen', 'Wanted', 'Integers', 'Whole', 'Box', 'Latent', 'Graph', 'Blocks',
+           'Mechanism', 'Want', 'Chosen', 'Wanted', 'Integers', 'Whole', 'Box', 'Latent', 'Graph', 'Blocks', 'Cuttings',
            'Threshold', 'Estimator', 'Table', 'NewRelease', 'Low', 'High', 'Bounds', 'SchemaFile', 'Drop', 'Missing',
            'Gaps', 'Numbered', 'Sep', 'Decimal', 'Encoding', 'Memory', 'Release', 'Rule', 'Ruled', 'Alpha', 'Level',
            'Figure', 'Profile', 'Json', 'Force', 'DryRun', 'Shape', 'Columns', 'Compared', 'Suggested', 'Spread',
@@ -83,6 +83,7 @@ Graph = maybe(
     " target, or as the release of a graph",
 )
 Blocks = maybe(int, "for --mechanism votes: how many blocks vote")
+Cuttings = maybe(int, "for --mechanism votes: how often records are cut into blocks")
 Threshold = maybe(float, "for --mechanism votes: the share that an edge must exceed")
 Estimator = maybe(
     _among("Voter", ESTIMATORS), "for --mechanism votes: who votes in each block"

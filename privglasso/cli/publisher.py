@@ -134,6 +134,7 @@ def publish(
     schema: opt.SchemaFile = None,
     graph: opt.Graph = None,
     blocks: opt.Blocks = None,
+    cuttings: opt.Cuttings = None,
     threshold: opt.Threshold = None,
     estimator: opt.Estimator = None,
     drop: opt.Drop = None,

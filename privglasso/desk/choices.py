@@ -109,7 +109,7 @@ class Kind:
         return made(center=center, **words)
 
 # %% ../../nbs/2_publish/28_choices.ipynb #7e0c0aa8
-_OF_VOTES = ("failure", "blocks", "threshold", "estimator")
+_OF_VOTES = ("failure", "blocks", "cuttings", "threshold", "estimator")
 KINDS = {
     "table": Kind("publish.table:GaussianMechanism", ("sigma", "integers"), "needed"),
     "covariance": Kind(

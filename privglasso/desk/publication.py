@@ -22,7 +22,7 @@ from .source import PrivateTable, as_path, check_there, is_folder
 from .source import columns_named, public_graph, read_bounds, shown
 
 # %% ../../nbs/2_publish/32_publication.ipynb #119a3db8
-_OF_VOTES = ("blocks", "threshold", "estimator")
+_OF_VOTES = ("blocks", "cuttings", "threshold", "estimator")
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class How:
         Of weights: the public graph.
     blocks : int, optional
         Of votes: how many vote.
+    cuttings : int, optional
+        Of votes: how often the records are cut into so many blocks.
     threshold : float, optional
         Of votes: the share of them that an edge must exceed.
     estimator : str or estimator, optional
@@ -65,6 +67,7 @@ class How:
     whole: object = None
     graph: object = None
     blocks: int | None = None
+    cuttings: int | None = None
     threshold: float | None = None
     estimator: object = None
     check_bounds: float | None = None

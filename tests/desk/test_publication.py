@@ -203,6 +203,7 @@ class Strong:
     [
         ({"blocks": 70}, 70, 141, "DebiasedGraphicalLasso"),
         ({"blocks": 70, "threshold": 0.75}, 70, 211, "DebiasedGraphicalLasso"),
+        ({"blocks": 70, "cuttings": 2}, 70, 71, "DebiasedGraphicalLasso"),
         (
             {"blocks": 70, "estimator": "neighborhoods"}, 70, 141,
             "NeighborhoodSelection",
@@ -221,7 +222,8 @@ def test_votes_are_counted_as_stated(words, blocks, cut, name):
 
 
 @pytest.mark.parametrize(
-    "word", [{"blocks": 9}, {"threshold": 0.5}, {"estimator": "debiased"}]
+    "word",
+    [{"blocks": 9}, {"cuttings": 2}, {"threshold": 0.5}, {"estimator": "debiased"}],
 )
 def test_words_of_votes_are_for_votes(word):
     rows = pd.DataFrame(np.zeros((3000, 3)), columns=list("abc"))
