@@ -217,19 +217,21 @@ def prune_styles(app, fault):
             path.write_text(pruned(unnamed_links(css), used), "utf-8")
 
 
-def without_index_entries(script):
-    "The search's words without the entries of the index: the objects say the same."
+def words_looked_for(script):
+    """The search's words without what begins with a digit, such as the numbers of a
+    table, and without the entries of the index: the objects say the same."""
     call, opened, words = script.partition("(")
     found = json.loads(words.rstrip().removesuffix(";").removesuffix(")"))
-    told = json.dumps(found | {"indexentries": {}}, separators=(",", ":"))
-    return f"{call}{opened}{told})"
+    terms = {k: pages for k, pages in found["terms"].items() if not k[0].isdigit()}
+    kept = found | {"indexentries": {}, "terms": terms}
+    return f"{call}{opened}{json.dumps(kept, separators=(',', ':'))})"
 
 
 def prune_search(app, fault):
     "A fifth of what the search loads goes."
     if fault is None:
         path = Path(app.outdir) / "searchindex.js"
-        path.write_text(without_index_entries(path.read_text("utf-8")), "utf-8")
+        path.write_text(words_looked_for(path.read_text("utf-8")), "utf-8")
 
 
 def setup(app):
