@@ -385,10 +385,12 @@ def test_the_sidebar_names_no_class_that_has_no_style():
     assert theme.unnamed_links(css) == told
 
 
-def test_a_search_loads_no_entries_of_the_index():
-    script = 'Search.setIndex({"terms":{"é":1},"indexentries":{"f()":[[0,"f",true]]}})'
-    told = 'Search.setIndex({"terms":{"\\u00e9":1},"indexentries":{}})'
-    assert theme.without_index_entries(script) == told
+def test_a_search_loads_no_entries_of_the_index_and_no_numbers():
+    words = '"é":1,"0015e4":[2,3],"x0":2'
+    entries = '"indexentries":{"f()":[[0,"f",true]]}'
+    told = 'Search.setIndex({"terms":{"\\u00e9":1,"x0":2},"indexentries":{}})'
+    script = f'Search.setIndex({{"terms":{{{words}}},{entries}}})'
+    assert theme.words_looked_for(script) == told
 
 
 def test_styles_of_absent_classes_go():
