@@ -120,6 +120,11 @@ def test_shared_limit():
     assert {image.norm.vmax for image in images} == {2}
 
 
+def test_heat_map_of_fifty_variables_is_small():
+    S = np.random.default_rng(0).normal(size=(50, 50))
+    assert len(svg(plots.plot_precision(S + S.T))) < 60_000
+
+
 @given(st.floats(0, 8))
 @settings(max_examples=30, deadline=None)
 def test_gaussian_tradeoff_points(mu):

@@ -10,6 +10,7 @@ import privglasso as pg
 from privglasso.base.validation import InputError
 from privglasso.base.words import WordsError
 from privglasso.data_sets.synthetic import example_table
+from privglasso.desk.choices import KINDS, PLANNED
 from privglasso.desk.ledger import begin_ledger
 from privglasso.desk.plan import plan_publication
 from privglasso.privacy.budget import Budget, BudgetError
@@ -163,6 +164,15 @@ def test_of_many_columns_the_strongest_pairs_are_recommended(tmp_path):
     edges = read_release(tmp_path / "open.parquet").edges_
     ends = ([int(name[1:]) for name in edges[end]] for end in ("source", "target"))
     assert graph[tuple(ends)].mean() > 0.9 and len(edges) > 20
+
+
+def test_every_kind_can_be_made():
+    for name, kind in KINDS.items():
+        bounds = (0, 1) if kind.bounds == "needed" else None
+        words = {"graph": np.ones((3, 3)) - np.eye(3)} if "graph" in kind.takes else {}
+        made = kind.make(bounds, {"epsilon": 1, "delta": 1e-6} | words)
+        assert 0 < made.guarantee(10_000, 3).epsilon(1e-6) <= 1 + 1e-9, name
+    assert {kind for kind, _ in PLANNED.values()} <= set(KINDS)
 
 
 def test_votes_are_published_from_a_ledger_of_their_epsilon(tmp_path):

@@ -2,6 +2,7 @@
 said to be, and repeatable."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from privglasso.experiments import solver_stress
@@ -35,6 +36,14 @@ def test_problems_are_hard_and_repeatable():
             np.array_equal(weights, weights.T) and weights.min() >= 1 / 3 - 1e-12
         )
         assert np.array_equal(S, hard_problem(seed)["S"])
+
+
+def test_every_ending_is_verified():
+    rows = pd.DataFrame([stress(seed) for seed in SEEDS])
+    assert rows.verified.all() and (rows.warnings == 0).all()
+    assert (rows.ending[rows.over_upper > 1.1] == "solved").all()
+    assert (rows.ending[rows.over_lower < 0.9] == "infeasible").all()
+    assert {"solved", "infeasible"} <= set(rows.ending)
 
 
 def test_the_referee_sees_every_kind_of_fault():

@@ -23,6 +23,7 @@ from privglasso.papers.su_recipes import (
     su_precision,
     su_printed,
 )
+from privglasso.recover.graphical_lasso import graphical_lasso
 from privglasso.papers.private_precision import ridge_precision
 
 MODELS = ["model1", "model2", "model3", "model4"]
@@ -101,6 +102,14 @@ def test_iterate_is_that_of_the_papers_steps():
             np.testing.assert_allclose(
                 admm_iterate(S, 0.3, penalty, iterations), expected, atol=1e-9
             )
+
+
+def test_iterate_converges_to_the_graphical_lasso():
+    S = np.cov(np.random.default_rng(0).standard_normal((30, 5)), rowvar=False)
+    found = admm_iterate(S, 0.15, penalty=1.0, iterations=2000)
+    np.testing.assert_allclose(
+        found, graphical_lasso(S, 0.15, tol=1e-12).precision, atol=1e-5
+    )
 
 
 def test_thousandth_iterate_hardly_sees_the_data():

@@ -284,7 +284,7 @@ def test_our_promises_are_met_and_not_wasted(mechanism, low, high):
     other[2, : 1 if mechanism.neighbors == "cell" else 2] = high
     run, looked_at = {"trials": 100_000, "random_state": 1}, None
     if mechanism.neighbors == "record":
-        whole = audit(mechanism, X, other, trials=1000, random_state=1)
+        whole = audit(mechanism, X, other, trials=4000, random_state=1)
         assert whole.claimed == claim and 0 < whole.mu_lower < claim
         with pytest.raises(InputError, match="tiled"):
             audit(mechanism, X, other, trials=4000, tiled=True)
@@ -386,13 +386,13 @@ SWAPPED[3] = 0.0, 1.0
 def test_the_local_model_is_attacked_in_one_report():
     """The promise is about a report; the curator's sum of five has a noise that could
     show 3/√5 = 1.34 at most."""
-    result = audit(LOCAL, USERS, SWAPPED, trials=1500, random_state=0)
+    result = audit(LOCAL, USERS, SWAPPED, trials=3000, random_state=0)
     assert 2.3 < result.mu_lower < 3 and not result.refuted
     assert result.claimed == LOCAL.guarantee(5, 2).mu
     frames = [
         pd.DataFrame(table, columns=["report", "total"]) for table in (USERS, SWAPPED)
     ]
-    assert result == audit(LOCAL, *frames, trials=1500, workers=2, random_state=0)
+    assert result == audit(LOCAL, *frames, trials=3000, workers=2, random_state=0)
     total = audit(
         LOCAL,
         USERS,
@@ -488,7 +488,7 @@ def test_a_first_row_without_noise_is_found_release_by_release():
 def test_the_other_triangle_is_looked_at():
     X, other = np.zeros((4, 2)), np.zeros((4, 2))
     X[0], other[0] = (1.0, 1.0), (1.0, -1.0)
-    for kind, trials in ((QuietBelow, 400), (OwnNoiseBelow, 1200)):
+    for kind, trials in ((QuietBelow, 400), (OwnNoiseBelow, 2000)):
         options = dict(clipping="box", neighbors="cell", mean_share=0)
         mechanism = kind((-1, 1), mu=3.0, **options)
         result = audit(mechanism, X, other, trials=trials, random_state=0)
@@ -704,3 +704,24 @@ def test_exact_noise_leaks_when_it_is_added_in_floating_point():
         return X + noise * (1 + rng.uniform(-1, 1, X.shape) * 2.0**-40)
 
     assert accuracy(publish, 128, 1.0, 150) > 0.95
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        GaussianMechanism((0, 1), sigma=24.0),
+        GaussianMechanism((0, 1), sigma=0.01),
+        DiscreteGaussianMechanism((0, 1), sigma=0.6),
+    ],
+)
+def test_a_lattice_gives_the_attack_nothing(mechanism):
+    tables = np.zeros((2, 64)), np.vstack([np.ones(64), np.zeros(64)])
+    step = mechanism.lattice(64).step
+    for attacked in (1.0, 24.0, 0.6):
+        statistic = float_statistic(*tables, attacked)
+        for seed in range(10):
+            for table in tables:
+                cells = mechanism.publish(table, seed).table.to_numpy()
+                assert (cells / step % 1 == 0).all()
+                if attacked in (1.0, 24.0):
+                    assert statistic(cells) == 0

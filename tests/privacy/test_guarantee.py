@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from privglasso.base.validation import InputError
+from privglasso.privacy.accounting import PrivacyLoss
 from privglasso.privacy.discrete_gaussian import delta_exact, pmf
 from privglasso.privacy.guarantee import Guarantee, NoGuarantee, classical_limit
 from privglasso.privacy.guarantee import classical_mu, failure_left
@@ -25,6 +26,14 @@ def hockey_stick_of_two(first, second, epsilon):
         for moved in (False, True)
     )
     return np.maximum(p - math.exp(epsilon) * q, 0).sum()
+
+
+def test_an_account_is_never_below_the_truth():
+    for pairs in [((1, 1.5), (1, 1.5)), ((2, 1.5), (1, 3.0)), ((4, 2.0), (3, 5.0))]:
+        for epsilon in (0.0, 0.4, 2.0):
+            truth = hockey_stick_of_two(*pairs, epsilon)
+            delta = PrivacyLoss(pairs).delta(epsilon)
+            assert truth * (1 - 1e-13) <= delta <= truth * (1 + 1e-4)
 
 
 def test_the_curve_of_one_column_is_not_that_of_a_record():

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
@@ -39,7 +39,6 @@ def needed(test, epsilon):
     st.floats(0.02, 1000, allow_subnormal=False),
     st.floats(-300, -0.01).map(lambda x: 10**x),
 )
-@settings(max_examples=25)
 def test_private_for_any_promise(epsilon, delta):
     test = BestTest(epsilon, delta)
     assert Fraction(9, 10) * Fraction(delta) < needed(test, epsilon) <= Fraction(delta)

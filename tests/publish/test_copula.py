@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from privglasso.base.validation import InputError
+from privglasso.privacy.audit import audit
+from privglasso.publish import copula
 from privglasso.publish.copula import CopulaMechanism, Margins, bin_counts
 from privglasso.publish.copula import margin_level
 from privglasso.publish.files import read_release
@@ -144,6 +146,28 @@ def test_the_log_ratio_of_two_tables_turns_round_with_them():
     # the order of the records is secret: it says nothing
     mixed = rng.permutation(other)
     assert one == pytest.approx(mechanism.likelihood_statistic(X, mixed)(release))
+
+
+def test_an_audit_sees_that_margins_have_no_noise(monkeypatch):
+    """Counts without noise tell the two tables apart in every run. The whole ratio,
+    into which the noise of the ranks enters, does not show it; its parts do."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(1500, 2))
+    other = X.copy()
+    X[0], other[0] = (-3.0, 3.0), (3.0, 3.0)
+    mechanism = CopulaMechanism(rows=2, mu=1.0)
+    whole = mechanism.likelihood_statistic(X, other)
+    settings = {"trials": 60, "confidence": 0.99, "random_state": 0}
+    assert not audit(mechanism, X, other, **settings).refuted
+
+    def without_noise(values, center, scale, whole, sigma, bits):
+        return Margins(
+            bin_counts(values, center, scale), center, scale, whole, len(values), sigma
+        )
+
+    monkeypatch.setattr(copula, "_noisy_margins", without_noise)
+    assert audit(mechanism, X, other, **settings).refuted
+    assert not audit(mechanism, X, other, whole, **settings).refuted
 
 
 # ------------------------------------------------------------ files

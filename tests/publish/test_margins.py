@@ -75,6 +75,13 @@ def test_an_atom_shares_its_bin_with_nothing(atom, scale):
 # ------------------------------------------------------------------------ the promise
 
 
+@given(p=st.integers(1, 500), mu=st.floats(1e-4, 20))
+def test_histograms_meet_their_target_and_a_tenth_less_noise_does_not(p, mu):
+    sigma = histogram_sigma(p, mu)
+    assert histogram_mu(p, sigma) <= mu
+    assert sigma == 1 or histogram_mu(p, 0.9 * sigma) > mu
+
+
 def test_a_target_below_every_sampler_names_one_that_works():
     with pytest.raises(InputError, match="^mu=.*use mu >= ") as caught:
         histogram_sigma(5, 1e-100)

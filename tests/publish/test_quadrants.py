@@ -9,6 +9,8 @@ from scipy.special import ndtri
 
 import privglasso as pg
 from privglasso.data_sets.synthetic import sample_gaussian, tridiagonal_precision
+from privglasso.privacy.audit import audit_draws
+from privglasso.privacy.sampler import bit_source, sampler
 from privglasso.publish.files import read_release
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.quadrants import QuadrantError, QuadrantMechanism
@@ -101,6 +103,34 @@ def test_who_forgets_the_constant_promises_too_much(p, neighbors):
     assert found / sigma > 0.9 * lattice.guarantee(neighbors).mu
     alone = SignLattice(4, p, 1, lattice.sigma).squared_shift(neighbors)
     assert found > 1.05 * math.sqrt(alone)
+
+
+def test_an_audit_refutes_noise_for_the_products_alone():
+    "The likelihood's statistic of the worst rows, drawn with the noise of p columns."
+    one, other = np.zeros((5, 5)), np.zeros((5, 5))
+    one[0], other[0] = 1.0, [1, -1, 1, -1, -1]
+    mechanism = QuadrantMechanism(0, mu=3.0)
+    lattice = mechanism.lattice(5, 5)
+    weights = mechanism.likelihood_statistic(one, other).weights
+    alone = SignLattice(5, 5, 1, lattice.sigma)
+    forgetful = math.sqrt(
+        alone.squared_shift("record") / lattice.squared_shift("record")
+    )
+    spread = [sampler(factor * lattice.sigma[0]) for factor in (1.0, forgetful)]
+    levels = [
+        (weights * quadrant_sums(table, lattice)).sum() * lattice.scale
+        for table in (one, other)
+    ]
+    above = weights[np.triu_indices(6, 1)]  # on the diagonal nothing moves
+    assert not weights.diagonal().any()
+    for noise, refuted in zip(spread, (False, True), strict=True):
+        draws = [
+            lambda trials, rng, level=level, noise=noise: level
+            + noise.draw(trials * 15, bit_source(rng)).reshape(trials, 15) @ above
+            for level in levels
+        ]
+        found = audit_draws(*draws, claimed=3.0, trials=20_000, random_state=0)
+        assert found.refuted == refuted
 
 
 REFUSED = {

@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.special import expit, ndtri
 
 import privglasso as pg
 from privglasso.base.plots import plot_graph
@@ -26,7 +27,7 @@ from privglasso.publish.screened_weights import Race, Screen, ScreenedGraphMecha
 from privglasso.publish.screened_weights import along_paths, joining
 from privglasso.publish.screened_weights import products_of_signs, screen_scores
 from privglasso.publish.screened_weights import screen_squared_mu, screened_pairs
-from privglasso.publish.screened_weights import sign_steps, usual_edges
+from privglasso.publish.screened_weights import selection_mu, sign_steps, usual_edges
 from privglasso.publish.shape import UnitsError
 
 BUDGET = {"epsilon": 1.5, "delta": 1e-9}
@@ -49,6 +50,15 @@ def binned(rows, mu=2.0):
 
 
 # what a selection tells
+
+
+@pytest.mark.parametrize("eta", [1e-3, 0.1, 1.0, 5.0, 20.0])
+def test_no_selection_tells_more_than_its_mu(eta):
+    odds = np.linspace(-30, 15, 9001)
+    apart = ndtri(expit(odds + eta)) - ndtri(expit(odds))
+    assert apart.max() <= selection_mu(eta) * (1 + 1e-9)
+    half = ndtri(expit(eta / 2)) - ndtri(expit(-eta / 2))
+    assert math.isclose(half, selection_mu(eta))  # attained
 
 
 def test_selections_alone_cost_a_quarter_more_than_followed_ones():
@@ -257,7 +267,7 @@ def test_the_usual_number_of_pairs_is_never_refused(n, p):
     mechanism = ScreenedGraphMechanism(mu=0.25, scale=1.0)
     lattice = mechanism._lattice(n, p)
     assert sum(lattice.screen.many) == edges
-    if p in (2728, 20_000) and edges > 1:
+    if p > 2727 and edges > 1:
         noise = weight_noise(lattice.rows)[lattice.rows.k :][:edges]
         assert noise.mean() <= 0.047
 

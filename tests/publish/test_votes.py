@@ -773,7 +773,7 @@ def test_a_file_is_as_small_as_its_edges(tmp_path):
 
 @pytest.mark.parametrize(
     ("n", "p", "epsilon", "seeds"),
-    [(2200, 10, 3.0, 20), (2500, 30, 3.0, 20), (4300, 12, 1.0, 20)],
+    [(2200, 10, 3.0, 20), (2500, 30, 3.0, 20), (4300, 12, 1.0, 20), (7200, 30, 0.5, 9)],
 )
 def test_what_is_expected_of_votes_is_what_tables_have(n, p, epsilon, seeds):
     """The mean chance of drawn tables, whose graphs must be right. A table's chance has

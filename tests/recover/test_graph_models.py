@@ -555,10 +555,9 @@ def answers(model):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:privglasso.recover.interior_point")
 @pytest.mark.parametrize("rule", RULES)
 def test_a_degenerate_table_is_refused_by_name_or_answered(rule):
-    """14 tables, of 4 seeds each for one rule: none raises what is not ours. The study
-    `degenerate` asks more of them."""
+    "14 tables, of 15 seeds each for one rule: none raises what is not ours."
     refused = {}
-    for seed in range(4):
+    for seed in range(15):
         for name, table in degenerate_tables(seed):
             try:
                 answers(PrivateGraphicalLasso(RULES[rule]).fit(table))
@@ -591,14 +590,15 @@ MECHANISMS = {
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_degenerate_release_is_refused_or_answered(mechanism):
-    for name, table in degenerate_tables(0):
-        try:
-            table = np.clip(table, -4, 4)
-            release = MECHANISMS[mechanism]().publish(table, random_state=0)
-            for rule in ("search", "alpha", "EBIC", "simultaneous"):
-                answers(PrivateGraphicalLasso(RULES[rule]).fit(release))
-        except Exception as error:
-            assert is_typed(error), (name, error)
+    for seed in range(2):
+        for name, table in degenerate_tables(seed):
+            try:
+                table = np.clip(table, -4, 4)
+                release = MECHANISMS[mechanism]().publish(table, random_state=seed)
+                for rule in ("search", "alpha", "EBIC", "simultaneous"):
+                    answers(PrivateGraphicalLasso(RULES[rule]).fit(release))
+            except Exception as error:
+                assert is_typed(error), (name, seed, error)
 
 
 def test_edges_of_noise_have_no_p_values():

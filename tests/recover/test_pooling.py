@@ -39,7 +39,7 @@ def test_two_releases_of_any_kind_have_the_error_that_is_stated(name):
     truth = np.linalg.inv(CHAIN)
     truth /= np.sqrt(np.outer(np.diag(truth), np.diag(truth)))
     squares, stated = [], []
-    n = 300 if name == "local" else 3000  # every user of the local model draws noise
+    n = 800 if name == "local" else 3000  # every user of the local model draws noise
     for seed in range(30):
         made = MECHANISMS[name]
         tables = rows(n, [seed, 0]), rows(2 * n, [seed, 1])

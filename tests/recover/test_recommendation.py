@@ -10,12 +10,12 @@ from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.schema import Schema
 from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.recover import planning, recommendation
-from privglasso.recover.recommendation import WANTED, recommend
+from privglasso.recover.recommendation import WANTED, level_share, recommend
 from privglasso.recover.recommendation import reference_chain, smallest_tested
 from privglasso.start.advice import epsilon_rows
 
 
-@pytest.mark.parametrize("p", [1, 2, 20, 310])
+@pytest.mark.parametrize("p", [1, 2, 3, 20, 310])
 @pytest.mark.parametrize("want", WANTED)
 def test_every_shape_has_an_answer_in_words(p, want):
     for n, epsilon in ((2, 0.01), (500, 1.0), (10**6, 10.0)):
@@ -44,6 +44,14 @@ def test_the_order_expected_is_that_of_simulated_correlations():
     expected = recommendation._order(correlations, variance, graph)
     assert expected == pytest.approx(wins, abs=5 * 0.5 / math.sqrt(20_000))
     assert abs(expected * 1.1 - wins) > 5 * 0.5 / math.sqrt(20_000)
+
+
+def test_levels_show_less_of_a_column_as_simulated():
+    z = np.random.default_rng(1).standard_normal(400_000)
+    for levels in (2, 3, 5, 9):
+        cut = np.digitize(z, np.linspace(-2, 2, levels + 1)[1:-1])
+        means = np.array([z[cut == k].mean() for k in range(levels)])
+        assert level_share(levels) == pytest.approx(means[cut].var(), abs=0.01)
 
 
 def test_a_recommendation_never_rests_on_what_no_public_number_tells():
