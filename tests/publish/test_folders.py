@@ -589,7 +589,7 @@ for path in sys.argv[1:]:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_does_not_grow_with_the_table(tmp_path):
     rng, p, paths = np.random.default_rng(0), 10, []
-    for parts in (2, 8):
+    for parts in (8, 32):  # whatever is read first, some 25 MiB come with it once
         folder = tmp_path / str(parts)
         folder.mkdir()
         for k in range(parts):
@@ -600,7 +600,7 @@ def test_memory_does_not_grow_with_the_table(tmp_path):
     command = [sys.executable, "-c", CHILD, *map(str, paths)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     short, long = map(float, done.stdout.split())
-    assert long - short < 6 * (1 << 16) * p * 8 / 2**20 / 2  # MiB more in the cells
+    assert long - short < 24 * (1 << 16) * p * 8 / 2**20 / 2  # MiB more in the cells
 
 
 def test_few_rows(tmp_path):
