@@ -650,4 +650,4 @@ def family_jobs(profile):
     return [{"first": seed + batch * k, "problems": batch} for k in range(batches)]
 
 
-SOLVER_FAMILIES = Study("solver_families", family_jobs, family_batch, version=8)
+SOLVER_FAMILIES = Study("solver_families", family_jobs, family_batch, version=9)

@@ -236,9 +236,10 @@ class DualPair(NamedTuple):
 
 _NEAR = 30  # times tol: a free gap at which the pair with zeros is looked at
 _LOOK = 10  # steps after which it is looked at anyway
+_SHOWN = 20  # steps that show whether most pairs are joined
 
 # %% ../../nbs/3_recover/13_projected_gradient.ipynb #ce0ae1b3
-def ascend(T, limits, U, tol: float, most: int):
+def ascend(T, limits, U, tol: float, most: int, joined: float = 0.0):
     """Steps from U until the pair with exact zeros has a gap of at most `tol` * p.
 
     Parameters
@@ -248,6 +249,8 @@ def ascend(T, limits, U, tol: float, most: int):
     tol : float
     most : int
         Steps after which it is given up.
+    joined : float
+        It is given up after twenty steps if a smaller share of the pairs is joined.
 
     Returns
     -------
@@ -276,5 +279,7 @@ def ascend(T, limits, U, tol: float, most: int):
         pair = walk.sparse_pair()
         best = pair if pair.gap <= best.gap else best
         if best.gap <= max(goal, 2 * best.rounding) or not moving:
+            break
+        if k == _SHOWN and np.mean(pair.precision != 0) < joined:
             break
     return best

@@ -755,6 +755,31 @@ def test_dense_answers_are_those_of_the_descent(monkeypatch):
             assert np.allclose(one.precision, two.precision, atol=0.02)
 
 
+@pytest.mark.parametrize(
+    ("p", "alpha", "steps"), [(80, 0.02, 20), (80, 0.002, 31), (40, 0.02, 100)]
+)
+def test_a_chain_of_strong_correlations_is_left_to_the_descent(
+    p, alpha, steps, monkeypatch
+):
+    """Every entry exceeds its limit, but only a small one joins most pairs: of many
+    columns twenty steps are enough to know."""
+    index, seen, ascend = np.arange(p), [], solvers.ascend
+    S = 0.9 ** np.abs(index[:, None] - index)
+    X = np.random.default_rng(0).multivariate_normal(np.zeros(p), S, 10 * p)
+
+    def ascending(*args):
+        seen.append(ascend(*args))
+        return seen[-1]
+
+    monkeypatch.setattr(solvers, "ascend", ascending)
+    S = X.T @ X / len(X)
+    result = graphical_lasso(S, alpha, penalize_diagonal=False)
+    (found,) = seen
+    assert abs(found.steps - steps) < 4 and result.dual_gap < 1e-5 * p
+    solved = np.mean(result.precision != 0) > 0.5
+    assert solved == (found.gap < 1e-5 * p) and solved == (20 < steps < 100)
+
+
 def test_few_columns_that_move_at_once_have_the_right_zeros(monkeypatch):
     def wrong(**constants):
         total = 0
