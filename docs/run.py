@@ -6,12 +6,15 @@ the width of tables, ends with it: which chapter comes next depends on the machi
 """
 
 import argparse
+import faulthandler
 import os
 import sys
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -22,6 +25,7 @@ from nbdev.test import test_nb
 from tqdm.auto import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 900  # seconds for one chapter; the longest takes less than a minute
 
 
 def chapters_of(paths, root=ROOT):
@@ -47,33 +51,43 @@ def own_options():
             pd.reset_option("^display")
 
 
-def run_chapter(path):
-    "Run one chapter and save it; its path, whether it passed, and its seconds."
+def run_chapter(path, patience):
+    """Run one chapter and save it; its path, whether it passed, and its seconds. Without
+    an end in `patience` seconds the process says where it is, and dies."""
     config = get_config(path)
     skipped = config.tst_flags
     if isinstance(skipped, str):
         skipped = skipped.split()
     start = time.perf_counter()
+    faulthandler.dump_traceback_later(patience, exit=True)
     with own_options():
         passed, _ = test_nb(
             path, skip_flags=skipped, basepath=config.config_path, save=True
         )
+    faulthandler.cancel_dump_traceback_later()
     return path, passed, time.perf_counter() - start
 
 
-def run(chapters, workers=1):
+def run(chapters, workers=1, patience=PATIENCE):
     "Run chapters and save them; whether all of them passed."
     os.environ["TQDM_DISABLE"] = "1"  # no bar in an output
+    one, done, ended = partial(run_chapter, patience=patience), [], True
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        runs = pool.map(run_chapter, chapters)
-        done = list(tqdm(runs, "chapters", total=len(chapters), disable=None))
+        runs = pool.map(one, chapters)
+        try:
+            done.extend(tqdm(runs, "chapters", total=len(chapters), disable=None))
+        except BrokenProcessPool:
+            ended = False
     for path, _, seconds in sorted(done, key=lambda each: -each[2]):
         if seconds >= 5:
             print(f"{path.name}: {seconds:.0f} secs")
     failed = [path for path, passed, _ in done if not passed]
     if failed:
         print("failed:", *failed, sep="\n  ")
-    return not failed
+    if not ended:  # of those that were begun, one has no answer
+        begun = chapters[len(done) : len(done) + workers]
+        print(f"no end in {patience} seconds, or killed, one of:", *begun, sep="\n  ")
+    return ended and not failed
 
 
 def main(arguments=None):

@@ -135,6 +135,20 @@ def test_the_command_runs_chapters_that_share_a_process(tmp_path):
         assert nbformat.read(path, 4).cells[0].outputs[0].text == "42\n"
 
 
+def test_a_chapter_without_an_end_is_named(tmp_path, capfd):
+    "And so is the line where it waits; those before it are done."
+    shutil.copyfile(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
+    codes = "print(42)", "import time\ntime.sleep(600)", "print(42)"
+    chapters = [tmp_path / f"0{k}_it.ipynb" for k in range(len(codes))]
+    for path, code in zip(chapters, codes, strict=True):
+        nbformat.write(new_notebook(cells=[printed("?\n", code)]), path)
+    assert not stale.run(chapters, patience=2)
+    said = capfd.readouterr()
+    assert "01_it.ipynb" in said.out and "00_it" not in said.out
+    assert "no end in 2 seconds" in said.out and "Timeout" in said.err
+    assert nbformat.read(chapters[0], 4).cells[0].outputs[0].text == "42\n"
+
+
 @pytest.mark.parametrize(
     ("saved", "fresh"),
     [
