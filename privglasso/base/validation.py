@@ -245,8 +245,8 @@ def how_many(count, noun) -> str:
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #b6ed65fa
 def unmasked(values):
-    """An array, or a list of arrays, with masked cells as NaN; anything without a mask
-    as it is.
+    """An array, or a list of arrays, with masked cells as NaN, or as gaps of its kind;
+    what arrays are made of as an array; anything else as it is.
 
     Parameters
     ----------
@@ -262,11 +262,17 @@ def unmasked(values):
         if not any(isinstance(row, np.ma.MaskedArray) for row in values):
             return values
         return [unmasked(row) for row in values]
+    if hasattr(values, "__array__") and not hasattr(values, "columns"):
+        values = np.asanyarray(values)  # of other libraries it may have a mask, too
     if not isinstance(values, np.ma.MaskedArray):
         return values
-    if not np.ma.is_masked(values) or values.dtype.kind not in "biuf":
+    if not np.ma.is_masked(values):
         return values.data
-    return values.astype(np.float64).filled(np.nan)
+    if values.dtype.kind in "biuf":
+        return values.astype(np.float64).filled(np.nan)
+    if values.dtype.kind in "mM":
+        return values.filled(np.array("NaT", values.dtype))
+    return np.where(np.ma.getmaskarray(values), None, values.data)
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #b6ed65fb
 def as_numbers(table):

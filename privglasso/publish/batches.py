@@ -22,7 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..base.validation import InputError, check_incomplete_table, check_table
+from ..base.validation import InputError, check_incomplete_table
+from ..base.validation import check_table, unmasked
 from .sources import Form, TableError, check_table_file, read_table
 from .sources import refuse_release, text_as_numbers, text_batches
 
@@ -140,7 +141,7 @@ class Batches:
     columns : list of str
     read : callable
         Takes places of columns, begins anew, and yields arrays of shape (rows, places),
-        NaN where a cell is missing.
+        NaN or masked where a cell is missing.
     n : int, optional
         Number of records; they are counted when absent.
     name : str
@@ -164,7 +165,8 @@ class Batches:
     unpacked = 0
 
     def __init__(self, columns, read, n=None, name="table", start=0):
-        self.columns, self.read, self.name = list(columns), read, name
+        self.columns, self.name = list(columns), name
+        self.read = lambda places: map(unmasked, read(places))
         self._n, self.start = n, start
 
     def __len__(self):

@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from ..base.validation import InputError, as_numbers, check_integer
-from ..base.validation import column_names, from_arrow, is_plain
+from ..base.validation import column_names, from_arrow, is_plain, unmasked
 
 # %% ../../nbs/2_publish/17_sources.ipynb #a1f00002
 @dataclass(frozen=True)
@@ -668,7 +668,7 @@ def _of_array(table):
     "The table of an array."
     import pandas as pd  # slow to load
 
-    return pd.DataFrame(np.asarray(table), columns=column_names(table))
+    return pd.DataFrame(np.asarray(unmasked(table)), columns=column_names(table))
 
 # %% ../../nbs/2_publish/17_sources.ipynb #a035b159
 def text_and_numbers(cells):

@@ -4,8 +4,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from privglasso.base.validation import InputError, check_table
+
+import privglasso as pg
+from privglasso.base.validation import InputError, check_incomplete_table, check_table
+from privglasso.base.words import WordsError
 from privglasso.publish import sources
+from privglasso.publish.batches import Batches, as_batches
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.sources import TableError, read_table, table_shape
 
@@ -176,3 +180,48 @@ finally:
     command = [sys.executable, "-c", code]
     told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert told.returncode == 0 and told.stdout.endswith("False\n"), told.stderr
+
+
+class Masking:
+    "An object of another library that an array with a mask is made of."
+
+    ndim, shape = 2, (200, 2)
+
+    def __array__(self, dtype=None, copy=None):
+        return hidden()
+
+
+def hidden(kind=float):
+    "Cells of which none may be read."
+    return np.ma.masked_array(np.full((200, 2), 7).astype(kind), mask=True)
+
+
+def parts(rows):
+    "A table that yields batches with masks."
+    return Batches(["x0", "x1"], lambda places: iter([rows[:, places]]), len(rows))
+
+
+@pytest.mark.parametrize("enter", [read_table, as_batches, parts, pa.array, list])
+def test_what_lies_under_a_mask_is_not_there_by_any_door(enter, tmp_path):
+    if enter is pa.array:
+        given = pa.table({"x0": pa.array(hidden()[:, 0]), "x1": hidden()[:, 1]})
+    else:
+        given = enter(hidden())
+    mechanism = CovarianceMechanism((0, 10), mu=1.0, clipping="box")
+    with pytest.raises(InputError, match="NaN"):
+        mechanism.publish(given, 1)
+    if isinstance(given, Batches):
+        return
+    with pytest.raises(WordsError, match="finite"):
+        pg.Publication(given, epsilon=1).publish(tmp_path / "r.parquet")
+
+
+@pytest.mark.parametrize("kind", [int, bool, str, object, "M8[D]", "m8[s]", complex])
+def test_under_a_mask_nothing_is_kept_of_any_kind(kind):
+    assert read_table(hidden(kind)).isna().all(axis=None)
+    assert read_table(list(hidden(kind))).isna().all(axis=None)
+
+
+def test_what_others_make_arrays_of_keeps_its_mask():
+    assert read_table(Masking()).isna().all(axis=None)
+    assert np.isnan(check_incomplete_table(Masking())[0]).all()
