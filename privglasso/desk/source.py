@@ -40,8 +40,9 @@ def check_there(*paths):
 
 
 def shown(names):
-    "Names of columns in one line; what a terminal would not print is escaped."
-    return ", ".join(name if name.isprintable() else ascii(name) for name in names)
+    "Names of columns in one line; what a terminal would not show is escaped."
+    plain = lambda name: name.strip() and name.isprintable()
+    return ", ".join(name if plain(name) else ascii(name) for name in names)
 
 # %% ../../nbs/2_publish/29_source.ipynb #e3704f6b
 _NOT_NAMES = (
@@ -51,8 +52,9 @@ _NOT_NAMES = (
 )
 _UNNAMED = (
     "a column has no name, as where row numbers stand first or lines end in a"
-    " separator: leave it out or name it, or state {numbered_columns} if it is meant"
+    " separator: name it, or state {numbered_columns} if it is meant"
 )
+_DROPPED = "; or leave it out by its empty name ({drop} '')"
 _WHICH = (
     ": leave columns of words or dates out, or say what they mean ({drop}, or a schema:"
     " {propose})"
@@ -60,7 +62,7 @@ _WHICH = (
 _GAPS = "; missing cells count as their column's centre with {missing:center}"
 
 
-def check_names(name, columns, numbered=False):
+def check_names(name, columns, numbered=False, dropped=False):
     """Names that are not a record, each once, or one sentence.
 
     Parameters
@@ -70,13 +72,15 @@ def check_names(name, columns, numbered=False):
     columns : list of str
     numbered : bool
         Whether names are meant to read like numbers.
+    dropped : bool
+        Whether a column can be left out where the names come from.
     """
     from privglasso.publish.sources import reads_like_a_record
 
     if not numbered and reads_like_a_record(columns):
         rest = list(filter(None, columns))
         unnamed = "" in columns and not reads_like_a_record(rest)
-        text = _UNNAMED if unnamed else _NOT_NAMES
+        text = _UNNAMED + dropped * _DROPPED if unnamed else _NOT_NAMES
         raise WordsError(f"{{file}}: {text}", file=name)
     if len(set(columns)) < len(columns):
         raise WordsError("{file}: every column needs a name of its own", file=name)
@@ -312,6 +316,9 @@ class PrivateTable:
         form = {"sep": sep, "decimal": decimal, "encoding": encoding}
         self.typed = {key: value for key, value in form.items() if value is not None}
         self.name, self.memory, self._unpacked = name_of(self.source), memory, 0
+        if self.typed and not self.is_file:
+            text = f"{{{min(self.typed)}}}: says how a file is read; this table is none"
+            raise WordsError(f"{text}: leave it out")
         if memory is not None:
             self._check_bounded()
 
@@ -474,10 +481,12 @@ class PrivateTable:
 
     def columns(self, names) -> tuple:
         "Names of the columns that a release will have, and of those left out."
-        check_names(self.name, names, self.numbered)
+        kept = None if self.schema else [names[j] for j in self._places(names)]
+        used = set(self.schema.used if self.schema else kept)
+        told = [name for name in names if name or name in used]
+        check_names(self.name, told, self.numbered, dropped=True)
         if self.schema is None:
-            kept = [names[j] for j in self._places(names)]
-            return kept, [name for name in names if name not in set(kept)]
+            return kept, [name for name in names if name not in used]
         import pandas as pd
 
         frame = pd.DataFrame(columns=names, dtype=float)

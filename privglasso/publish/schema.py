@@ -94,6 +94,7 @@ def _number_of(value, kind, name):
 def _column(name, stated):
     "The `Column` of what a person states, or `InputError`."
     if isinstance(stated, Column):
+        _check_column(name, stated)
         return stated
     if isinstance(stated, (tuple, list)) and len(stated) == 2:
         stated = dict(zip(("low", "high"), stated, strict=True))
@@ -157,6 +158,27 @@ def _check_column(name, column):
     marks = (column.decimal, column.thousands)
     if marks != (None, None) and column.kind not in ("real", "integer"):
         _refuse(name, "kind", column.kind, "decimal and thousands belong to numbers")
+    if column.kind == "date":
+        _check_formats(name, column)
+
+
+def _formats(column):
+    "The formats of a column of dates."
+    formats = column.format or "ISO8601"
+    return (formats,) if isinstance(formats, str) else formats
+
+
+def _check_formats(name, column):
+    "`InputError` unless dates can be read in each format."
+    import pandas as pd  # slow to load
+
+    for each in _formats(column):
+        try:
+            _days(pd.Series([], dtype=object), each)
+            continue
+        except (ValueError, re.error):
+            pass
+        _refuse(name, "format", each, "give one of datetime.strptime, as %d.%m.%Y")
 
 # %% ../../nbs/2_publish/18_schema.ipynb #538186b5
 def _readable(name, column, there, values):
@@ -242,11 +264,9 @@ def _dates(name, column, cells, form):
     cells, gaps = cells.astype(object), {*GAPS, *form.missing, *column.missing}
     gone = cells.isna() | cells.map(lambda cell: str(cell).strip() in gaps)
     cells = cells.where(~gone)
-    formats = column.format or "ISO8601"
-    formats = (formats,) if isinstance(formats, str) else formats
     # a format of its own, so that no cell is read in another's light
     words = cells.map(str, na_action="ignore").astype(object)
-    read = [_days(words, each) for each in formats]
+    read = [_days(words, each) for each in _formats(column)]
     known = cells.map(lambda cell: isinstance(cell, date)).to_numpy(bool)
     read.append(_days(cells.where(known), None))  # of Excel
     days = np.full(len(cells), np.nan)
@@ -574,7 +594,7 @@ def reads_like_an_identifier(name) -> bool:
 
 def _guess(name, dtype):
     "What is proposed for a column, from its name and type."
-    if reads_like_an_identifier(name):
+    if not name.strip() or reads_like_an_identifier(name):
         return {"use": False}
     if dtype.kind == "M":
         return {"kind": "date"}

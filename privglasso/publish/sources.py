@@ -95,7 +95,7 @@ def _check_marks(form):
         stated = getattr(form, mark)
         if stated is not None and not (isinstance(stated, str) and len(stated) == 1):
             raise TableError(f"--{mark}: give one character, such as ; or ,")
-    if form.encoding:
+    if form.encoding is not None:
         _check_encoding(form.encoding)
     check_marks(form.decimal, form.thousands)
 
@@ -324,7 +324,7 @@ def _as_table(batch):
 def _records(path, form, names):
     "The records of a text as an Arrow table, below its names and above its footer."
     table, odd = next(_rows(path, form, len(names), "read_csv"))
-    if table[0][-1].as_py() != _LAST or table.num_rows == 2 and not odd:
+    if table[0][-1].as_py() != _LAST:
         raise TableError(f"{path.name}: {_NOT_WHOLE.format(_ending(path))}{_HOW}")
     lines = table.num_rows + len(odd)  # names and the added line among them
     footer = form.footer or 0
@@ -801,6 +801,12 @@ def check_table_file(path, **form) -> tuple:
     ending, text = _ending(path), _READERS.get(_ending(path)) is _read_text
     if path.is_dir():
         raise TableError(f"{path.name or path}: this is a folder: name the file in it")
+    if str(path).startswith("duckdb:"):
+        raise TableError(
+            f"{path.name}: this is a table in a database, and a file is needed: save it"
+            " as one, for a schema some records (in DuckDB: COPY (FROM t LIMIT 1000) TO"
+            " 'some.parquet')"
+        )
     if ending not in _READERS:
         raise TableError(
             f"{path.name}: give a table in .csv, .tsv or .txt (perhaps .gz), .parquet,"
@@ -830,24 +836,31 @@ _HOW = (
 
 def _read_file(path, form, as_text=False):
     "A table in a file, or one sentence that quotes nothing of it."
-    ending, text = check_table_file(path, **form.stated())
+    ending, _ = check_table_file(path, **form.stated())
+    rows = _in_words(path, lambda: _READERS[ending](path, form, as_text))
+    rows.attrs.pop("marks", None)
+    rows.attrs["form"] = form.stated()
+    return rows
+
+
+def _in_words(path, read):
+    "What is read of a file, or one sentence that quotes nothing of it."
     try:
-        rows = _READERS[ending](path, form, as_text)
-        rows.attrs.pop("marks", None)
-        rows.attrs["form"] = form.stated()
-        return rows
+        return read()
     except Exception as error:
         if isinstance(error, TableError | MemoryError) or getattr(error, "errno", 0):
             raise
-    raise TableError(f"{path.name}: {_NOT_WHOLE.format(ending)}{_HOW if text else ''}")
+    ending = _ending(path)
+    how = _HOW if _READERS[ending] is _read_text else ""
+    raise TableError(f"{path.name}: {_NOT_WHOLE.format(ending)}{how}")
 
 
 def _check_encoding(encoding):
-    "An encoding that Python knows, or `TableError`."
+    "An encoding of text that Python knows, or `TableError`."
     try:
-        codecs.lookup(encoding)
+        "".encode(encoding)  # of some that Python knows no text can be made
         return
-    except (LookupError, TypeError):
+    except (LookupError, TypeError, ValueError):
         pass
     raise TableError("this encoding is not known: give utf-8, latin-1 or cp1252")
 
@@ -933,12 +946,8 @@ def _settled(seen, field):
 def _text_shape(path, form):
     "Lines that are not empty, but for names and footer, and the names."
     form = _text_form(path, form)
-    try:
-        lines = sum(1 for _ in _lines(path, form))
-        return max(lines - 1 - (form.footer or 0), 0), _names(path, form)
-    except (csv.Error, UnicodeDecodeError):
-        pass
-    raise TableError(f"{path.name}: this is not a whole table of text")
+    lines = sum(1 for _ in _lines(path, form))
+    return max(lines - 1 - (form.footer or 0), 0), _names(path, form)
 
 
 def table_shape(path, **form):
@@ -959,7 +968,7 @@ def table_shape(path, **form):
     """
     path, form = Path(path), Form.of(form)
     if check_table_file(path, **form.stated())[1]:
-        return _text_shape(path, form)
+        return _in_words(path, lambda: _text_shape(path, form))
     table = _read_file(path, form, as_text=True)  # its numbers are not looked at
     return len(table), [str(name) for name in table.columns]
 
@@ -1016,8 +1025,8 @@ def columns_meant(text, names) -> list:
     Parameters
     ----------
     text : str or None
-        A name that holds a comma stands alone, or in double quotes. Blanks about a name
-        do not count.
+        A name that holds a comma stands alone, or in double quotes; an empty one is the
+        name of a column, too. Blanks about a name count only where names differ by them.
     names : sequence of str
 
     Returns
@@ -1030,11 +1039,23 @@ def columns_meant(text, names) -> list:
     >>> columns_meant('age,"iron, mg/l"', [" age", "iron, mg/l"])
     [' age', 'iron, mg/l']
     """
-    known = {name.strip(): name for name in names}
-    if not text or text.strip() in known:
-        return [known[text.strip()]] if text else []
-    words = next(csv.reader([text], skipinitialspace=True), [])
-    return [known.get(word.strip(), word.strip()) for word in words if word.strip()]
+    if text is None:
+        return []
+    if alone := _called(text, names):
+        return alone
+    words = next(csv.reader([text], skipinitialspace=True), []) or [""]
+    return [name for word in words for name in _called(word, names) or [word.strip()]]
+
+
+def _called(word, names):
+    "The name that is this word, or is so but for blanks, in a list; none if none is."
+    if word in names:
+        return [word]
+    found = [name for name in names if name.strip() == word.strip()]
+    if len(set(found)) > 1:
+        remedy = "several columns are called so but for blanks: give one with its own"
+        raise InputError("column", word, remedy)
+    return found[:1]
 
 # %% ../../nbs/2_publish/17_sources.ipynb #5d1a90d2
 # letters of the words that pandas may read as a flag, as missing or as infinite

@@ -8,7 +8,7 @@ import pytest
 from privglasso.base.validation import InputError
 from privglasso.publish.bounds_check import BoundsCheck, CheckedMechanism, cells_outside
 from privglasso.publish.covariance import CovarianceMechanism
-from privglasso.publish.schema import Schema
+from privglasso.publish.schema import Column, Schema
 from privglasso.publish.sources import read_table
 
 TABLE = pd.DataFrame(
@@ -171,3 +171,10 @@ def test_a_gap_changes_how_no_other_record_is_read(
             table = tmp_path / "t.parquet"
         read.append(schema.apply(table).to_numpy().ravel()[:-1])
     assert (read[0] == read[1]).all() and len({*read[0]}) > 1
+
+
+@pytest.mark.parametrize("form", ["%Q", "%", "%d %d", "%V", ["%d.%m.%Y", "%e"]])
+@pytest.mark.parametrize("state", [dict, Column])
+def test_a_format_that_reads_no_date_is_refused_when_it_is_stated(form, state):
+    with pytest.raises(InputError, match="format of column when='%"):
+        Schema({"when": state(kind="date", format=form)})

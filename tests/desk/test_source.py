@@ -1,0 +1,112 @@
+"""What is left out by name is left out, and what does not suit a table is refused."""
+
+import gzip
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import privglasso as pg
+from privglasso.base.validation import InputError
+from privglasso.base.words import WordsError
+from privglasso.cli.commands import app
+from privglasso.desk.source import PrivateTable
+from privglasso.publish.schema import Schema
+from privglasso.publish.sources import read_table
+
+
+@pytest.fixture
+def table():
+    rows = np.random.default_rng(0).normal(size=(300, 5)).cumsum(1).round(3)
+    return pd.DataFrame(rows, columns=list("abcde"))
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(words, *more):
+        made = CliRunner().invoke(app, [*words.split(), *more])
+        return made.exit_code, " ".join(made.output.split())
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "typed, left", [("age", "age"), ("age ", "age "), ('c,"age "', "c|age ")]
+)
+def test_of_names_that_differ_by_blanks_the_exact_one_is_meant(table, typed, left):
+    names = ["age", "age ", "c", "d", "e"]
+    for drop in (typed, left.split("|")):
+        left_out = PrivateTable(table, drop=drop).columns(names)[1]
+        assert set(left_out) == set(left.split("|"))
+    with pytest.raises(InputError, match="but for blanks"):
+        PrivateTable(table, drop="age").columns([" age", "age ", "c"])
+    assert PrivateTable(table, drop="age").columns([" age", "c"])[0] == ["c"]
+
+
+@pytest.mark.parametrize("typed", ["", '""'])
+def test_a_column_without_a_name_can_be_left_out(table, call, typed):
+    table.to_csv("rows.csv")
+    table.to_csv("t.csv", index=False)
+    code, told = call("publish rows.csv r.parquet --epsilon 1")
+    assert code == 2 and "--drop ''" in told
+    for more in ([], ["--numbered-columns"]):
+        line = "publish rows.csv r.parquet --epsilon 1 --force --drop"
+        assert call(line, typed, *more)[0] == 0
+        assert pg.read_release("r.parquet").columns == list("abcde")
+    code, told = call("publish t.csv new.parquet --epsilon 1 --drop", typed)
+    assert code == 2 and "no column is called ''" in told
+    code, told = call("schema rows.csv s.toml --numbered-columns")
+    assert code == 0 and Schema.read("s.toml").used == list("abcde")
+    assert call("publish rows.csv s.parquet --epsilon 1 --schema s.toml")[0] == 0
+
+
+def test_a_rehearsal_refuses_what_a_publication_refuses(table, call):
+    table.to_csv("t.csv", index=False)
+    whole = open("t.csv", "rb").read()
+    packed = gzip.compress(whole)
+    open("short.csv.gz", "wb").write(packed[: len(packed) // 2])
+    open("no.csv.gz", "wb").write(whole)
+    lines = ["short.csv.gz r.parquet", "no.csv.gz r.parquet"]
+    encodings = ("utf-16", "utf-32", "rot13", "hex", "base64", "undefined", "''")
+    lines += [f"t.csv r.parquet --encoding {each}" for each in encodings]
+    for line in lines:
+        line = line.replace("''", "")
+        *words, last = f"publish {line}".split(" ")
+        rehearsed = call(" ".join(words), last, "--epsilon", "1", "--dry-run")
+        assert rehearsed == call(" ".join(words), last, "--epsilon", "1")
+        assert rehearsed[0] == 2 and "fault" not in rehearsed[1]
+        if "encoding" not in line:
+            assert call(f"plan {words[1]}")[0] == 2
+
+
+def test_a_table_without_records_is_one(table, call):
+    table.iloc[:0].to_csv("zero.csv", index=False)
+    for more in ("", " --dry-run"):
+        code, told = call(f"publish zero.csv r.parquet --epsilon 1{more}")
+        assert code == 2 and "fewer than two records" in told
+    pd.testing.assert_frame_equal(
+        read_table("zero.csv").astype(float), table.iloc[:0].reset_index(drop=True)
+    )
+
+
+def test_a_schema_of_a_table_in_a_database_is_had_as_it_is_said(table, call):
+    table.to_parquet("table.parquet")
+    with duckdb.connect("d.duckdb") as base:
+        base.sql("CREATE TABLE t AS SELECT *, 'x' AS w FROM 'table.parquet'")
+        code, told = call("schema duckdb:d.duckdb?t s.toml")
+        statement = told.partition("in DuckDB: ")[2].rpartition(")")[0]
+        base.sql(statement)
+    assert code == 2 and call("schema some.parquet s.toml")[0] == 0
+    assert Schema.read("s.toml").used == list("abcde")
+    code, told = call("publish duckdb:d.duckdb?t r.parquet --epsilon 1 --schema s.toml")
+    assert code == 0, told
+
+
+@pytest.mark.parametrize("word", ["sep", "encoding", "decimal"])
+def test_how_a_file_is_read_is_not_said_of_a_table_in_memory(table, word):
+    with pytest.raises(WordsError, match=f"^{word}: says how a file is read"):
+        pg.Publication(table, epsilon=1, **{word: "."})
