@@ -144,12 +144,14 @@ def columns_named(text, names):
     ----------
     text : str, list of str or None
     names : list of str
-        Of the table.
+        Of the table; of one that is not there yet, none, and what is typed is not
+        empty.
     """
     from privglasso.publish.sources import columns_meant
 
     if text is None or isinstance(text, str):
-        return columns_meant(text, names)
+        made = columns_meant(text, names)
+        return made if names else list(filter(None, made))
     return [str(name) for name in text]
 
 
