@@ -5249,6 +5249,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                          'privglasso/publish/schema.py'),
                                            'privglasso.publish.schema._check_words': ( '2_publish/schema.html#_check_words',
                                                                                        'privglasso/publish/schema.py'),
+                                           'privglasso.publish.schema._checked': ( '2_publish/schema.html#_checked',
+                                                                                   'privglasso/publish/schema.py'),
                                            'privglasso.publish.schema._column': ( '2_publish/schema.html#_column',
                                                                                   'privglasso/publish/schema.py'),
                                            'privglasso.publish.schema._dates': ( '2_publish/schema.html#_dates',

@@ -94,8 +94,7 @@ def _number_of(value, kind, name):
 def _column(name, stated):
     "The `Column` of what a person states, or `InputError`."
     if isinstance(stated, Column):
-        _check_column(name, stated)
-        return stated
+        return _checked(name, stated)
     if isinstance(stated, (tuple, list)) and len(stated) == 2:
         stated = dict(zip(("low", "high"), stated, strict=True))
     if not isinstance(stated, Mapping) or not set(stated) <= set(_KEYS):
@@ -111,7 +110,14 @@ def _column(name, stated):
         words["fill"] = _number_of(
             words.get("fill"), words.get("kind"), f"fill of {name}"
         )
-    _check_column(name, column := Column(**words))
+    return _checked(name, Column(**words))
+
+
+def _checked(name, column):
+    "A column whose statements suit each other, and in whose formats dates are read."
+    _check_column(name, column)
+    if column.kind == "date":
+        _check_formats(name, column)
     return column
 
 # %% ../../nbs/2_publish/18_schema.ipynb #912f7dae
@@ -158,27 +164,6 @@ def _check_column(name, column):
     marks = (column.decimal, column.thousands)
     if marks != (None, None) and column.kind not in ("real", "integer"):
         _refuse(name, "kind", column.kind, "decimal and thousands belong to numbers")
-    if column.kind == "date":
-        _check_formats(name, column)
-
-
-def _formats(column):
-    "The formats of a column of dates."
-    formats = column.format or "ISO8601"
-    return (formats,) if isinstance(formats, str) else formats
-
-
-def _check_formats(name, column):
-    "`InputError` unless dates can be read in each format."
-    import pandas as pd  # slow to load
-
-    for each in _formats(column):
-        try:
-            _days(pd.Series([], dtype=object), each)
-            continue
-        except (ValueError, re.error):
-            pass
-        _refuse(name, "format", each, "give one of datetime.strptime, as %d.%m.%Y")
 
 # %% ../../nbs/2_publish/18_schema.ipynb #538186b5
 def _readable(name, column, there, values):
@@ -277,6 +262,25 @@ def _dates(name, column, cells, form):
             raise InputError(f"column {name}", told, remedy)
         days = np.where(np.isnan(days), other, days)
     return _readable(name, column, ~gone.to_numpy(), days)
+
+# %% ../../nbs/2_publish/18_schema.ipynb #1db7e9f1
+def _formats(column):
+    "The formats of a column of dates."
+    formats = column.format or "ISO8601"
+    return (formats,) if isinstance(formats, str) else formats
+
+
+def _check_formats(name, column):
+    "`InputError` unless dates can be read in each format."
+    import pandas as pd  # slow to load
+
+    for each in _formats(column):
+        try:
+            _days(pd.Series([], dtype=object), each)
+            continue
+        except (ValueError, re.error):
+            pass
+        _refuse(name, "format", each, "give one of datetime.strptime, as %d.%m.%Y")
 
 # %% ../../nbs/2_publish/18_schema.ipynb #343f9614
 _LARGEST = float(np.finfo(float).max)

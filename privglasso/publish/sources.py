@@ -1025,8 +1025,8 @@ def columns_meant(text, names) -> list:
     Parameters
     ----------
     text : str or None
-        A name that holds a comma stands alone, or in double quotes; an empty one is the
-        name of a column, too. Blanks about a name count only where names differ by them.
+        A name that holds a comma stands alone, or in double quotes; an empty one is a
+        name, too. Blanks about a name count only where names differ by them.
     names : sequence of str
 
     Returns
