@@ -783,22 +783,15 @@ def _start(problem):
 def _check_periods(X, name="S"):
     "(T, p, p) array of symmetric matrices."
     if not np.iterable(X) or isinstance(X, (str, dict, pd.DataFrame)) or not len(X):
-        raise InputError(name, type(X).__name__, "give a list of matrices, one a period")
+        remedy = "give a list of matrices, one a period"
+        raise InputError(name, type(X).__name__, remedy)
     S = [check_symmetric(matrix, f"{name}[{t}]") for t, matrix in enumerate(X)]
     if len({len(matrix) for matrix in S}) > 1:
         sizes = sorted({len(matrix) for matrix in S})
-        raise InputError(name, f"matrices of {sizes} columns", "give one set of columns")
+        remedy = "give one set of columns"
+        raise InputError(name, f"matrices of {sizes} columns", remedy)
     _same_columns(X, name)
     return np.stack(S)
-
-
-def _per_period(values, name, T):
-    "(T,) positive numbers; ones for None."
-    if values is None:
-        return np.ones(T)
-    if np.ndim(values) != 1 or len(values) != T:
-        raise InputError(name, values, f"give one number for each of the {T} periods")
-    return np.array([check_positive(value, name) for value in values])
 
 # %% ../../nbs/4_networks/01_changing.ipynb #b6e3086e
 def changing_graphical_lasso(
@@ -872,6 +865,15 @@ def changing_graphical_lasso(
     return _solved(problem, alpha, start, tol * S.shape[1], max_iter)
 
 # %% ../../nbs/4_networks/01_changing.ipynb #a991ff33
+def _per_period(values, name, T):
+    "(T,) positive numbers; ones for None."
+    if values is None:
+        return np.ones(T)
+    if np.ndim(values) != 1 or len(values) != T:
+        raise InputError(name, values, f"give one number for each of the {T} periods")
+    return np.array([check_positive(value, name) for value in values])
+
+
 def _solved(problem, alpha, start, wanted, max_iter):
     "The result, or an error with what was proved."
     state, n_iter = _minimise(problem, start, wanted, max_iter)
