@@ -11,18 +11,21 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 from dataclasses import dataclass
+from pathlib import Path
 import warnings
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from ..base.graphs import partial_correlations
 from ..base.kernels import kernel
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_probability, check_symmetric
+from ..publish.files import read_release
 from ..publish.noise_correction import SamplingError, correlation_scale
 from ..publish.release import Release
 from ..recover.efficient_score import is_definite, rows_told
@@ -777,24 +780,18 @@ def _start(problem):
     return np.repeat(found[None], len(S), axis=0), None
 
 
-def _check_periods(S):
+def _check_periods(X, name="S"):
     "(T, p, p) array of symmetric matrices."
-    if not np.iterable(S) or isinstance(S, (str, dict, pd.DataFrame)) or not len(S):
-        raise InputError("S", type(S).__name__, "give a list of matrices, one a period")
-    S = [check_symmetric(matrix, f"S[{t}]") for t, matrix in enumerate(S)]
+    if not np.iterable(X) or isinstance(X, (str, dict, pd.DataFrame)) or not len(X):
+        remedy = "give a list of matrices, one a period"
+        raise InputError(name, type(X).__name__, remedy)
+    S = [check_symmetric(matrix, f"{name}[{t}]") for t, matrix in enumerate(X)]
     if len({len(matrix) for matrix in S}) > 1:
         sizes = sorted({len(matrix) for matrix in S})
-        raise InputError("S", f"matrices of {sizes} columns", "give one set of columns")
+        remedy = "give one set of columns"
+        raise InputError(name, f"matrices of {sizes} columns", remedy)
+    _same_columns(X, name)
     return np.stack(S)
-
-
-def _per_period(values, name, T):
-    "(T,) positive numbers; ones for None."
-    if values is None:
-        return np.ones(T)
-    if np.ndim(values) != 1 or len(values) != T:
-        raise InputError(name, values, f"give one number for each of the {T} periods")
-    return np.array([check_positive(value, name) for value in values])
 
 # %% ../../nbs/4_networks/01_changing.ipynb #b6e3086e
 def changing_graphical_lasso(
@@ -868,6 +865,15 @@ def changing_graphical_lasso(
     return _solved(problem, alpha, start, tol * S.shape[1], max_iter)
 
 # %% ../../nbs/4_networks/01_changing.ipynb #a991ff33
+def _per_period(values, name, T):
+    "(T,) positive numbers; ones for None."
+    if values is None:
+        return np.ones(T)
+    if np.ndim(values) != 1 or len(values) != T:
+        raise InputError(name, values, f"give one number for each of the {T} periods")
+    return np.array([check_positive(value, name) for value in values])
+
+
 def _solved(problem, alpha, start, wanted, max_iter):
     "The result, or an error with what was proved."
     state, n_iter = _minimise(problem, start, wanted, max_iter)
@@ -949,15 +955,23 @@ class _Told(NamedTuple):
     error: SamplingError
 
 
-def _same_columns(releases):
-    "The names that all releases have, in one order."
-    names = list(releases[0].columns)
-    for t, release in enumerate(releases):
-        if list(release.columns) != names:
-            remedy = (
-                f"give releases of the columns {names[:3]}…, in one order: `select`"
-            )
-            raise InputError(f"X[{t}]", list(release.columns)[:3], remedy)
+def _agreed(names, given, argument):
+    "The names known so far, or those of a release or frame: the same in one order."
+    columns = getattr(given, "columns", None)
+    if columns is None or isinstance(columns, pd.RangeIndex):  # numbers are no names
+        return names
+    own = list(map(str, columns))
+    if names not in (None, own):
+        remedy = f"give the columns {names[:3]}…, in one order: `select`, or `loc`"
+        raise InputError(argument, own[:3], remedy)
+    return own
+
+
+def _same_columns(X, name="X"):
+    "The names that all releases or frames have, in one order; None without names."
+    names = None
+    for t, given in enumerate(X):
+        names = _agreed(names, given, f"{name}[{t}]")
     return names
 
 # %% ../../nbs/4_networks/01_changing.ipynb #71ae7ca7
@@ -1068,8 +1082,8 @@ class TimeVaryingGraphicalLasso(BaseEstimator):
             self.columns_, told = _same_columns(X), [_told(release) for release in X]
             errors = np.sqrt([1 / each.rows + each.noise for each in told])
             return np.stack([each.correlations for each in told]), errors
-        S = _check_periods(X)
-        self.columns_ = list(getattr(X[0], "columns", range(S.shape[1])))
+        S, names = _check_periods(X, "X"), _same_columns(X)
+        self.columns_ = list(getattr(X[0], "columns", names or range(S.shape[1])))
         if self.errors is None and (self.alpha is None or self.beta is None):
             remedy = "give the standard errors of the matrices, or alpha and beta"
             raise InputError("errors", None, remedy)
@@ -1085,6 +1099,7 @@ class TimeVaryingGraphicalLasso(BaseEstimator):
             the period before: period, source, target, and the partial correlations
             before and after.
         """
+        check_is_fitted(self, "precisions_")
         partial = np.array([partial_correlations(x) for x in self.precisions_])
         jumped = np.diff(self.precisions_, axis=0) != 0
         t, i, j = np.nonzero(np.triu(jumped, 1))
@@ -1178,6 +1193,7 @@ class LineWatch:
         self.level = check_probability(level, "level")
         self.strength = check_positive(strength, "strength")
         self._before = _correlations_of(precision, "precision")
+        self._names = _agreed(None, precision, "precision")
         if alternatives is None:
             alternatives = _without_each_edge(precision)
         if not alternatives:
@@ -1185,10 +1201,12 @@ class LineWatch:
         self.lines, self.seen = list(alternatives), []
         after = []
         for line, matrix in alternatives.items():
-            after.append(_correlations_of(matrix, f"alternatives[{line!r}]"))
+            name = f"alternatives[{line!r}]"
+            after.append(_correlations_of(matrix, name))
             if after[-1].shape != self._before.shape:
                 remedy = f"give matrices of {len(self._before)} columns"
-                raise InputError(f"alternatives[{line!r}]", after[-1].shape, remedy)
+                raise InputError(name, after[-1].shape, remedy)
+            self._names = _agreed(self._names, matrix, name)
         self._changes = np.stack(after) - self._before
         self._error = self._filters = None
         self._sums = [np.zeros((2, len(self.lines)))]  # of 1 / v and y / v
@@ -1198,11 +1216,13 @@ class LineWatch:
 
         Parameters
         ----------
-        release : Release, or (p, p) array of correlations
-            Independent of all before, given the network.
+        release : Release, its file, or (p, p) array of correlations
+            Independent of all before, given the network. The columns of a release are
+            found by the names of the network, or of the first release.
         error : SamplingError, optional
             How far correlations may be off, where an array is given.
         """
+        release = read_release(release) if isinstance(release, str | Path) else release
         told = self._read(release, error)
         if self._filters is None:
             self._make_filters(told)
@@ -1219,6 +1239,7 @@ class LineWatch:
     def _read(self, release, error):
         "What a release, or an array with its error, says of correlations."
         if isinstance(release, Release):
+            release = self._by_name(release)
             told = _told(release)
         elif not isinstance(error, SamplingError):
             remedy = "give a SamplingError beside an array of correlations"
@@ -1230,7 +1251,17 @@ class LineWatch:
         if told.correlations.shape != self._before.shape:
             remedy = f"give the {len(self._before)} columns of the network"
             raise InputError("release", told.correlations.shape, remedy)
+        self._names = _agreed(self._names, release, "release")
         return told
+
+    def _by_name(self, release):
+        "The release seen through the columns of the network, if names of it are known."
+        if self._names in (None, list(release.columns)):
+            return release
+        if missing := [name for name in self._names if name not in release.columns]:
+            remedy = f"give a release that has the columns {missing[:3]} of the network"
+            raise InputError("release", list(release.columns)[:3], remedy)
+        return release.select(self._names)
 
     def _make_filters(self, told):
         "The weights for which each loss stands out most, and the shift it would be."

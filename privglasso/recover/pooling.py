@@ -18,8 +18,8 @@ from scipy.stats import false_discovery_control
 from ..base.graphs import eigen
 from ..base.validation import InputError
 from ..privacy.guarantee import Guarantee, NoGuarantee
-from ..publish.noise_correction import SamplingError, correlation_scale
-from ..publish.noise_correction import wishart_variance
+from ..publish.noise_correction import CovarianceError, SamplingError
+from ..publish.noise_correction import correlation_scale, wishart_variance
 from ..publish.release import Release
 from .efficient_score import rows_told
 from .estimators import fit_whole
@@ -156,7 +156,7 @@ class PooledRelease(Release):
     @property
     def matrix(self) -> np.ndarray:
         "(p, p) pooled correlations; perhaps indefinite."
-        return self._known[0]
+        return self.corrected_covariance()
 
     def corrected_covariance(self) -> np.ndarray:
         "(p, p) pooled correlations; perhaps indefinite."
@@ -185,6 +185,40 @@ class PooledRelease(Release):
             f" over {several} releases"
         )
 
+# %% ../../nbs/3_recover/21_pooling.ipynb #11570d61
+# of a selection, of synthetic rows, of two rounds
+_BEHIND = "release", "covariance_release", "first", "second"
+
+
+def _sources(release, columns):
+    "What was published once and is behind a release, seen through its columns."
+    behind = [getattr(release, name) for name in _BEHIND if hasattr(release, name)]
+    if behind := getattr(release, "releases", behind):
+        return [one for each in behind for one in _sources(each, columns)]
+    columns = [name for name in columns if name in release.columns]
+    try:
+        return [release.select(columns)] if columns else []
+    except CovarianceError as error:  # what is told of these has other sources, too
+        return _sources(release, [c for c in columns if c not in error.columns])
+
+
+def _are_same(one, other):
+    "Whether two sources agree to the digit in all columns that both have."
+    names = [name for name in one.columns if name in other.columns]
+    if one.n != other.n or len(names) < 2:
+        return False
+    S, T = (x.covariance_frame().loc[names, names].to_numpy() for x in (one, other))
+    units = np.sqrt(np.diag(S))
+    return np.allclose(S / np.outer(units, units), T / np.outer(units, units), 0, 1e-9)
+
+
+def _refuse_copies(releases):
+    "Errors of one release do not cancel against themselves."
+    sources = [one for each in releases for one in _sources(each, each.columns)]
+    if any(_are_same(*pair) for pair in combinations(sources, 2)):
+        remedy = "two of them are the same release: give each once"
+        raise InputError("releases", len(releases), remedy)
+
 # %% ../../nbs/3_recover/21_pooling.ipynb #0881006b
 def _check_releases(releases):
     "Two or more releases that tell correlations."
@@ -199,16 +233,6 @@ def _check_releases(releases):
             kind = type(release).__name__
             raise InputError("releases", kind, "give releases that tell a covariance")
     return releases
-
-
-def _refuse_copies(told):
-    "Errors of one release do not cancel against themselves."
-    for one, other in combinations(told, 2):
-        fields = "places", "correlations", "deviation"
-        pairs = ((getattr(one, name), getattr(other, name)) for name in fields)
-        if all(np.array_equal(*pair) for pair in pairs):
-            remedy = "two of them are the same release: give each once"
-            raise InputError("releases", len(told), remedy)
 
 
 def combine(releases) -> PooledRelease:
@@ -229,7 +253,8 @@ def combine(releases) -> PooledRelease:
     Raises
     ------
     InputError
-        If two columns are together in no release, or a release is given twice.
+        If two columns are together in no release, or a release is given twice, be it
+        within a pool, in other columns, or beside rows that were drawn from it.
     CovarianceError
         If a release has lost a column in its noise: see `Release.without_lost`.
 
@@ -249,7 +274,7 @@ def combine(releases) -> PooledRelease:
     releases = _check_releases(releases)
     names = list(dict.fromkeys(c for release in releases for c in release.columns))
     told = [_told(release, names) for release in releases]
-    _refuse_copies(told)
+    _refuse_copies(releases)
     return PooledRelease(releases, names, *_pooled(told, names))
 
 # %% ../../nbs/3_recover/21_pooling.ipynb #4dbb8b4a

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from privglasso import CovarianceMechanism
 from privglasso.base.validation import InputError
@@ -274,6 +274,71 @@ def test_frames_keep_their_names():
     frames = [pd.DataFrame(x, list("ab"), list("ab")) for x in (GOOD, np.eye(2))]
     model = TimeVaryingGraphicalLasso(alpha=0.01, beta=0.01).fit(frames)
     assert set(model.changes()["source"]) == {"a"}
+
+
+def framed(matrix, names):
+    return pd.DataFrame(matrix, list(names), list(names))
+
+
+def test_frames_in_another_order_are_refused(releases):
+    names = "abcdef"
+    frames = [release.covariance_frame() for release in releases[:3]]
+    turned = frames[1].loc[list("fbcdea"), list("fbcdea")]
+    renamed = framed(frames[1].to_numpy(), "uvwxyz")
+    model = TimeVaryingGraphicalLasso(errors=[0.05] * 3)
+    for wrong in (turned, renamed):
+        for first in (frames[0], frames[0].to_numpy()):
+            with pytest.raises(InputError, match="in one order") as refused:
+                model.fit([first, wrong, frames[2]])
+            assert refused.value.argument == ("X[1]" if first is frames[0] else "X[2]")
+    with pytest.raises(InputError, match="in one order"):
+        changing_graphical_lasso([frames[0], turned], 0.1, 0.1)
+    assert model.fit(frames).columns_ == list(names)
+    arrays = [frames[0].to_numpy(), *frames[1:]]  # of which one has no names
+    assert model.fit(arrays).columns_ == list(names)
+
+
+def test_changes_before_a_fit_are_refused_as_elsewhere():
+    with pytest.raises(NotFittedError):
+        TimeVaryingGraphicalLasso().changes()
+
+
+def test_a_watch_goes_by_name(releases, tmp_path):
+    names, turned = list("abcdef"), list("dbfaec")
+    plain, other = LineWatch(framed(CHAIN, names)), LineWatch(framed(CHAIN, names))
+    of_an_array = LineWatch(CHAIN)  # the first release tells the names
+    for t, release in enumerate(releases):
+        seen = plain.update(release)
+        assert other.update(release.select(turned)) == seen
+        later = of_an_array.update(release.select(turned) if t else release)
+        assert later[:3] == seen[:3]
+    path = tmp_path / "period.parquet"
+    releases[0].to_parquet(path)
+    for given in (path, str(path)):
+        again = LineWatch(framed(CHAIN, names)).update(given)
+        assert again == plain.seen[0]
+    numbered = LineWatch(pd.DataFrame(CHAIN))  # rows without names
+    assert numbered.update(releases[0]) == plain.seen[0]
+
+
+def test_a_watch_refuses_other_columns(releases):
+    names = list("abcdef")
+    error = releases[0].sampling_error()
+    renamed = framed(CHAIN, "uvwxyz")
+    for network in (framed(CHAIN, names), CHAIN):
+        watch = LineWatch(network)
+        watch.update(releases[0])
+        wrong = framed(np.linalg.inv(CHAIN), "fedcba"), error
+        for given in (wrong, [releases[1].select(names[:5])]):
+            with pytest.raises(InputError) as refused:
+                watch.update(*given)
+            assert refused.value.argument == "release"
+        assert watch.update(releases[1]).period == 2
+    with pytest.raises(InputError, match="give .*'u'"):
+        LineWatch(renamed).update(releases[0])
+    with pytest.raises(InputError, match="in one order") as refused:
+        LineWatch(framed(CHAIN, names), {"x": framed(CUT, "fedcba")})
+    assert refused.value.argument == "alternatives['x']"
 
 
 def test_a_watch_sees_the_edge_go_in_releases(releases):

@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 
 from privglasso import CovarianceMechanism, DiscreteGaussianMechanism, KendallMechanism
-from privglasso import PrivateGraphicalLasso, QuadrantMechanism
+from privglasso import PrivateGraphicalLasso, QuadrantMechanism, SyntheticDataMechanism
 from privglasso.base.validation import InputError
 from privglasso.privacy.guarantee import Guarantee, NoGuarantee
 from privglasso.publish.local import LocalMechanism
+from privglasso.publish.noise_correction import CovarianceError
+from privglasso.publish.whitening import WhitenedCovarianceMechanism
 from privglasso.recover.pooling import _together, combine, differences, edge_changes
 
 P = 4
@@ -104,15 +106,55 @@ def test_failures_and_missing_promises_are_not_lost():
     assert _together([some, none]) is none
 
 
-def test_a_release_counts_once():
-    one, two = (
-        CovarianceMechanism(mu=1.0).publish(rows(3000, seed), seed) for seed in (0, 1)
-    )
-    again = CovarianceMechanism(mu=1.0).publish(rows(3000, 0), 0)
-    for copies in ([one, two, one], [one, again], [one, one.select(one.columns)]):
+def parts_of(one):
+    "What is seen of a release of x0 … x3 beside it."
+    return [one, one.select(["x3", "x1", "x2", "x0"]), one.select(["x2", "x0"])]
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_release_counts_once_in_whatever_order_and_however_few_columns(name):
+    one, again = (MECHANISMS[name].publish(rows(800, 0), 0) for _ in range(2))
+    two = MECHANISMS[name].publish(rows(800, 1), 1)
+    for copy in parts_of(again):
         for told in (combine, differences):
             with pytest.raises(InputError, match="the same release"):
-                told(copies)
+                told([one, two, copy])
+    assert combine([one, parts_of(two)[1]]).n == 2 * one.n
+
+
+def test_a_release_counts_once_within_a_pool_and_behind_rows_and_rounds():
+    plain = CovarianceMechanism(mu=1.0)
+    one, two, three = (plain.publish(rows(800, seed), seed) for seed in range(3))
+    pool, other = combine([one, two]), combine([three, two])
+    drawn = SyntheticDataMechanism(mu=1.0).publish(rows(800, 3), 3)
+    rounds = WhitenedCovarianceMechanism(mu=1.0).publish(rows(8000, 4), 4)
+    behind = [(pool, one), (other, pool), (drawn, drawn.covariance_release)]
+    for whole, again in [*behind, (rounds, rounds.first), (rounds.second, rounds)]:
+        for seen in (whole, *parts_of(whole)):
+            for copy in parts_of(again):
+                with pytest.raises(InputError, match="the same release"):
+                    combine([seen, copy])
+    assert combine([pool, three, drawn, rounds]).n > pool.n
+
+
+def test_a_column_that_only_the_moments_behind_have_lost_is_no_reason_to_refuse():
+    few = SyntheticDataMechanism((-3, 3), clipping="box", rows=20, mu=0.3)
+    narrow = np.random.default_rng(0).normal(size=(400, P)) * [1, 1, 1, 0.1]
+    drawn = few.publish(narrow, 17)
+    with pytest.raises(CovarianceError):
+        drawn.covariance_release.corrected_covariance()
+    other = CovarianceMechanism(mu=1.0).publish(rows(800, 0), 0)
+    assert combine([drawn, other]).columns == other.columns
+    with pytest.raises(InputError, match="the same release"):
+        combine([drawn, other, drawn.select(["x1", "x0"])])
+
+
+def test_what_a_pool_hands_out_does_not_change_it():
+    plain = CovarianceMechanism(mu=1.0)
+    pool = combine([plain.publish(rows(800, seed), seed) for seed in range(2)])
+    before = pool.corrected_covariance()
+    pool.matrix[:] = np.eye(P)
+    assert (pool.matrix == before).all() and (before != np.eye(P)).any()
 
 
 def test_nothing_but_releases_is_combined():
