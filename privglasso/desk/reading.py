@@ -223,6 +223,9 @@ class Recovery(Record):
     def __init__(self, release, rule="search", *, alpha=None, level=None):
         if alpha is not None and level is not None:
             raise WordsError("give {alpha} or {level}, not both: a test has no penalty")
+        if rule != "search" and alpha is not None or rule == "fdr" and level is not None:
+            other = "{alpha}" if level is None else "{level}"
+            raise WordsError(f"give {{rule}} or {other}, not both: one finds the edges")
         known, name = _read(release)
         weighed = known.has_weights
         if weighed and alpha is not None:
@@ -230,13 +233,16 @@ class Recovery(Record):
                 "{alpha}: this release is a graph with its weights, and needs no"
                 " penalty"
             )
+        if weighed and rule != "search":
+            text = "{rule}: this release is a graph with its weights, and needs no rule"
+            raise WordsError(f"{text}; {{level}} tests them")
         self.model = known if weighed else _fitted(known, name, rule, alpha)
         if weighed and level is None:
             level = known.usual_level
         model = self.model
         self.edges = model.edges_ if level is None else model.tested_edges(level)
         self.columns = list(known.columns if weighed else model.feature_names_in_)
-        self.how, self._words = _how(model, level)
+        (self.how, self._words), self._caution = _how(model, level), known.caution
 
     @property
     def left_out(self) -> dict:
@@ -250,7 +256,8 @@ class Recovery(Record):
         if many == 1:
             words = words.removeprefix("each ").removeprefix("any of them ")
         joint = " " if words.startswith(("at alpha", "by a rule")) else ", "
-        return f"{how_many(many, 'edge')}{joint}{words}"
+        caution = f"; {self._caution}" if self._caution else ""
+        return f"{how_many(many, 'edge')}{joint}{words}{caution}"
 
     def as_dict(self) -> dict:
         "Edges, columns, and how they were found."

@@ -30,8 +30,7 @@ def _graph_of(release, model):
     "What tells the edges, or None, and why there are none."
     tells = release.is_graph
     if model is not None:
-        names = set(getattr(model, "feature_names_in_", ()))
-        if tells or not names <= set(release.columns):
+        if tells or not _is_of(model, release):
             remedy = "give a model that was fitted to this release, or leave it out"
             raise InputError("model", type(model).__name__, remedy)
         return model, ""
@@ -47,6 +46,15 @@ def _graph_of(release, model):
         return None, str(error)
     except CovarianceError as error:
         return None, f"{', '.join(map(str, error.columns))}: {error.reason}"
+
+
+def _is_of(model, release):
+    "Whether a model was fitted to these columns of a release, or to some of them."
+    names = list(getattr(model, "feature_names_in_", ()))
+    if not names or not set(names) <= set(release.columns):
+        return False
+    known = release.select(names).corrected_covariance()
+    return np.allclose(known, model.corrected_covariance_, rtol=1e-9)
 
 
 def _edges_of(graph):
@@ -107,23 +115,25 @@ def _facts(release, graph):
 _POWER = 0.8
 
 
+def _is_tested(graph):
+    "Whether a model's edges stood out in a test: a penalty's may be far stronger."
+    return hasattr(graph, "pair_intervals") and getattr(graph, "alpha_", None) is None
+
+
 def _faintest(release, graph):
     "The strength at which an edge of a typical pair is found; None if none is tested."
     if isinstance(release, ScreenedGraphRelease):
         error = release.edges["standard_error"]
-        many, level = len(error), release.usual_level
-    elif hasattr(graph, "pair_intervals"):
+        reach = release.reach(release.usual_level)
+    elif _is_tested(graph):
         try:
             error = graph.pair_intervals()["standard_error"]
         except CovarianceError:
             return np.inf
-        many, level = len(error), 0.05
+        reach = getattr(graph, "threshold_", None) or -ndtri(0.05 / 2 / max(len(error), 1))
     else:
         return None
-    if not many:
-        return None
-    reach = getattr(graph, "threshold_", None) or -ndtri(level / 2 / many)
-    return float((reach + ndtri(_POWER)) * error.median())
+    return float(((reach + ndtri(_POWER)) * error).median()) if len(error) else None
 
 # %% ../../nbs/2_publish/38_report.ipynb #63d248d9
 def _of_strength(faintest):
@@ -185,6 +195,8 @@ def _unsaid(release, graph, silence):
     if graph is None:
         return [f"There is no graph to show: {silence}.", *_mostly_missing(release)]
     told = [_MEANING[release.edge_meaning], *_of_strength(_faintest(release, graph))]
+    if release.caution:
+        told.append(f"Levels and errors are {release.caution}.")
     if isinstance(release, ScreenedGraphRelease):
         told.append(
             f"Only {len(release.lattice.pairs)} pairs were selected and weighed. Of all"

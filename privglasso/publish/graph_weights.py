@@ -571,11 +571,13 @@ def _slopes(lattice, reading):
 
 
 def _partial_errors(lattice, fit):
-    """(m,) standard errors of the partial correlations along the edges: of sampling and
-    of noise, to first order."""
+    """(m,) standard errors of the partial correlations along the edges, to first order,
+    and the part of them that is due to sampling alone."""
     slopes = _slopes(lattice, fit.reading)
     spread, turned = fit.seen.error(slopes, lattice.n)
-    return np.sqrt(spread + turned**2 @ fit.noise + slopes**2 @ fit.cross)
+    error = np.sqrt(spread + turned**2 @ fit.noise + slopes**2 @ fit.cross)
+    whole = np.ones_like(error)  # of a weight without an error nothing is noise
+    return error, np.divide(np.sqrt(spread), error, out=whole, where=error > 0)
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #331c9656
 _MARGIN_SHARE = 0.1  # of mu², less what the units take
@@ -829,10 +831,32 @@ class GraphWeightsRelease(AnyRelease):
             "target": names[j],
             "correlation": reading.correlation,
             "partial_correlation": partial_correlations(reading.precision)[i, j],
-            "standard_error": _partial_errors(lattice, self._fit),
+            "standard_error": self._errors[0],
         })
-        faint = _faint(self.margins)
-        return found[~(faint[i] | faint[j])].reset_index(drop=True)
+        return found[self._seen_well].reset_index(drop=True)
+
+    @cached_property
+    def _errors(self):
+        return _partial_errors(self.lattice, self._fit)
+
+    @property
+    def _seen_well(self):
+        "(m,) whether a second value is seen in both columns of a pair."
+        return ~_faint(self.margins)[self.lattice.pairs].any(axis=1)
+
+    def reach(self, many):
+        """How far from 0 so many of the pairs that are no edges are expected, at most.
+
+        Parameters
+        ----------
+        many : float
+
+        Returns
+        -------
+        float, or array with an entry for each of the `edges`
+            In standard errors.
+        """
+        return -ndtri(many / 2 / max(len(self.edges), 1))
 
     @property
     def edges_(self):
@@ -854,9 +878,9 @@ class GraphWeightsRelease(AnyRelease):
         DataFrame
             As `edges`, with low and high.
         """
-        reach = ndtri((1 + check_probability(level, "level")) / 2)
+        missed = (1 - check_probability(level, "level")) * len(self.edges)
         r, error = self.edges["partial_correlation"], self.edges["standard_error"]
-        z, reach = np.arctanh(r), reach * error / (1 - r**2)
+        z, reach = np.arctanh(r), self.reach(missed) * error / (1 - r**2)
         return self.edges.assign(low=np.tanh(z - reach), high=np.tanh(z + reach))
 
     def tested_edges(self, level=0.05):
@@ -872,9 +896,8 @@ class GraphWeightsRelease(AnyRelease):
         DataFrame
             As `intervals`.
         """
-        each = check_probability(level, "level") / 2 / max(len(self.edges), 1)
-        edges = self.intervals()
-        reach = -ndtri(each) * edges["standard_error"]
+        edges, level = self.intervals(), check_probability(level, "level")
+        reach = self.reach(level) * edges["standard_error"]
         sure = edges["partial_correlation"].abs() > reach
         return edges[sure].reset_index(drop=True)
 

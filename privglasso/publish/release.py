@@ -55,6 +55,7 @@ class AnyRelease(ABC):
     is_graph = False  # whether it says which columns are joined
     has_weights = False  # and how strongly, with intervals
     edge_meaning = "given all"  # what an edge of it, or of its model, means
+    caution = ""  # for which rows alone levels and errors hold
     location = None  # (p,) where the rows are thought to lie, in data units
 
     def settings(self) -> dict:

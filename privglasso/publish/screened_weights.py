@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['selection_mu', 'screen_squared_mu', 'Race', 'sign_steps', 'spread_of_signs', 'products_of_signs', 'screen_scores',
            'joining', 'along_paths', 'Screen', 'screened_pairs', 'strongest', 'usual_edges', 'plan_screen',
-           'ScreenedLattice', 'screened_stages', 'ScreenedGraphRelease', 'ScreenedGraphMechanism', 'ScreenedStatistic']
+           'ScreenedLattice', 'screened_stages', 'selected_reach', 'ScreenedGraphRelease', 'ScreenedGraphMechanism',
+           'ScreenedStatistic']
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #70005b50
 import math
@@ -16,7 +17,7 @@ from itertools import combinations, islice
 from typing import Unpack
 
 import numpy as np
-from scipy.special import expit, ndtri
+from scipy.special import expit, ndtr, ndtri
 
 from ..base.records import Fields, number, require, whole
 from ..base.roots import root_between
@@ -515,6 +516,24 @@ class ScreenedLattice(GraphWeightsLattice):
         noise = rows.steps, rows.sigma, self.sigma, units
         return screened_stages(rows.n, pairs, *noise, self.p, self.screen)
 
+    def reach(self, many, sampling, columns) -> np.ndarray:
+        """Standard errors that so `many` of the selected pairs that are no edges exceed,
+        in expectation and at most.
+
+        Parameters
+        ----------
+        many : float
+        sampling : array of shape (m,)
+            What the errors of the pairs were without noise, over what they are.
+        columns : int
+            Of which pairs could be selected.
+        """
+        pairs = len(self.rows.pairs), columns * (columns - 1) // 2
+        # of a score, half a sum of signs, and of the noise in its last race
+        own, noise = self.rows.n / 4, (math.pi * min(self.screen.scales)) ** 2 / 6
+        seen = np.minimum(sampling, 1) * math.sqrt(own / (own + noise))
+        return selected_reach(many, *pairs, seen)
+
 
 def screened_stages(
     n, pairs, steps, sigma, histogram, units, p, screen
@@ -548,6 +567,49 @@ def _planned(n, p, mu, unknown, failure, edges):
     screen = plan_screen(edges, p, rest, after)
     return ScreenedLattice(rows, np.unique(pairs), sigma, units, p, screen)
 
+# %% ../../nbs/2_publish/26_screened_weights.ipynb #65f87ab0
+_MIDDLES = (np.arange(400) + 0.5) * 0.03  # twelve deviations further nothing is left
+
+
+def _beyond(z, least, seen):
+    "P(|U| > least and |seen U + the rest| > z), U and the whole normal, of each z."
+    u = least + _MIDDLES
+    density = _MIDDLES[0] * 2 * np.exp(-(u**2) / 2) / math.sqrt(2 * math.pi)
+    rest = np.sqrt(np.maximum(1 - seen**2, 1e-3))  # or else a step between two places
+    above, below = (z - seen * u[:, None]) / rest, (z + seen * u[:, None]) / rest
+    return 2 * density @ (ndtr(-above) + ndtr(-below))
+
+
+def selected_reach(many, chosen, candidates, seen) -> np.ndarray:
+    """Standard errors that are exceeded by so `many` selected pairs that are no edges,
+    in expectation and at most.
+
+    Parameters
+    ----------
+    many : float
+    chosen, candidates : int
+        How many pairs were selected, of how many.
+    seen : array of shape (m,)
+        Correlation of a pair's weight with what it was selected by, at most.
+
+    Returns
+    -------
+    ndarray of shape (m,)
+
+    Examples
+    --------
+    >>> selected_reach(0.05, 20, 780, np.array([0.0, 0.5, 1.0])).round(2).tolist()
+    [3.02, 3.77, 4.0]
+    """
+    grid = np.linspace(0, 1, 33)
+    least = -ndtri(min(chosen / candidates, 1.0) / 2)
+    low, high = np.zeros(len(grid)), np.full(len(grid), 40.0)
+    for _ in range(40):
+        middle = (low + high) / 2
+        more = candidates * _beyond(middle, least, grid) > many
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return np.interp(seen, grid, high)
+
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #10f0ee7c
 class ScreenedGraphRelease(GraphWeightsRelease):
     """The strongest pairs of a table, selected privately, and their weights.
@@ -565,6 +627,10 @@ class ScreenedGraphRelease(GraphWeightsRelease):
     not 0, by errors that are known, and `intervals` all of them."""
 
     usual_level = 0.05
+
+    def reach(self, many):
+        kept = len(self.columns) - len(self.set_aside)
+        return self.stages.reach(many, self._errors[1][self._seen_well], kept)
 
     # no pair of a column that was set aside is selected
     record = WEIGHTS | Fields({"kept": whole(2, "p"), "screen": Screen})

@@ -519,6 +519,8 @@ class ShapeRelease(Release):
         made = second, total, all_columns, lattice, units, set_aside
         return cls(*made, with_units(promise, units), *public)
 
+    caution = "for elliptical rows: in others unrelated columns may look related"
+
     def _contents(self):
         import pandas as pd  # slow to load
 
@@ -536,8 +538,8 @@ class ShapeRelease(Release):
         )
         return (
             f"a covariance of {how_many(p, 'column')} from {self.n} rows by"
-            f" {self.mechanism} (rows as they are on a {kind}, {units}; for"
-            f" elliptical rows: in others unrelated columns may look related{aside})"
+            f" {self.mechanism} (rows as they are on a {kind}, {units};"
+            f" {self.caution}{aside})"
         )
 
 # %% ../../nbs/2_publish/05_shape.ipynb #385a55e8

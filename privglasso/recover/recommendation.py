@@ -236,8 +236,8 @@ _MANY = 50  # columns from which on a screen of pairs is asked, too
 
 
 def _race(mechanism, n, p, seen):
-    """Sums of the pairs that a screen selects of the chain, their correlations, and
-    which of them are its edges; None if the screen cannot run."""
+    """The stages of the pairs that a screen selects of the chain, their correlations,
+    and which of them are its edges; None if the screen cannot run."""
     try:
         mechanism.guarantee(n, p)  # refuses before a long chain is made
         correlations, graph = reference_chain(p, seen)
@@ -247,7 +247,7 @@ def _race(mechanism, n, p, seen):
             raise
         return None
     pairs = tuple(stages.nodes[stages.rows.pairs].T)
-    return stages.rows, correlations[pairs], graph[pairs]
+    return stages, correlations[pairs], graph[pairs]
 
 
 def _share_selected(raced, p):
@@ -263,9 +263,13 @@ def _weighed(raced):
 
     if raced is None:
         return None
-    partial, error = rehearse_weights(*raced[:2])
-    each = ScreenedGraphRelease.usual_level / 2 / len(raced[2])
-    return None if partial is None else (partial, error, -ndtri(each))
+    stages, correlations, _ = raced
+    partial, error = rehearse_weights(stages.rows, correlations)
+    if partial is None:
+        return None
+    sampling = (1 - partial**2) / math.sqrt(stages.rows.n) / error
+    reach = stages.reach(ScreenedGraphRelease.usual_level, sampling, stages.p)
+    return partial, error, reach
 
 
 def _share_tested(raced, p):
@@ -304,7 +308,7 @@ def smallest_tested(mechanism, n, p, power=0.8) -> float:
     if told is None or _share_selected(raced, p) < power:
         return math.inf
     _, error, reach = told
-    return float((reach + ndtri(power)) * np.median(error))
+    return float(np.median((reach + ndtri(power)) * error))
 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #5eed0005
 def _share_decided(mechanism, n, p, seen):

@@ -1,6 +1,7 @@
 """The analyst's desk: the same answers in Python, at the shell and from the file."""
 
 import json
+from itertools import product
 
 import networkx as nx
 import numpy as np
@@ -54,8 +55,13 @@ def test_an_inspection_is_what_the_shell_prints(name, releases):
     )
 
 
-@pytest.mark.parametrize("name", ["covariance", "weights"])
-@pytest.mark.parametrize("words", [{}, {"level": 0.01}, {"rule": "fdr"}])
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        *product(("covariance", "weights"), ({}, {"level": 0.01})),
+        ("covariance", {"rule": "fdr"}),
+    ],
+)
 def test_a_recovery_is_what_the_shell_prints(name, words, releases):
     told = Recovery(releases[name], **words)
     typed = [part for key, value in words.items() for part in (f"--{key}", value)]
@@ -75,7 +81,10 @@ def test_a_recovery_is_what_the_shell_prints(name, words, releases):
         ("covariance", {"rule": "lasso"}, "search, fdr, ebic, simultaneous, cv"),
         ("covariance", {"alpha": -1.0}, "greater than 0"),
         ("covariance", {"rule": "cv"}, 'use rule="ebic"'),
+        ("covariance", {"rule": "fdr", "alpha": 0.1}, "rule or alpha, not both"),
+        ("covariance", {"rule": "fdr", "level": 0.05}, "rule or level, not both"),
         ("weights", {"alpha": 0.1}, "needs no penalty"),
+        ("weights", {"rule": "fdr"}, "needs no rule"),
     ],
 )
 def test_words_that_do_not_suit_are_refused(name, words, told, releases):

@@ -17,6 +17,7 @@ from privglasso.base.validation import InputError
 from privglasso.cli.commands import app
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.desk.page import Page
+from privglasso.desk.reading import Recovery
 from privglasso.desk.report import Report, _unsaid
 from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.screened_weights import ScreenedGraphMechanism
@@ -130,9 +131,28 @@ def test_a_model_of_ones_own_and_what_is_no_model_of_the_release():
     said = report.facts["edges"]
     assert "EBIC" in said and ", with a penalty of" in said
     other = pg.PrivateGraphicalLasso(pg.EBIC()).fit(ROWS.rename(columns={"a": "z"}))
-    for release, model in ((RELEASE, other), (released(KINDS["tree"]), report.graph)):
+    again = pg.CovarianceMechanism(epsilon=1, delta=1e-9).publish(ROWS, 7)
+    cases = (RELEASE, other), (released(KINDS["tree"]), report.graph)
+    for release, model in (*cases, (again, report.graph), (RELEASE, "ebic")):
         with pytest.raises(InputError, match="fitted to this release"):
             Report(release, model)
+
+
+def test_only_a_test_has_a_strength_that_it_finds():
+    "A penalty's edges may have to be far stronger than what a test would see."
+    given = Report(RELEASE, pg.PrivateGraphicalLasso(0.9).fit(RELEASE))
+    assert "found in about 80 %" not in f"{given}"
+    assert "found in about 80 %" in f"{Report(RELEASE)}"
+
+
+def test_levels_of_raw_rows_are_said_to_be_for_elliptical_ones():
+    "In the report, and wherever the edges of a release are told."
+    rows = np.random.default_rng(0).normal(size=(5000, 4))
+    mechanism = pg.CovarianceMechanism(clipping="sphere", epsilon=1, delta=1e-9)
+    release = mechanism.publish(rows, 0)
+    assert "elliptical rows" in f"{Report(release)}"
+    assert "elliptical rows" in Recovery(release, level=0.05).headline
+    assert "elliptical" not in f"{Report(RELEASE)}{Recovery(RELEASE).headline}"
 
 
 def test_a_publication_gives_its_report(tmp_path):

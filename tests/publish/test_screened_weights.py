@@ -462,3 +462,20 @@ def test_refused_tables(settings, argument):
 def test_too_many_pairs_are_refused_before_anything_is_paid():
     with pytest.raises(InputError, match="select fewer pairs"):
         ScreenedGraphMechanism(edges=3000, scale=1.0, mu=1.0).guarantee(100_000, 5000)
+
+
+def test_pairs_that_chance_has_selected_are_no_edges():
+    """Independent columns and hardly any noise: the ten luckiest of 780 pairs are
+    selected. A level that counts ten pairs draws edges in six of ten tables; of twelve
+    more than three have any with probability .002 at 5 %, and few with .01 at 60 %."""
+    mechanism = ScreenedGraphMechanism(
+        edges=10, epsilon=20, delta=1e-9, scale=1.0, center=0.0
+    )
+    drawn, missed = 0, []
+    for seed in range(12):
+        rows = np.random.default_rng(seed).normal(size=(2000, 40))
+        release = mechanism.publish(rows, seed)
+        found = release.intervals()
+        drawn += len(release.edges_) > 0
+        missed += ((found.low > 0) | (found.high < 0)).tolist()
+    assert drawn <= 3 and np.mean(missed) < 0.15
