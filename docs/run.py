@@ -52,8 +52,8 @@ def own_options():
 
 
 def run_chapter(path, patience):
-    """Run one chapter and save it; its path, whether it passed, and its seconds. Without
-    an end in `patience` seconds the process says where it is, and dies."""
+    """Run one chapter and save it; its path, whether it passed, and its seconds. After
+    `patience` seconds without an end the process says where it is, and dies."""
     config = get_config(path)
     skipped = config.tst_flags
     if isinstance(skipped, str):
