@@ -378,7 +378,7 @@ class Selection(Release):
         names = list(release.columns)
         self._places = np.array([names.index(name) for name in self.columns])
         self._known = release._of_columns(self._places)
-        for name in ("n", "guarantee", "secure", "mechanism"):
+        for name in ("n", "guarantee", "secure", "mechanism", "caution"):
             setattr(self, name, getattr(release, name))
 
     def _checked(self, columns):

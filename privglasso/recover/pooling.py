@@ -142,6 +142,7 @@ class PooledRelease(Release):
         self.secure = all(release.secure for release in self.releases)
         self.mechanism = f"{len(self.releases)} publishers"
         self.guarantee = _together([release.guarantee for release in self.releases])
+        self.caution = max(release.caution for release in self.releases)  # or none
 
     @property
     def noise_variance(self) -> np.ndarray:

@@ -23,6 +23,7 @@ from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.screened_weights import ScreenedGraphMechanism
 from privglasso.publish.tree import ThresholdedGraphMechanism
 from privglasso.publish.votes import VotedGraphMechanism
+from privglasso.recover.pooling import combine
 
 NAMES = list("abcdef")
 TARGET = {"epsilon": 1.0, "delta": 1e-9}
@@ -147,10 +148,13 @@ def test_only_a_test_has_a_strength_that_it_finds():
 
 def test_levels_of_raw_rows_are_said_to_be_for_elliptical_ones():
     "In the report, and wherever the edges of a release are told."
-    rows = np.random.default_rng(0).normal(size=(5000, 4))
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(5000, 4)))
+    rows.columns = RELEASE.columns[:4]
     mechanism = pg.CovarianceMechanism(clipping="sphere", epsilon=1, delta=1e-9)
     release = mechanism.publish(rows, 0)
-    assert "elliptical rows" in f"{Report(release)}"
+    pool = combine([release, mechanism.publish(rows[::-1], 1), RELEASE])
+    for each in (release, release.select(release.columns[:3]), pool):
+        assert "elliptical rows" in f"{Report(each)}"
     assert "elliptical rows" in Recovery(release, level=0.05).headline
     assert "elliptical" not in f"{Report(RELEASE)}{Recovery(RELEASE).headline}"
 
