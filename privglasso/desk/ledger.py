@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..base.io import is_read_only, is_stream
-from ..base.validation import InputError, how_many
+from ..base.validation import InputError, how_many, is_plain
 from ..base.words import WordsError
 from .choices import Record, Target
 from .source import columns_named, is_folder, read_bounds
@@ -96,12 +96,16 @@ def begin_ledger(
     return Begun(Path(path), opened, limit, epsilon, delta)
 
 
-def check_payer(ledger):
-    """The ledger in a file, or a `BudgetFileError` if nothing can be spent from it.
+def check_payer(ledger, label, random_state=None):
+    """The ledger in a file, or an error if it will not pay, whatever is published.
 
     Parameters
     ----------
     ledger : path
+    label : str
+        What is published.
+    random_state : int, optional
+        Refused.
 
     Returns
     -------
@@ -109,6 +113,14 @@ def check_payer(ledger):
     """
     from privglasso.privacy.budget import Budget, BudgetFileError
 
+    if random_state is not None:
+        raise WordsError(
+            "{random_state}: a repeatable release protects nobody, so no budget is"
+            " spent on it: leave it out"
+        )
+    if not is_plain(label):
+        remedy = "leave out line breaks and control characters: it will be printed"
+        raise InputError("label", label, remedy)
     opened, path = Budget(ledger), Path(ledger)
     faults = {
         "is read-only": is_read_only(path),
@@ -352,7 +364,7 @@ def begin_stream(
         delta = delta_of(Target(epsilon=epsilon, delta=delta), records, ledger)[0]
     target = {"mu": mu, "epsilon": epsilon, "delta": delta}
     plan = plan_stream(columns=names, clipping=clipping, **size, **target)
-    book, promise = check_payer(ledger), plan.guarantee()
+    book, promise = check_payer(ledger, folder.name), plan.guarantee()
     if not (folder / "plan.json").exists() and not book.allows(promise):
         raise BudgetError(promise.mu, book.left(promise.neighbors))
     Stream.begin(folder, plan, ledger, label=folder.name)
