@@ -96,18 +96,19 @@ _OF_HOW = tuple(each.name for each in fields(How))
 
 def _check_kinds(source, words):
     "`InputError` if what is given is of no kind that its word takes."
-    listed = lambda x: isinstance(x, str) or hasattr(x, "__iter__")
+    is_path = lambda x: isinstance(x, str | os.PathLike)
+    listed = lambda x: hasattr(x, "__iter__")
     kinds = {
         "source": (lambda x: getattr(x, "ndim", 2) == 2, "a table with rows and columns"),
         "drop": (listed, "names of columns"),
         "whole": (listed, "names of columns"),
-        "graph": (lambda x: isinstance(x, Path) or _are_pairs(x), "a path, or pairs"),
+        "graph": (lambda x: is_path(x) or _are_pairs(x), "a path, or pairs of columns"),
         "check_bounds": (lambda x: isinstance(x, Real), "a part of μ² in (0, 1)"),
-        "ledger": (lambda x: isinstance(x, Path), "the path of a ledger"),
+        "ledger": (is_path, "the path of a ledger"),
     }
     for word, value in ({"source": source} | words).items():
         fits, remedy = kinds.get(word, (None, ""))
-        if fits and value is not None and not fits(as_path(value)):
+        if fits and value is not None and not fits(value):
             raise InputError(word, type(value).__name__, f"give {remedy}")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -365,7 +366,7 @@ def test_a_rehearsal_refuses_what_publish_refuses_without_a_cell(
         ledger.with_name("second.json").hardlink_to(ledger)
     desk, spent = pg.Publication(few, **words), Budget(ledger).spent().mu
     said = [
-        said_by(lambda: act(tmp_path / name, **how))
+        said_by(partial(act, tmp_path / name, **how))
         for act in (desk.rehearse, desk.publish)
     ]
     assert said[0] == said[1] and told in said[0], said
