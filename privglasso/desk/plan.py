@@ -338,12 +338,8 @@ def plan_publication(
     from privglasso.recover.planning import plan_rows
     from privglasso.privacy.guarantee import default_delta
     from privglasso.recover.recommendation import recommend
-    from privglasso.start.advice import shape_to_plan
 
-    n, p, found = _of_table(n, p, schema)
-    n, p = shape_to_plan(n, p, schema)
-    names = found if names is None else names
-    check_plain(names or ())
+    n, p, names = _of_table(n, p, schema, names)
     at = default_delta(n) if delta is None else delta
     used, kinds = 1.0 if epsilon is None else epsilon, planned_kinds(neighbors)
     made = {name: make(epsilon=used, delta=at) for name, make in kinds.items()}
@@ -363,15 +359,18 @@ def plan_publication(
     return Plan(n, p, used, at, neighbors, shown, best, told, several, weights, votes)
 
 
-def _of_table(n, p, schema):
+def _of_table(n, p, schema, names):
     "What shape is to be planned, and names of all its columns, if they are known."
-    table, names = PrivateTable(f"{n}", schema), None
+    from privglasso.start.advice import shape_to_plan
+
+    table = PrivateTable(f"{n}", schema)
     is_there = table.is_parted or table.source.is_file()
     if is_there and not re.fullmatch(r"[+-]?[0-9_]+", f"{n}"):
-        n, names = table.shape()
-    if table.schema is not None:
-        return n, p, table.schema.names
-    return (n, len(names), names) if names and p is None else (n, p, None)
+        n, there = table.shape()
+        names, p = (there, len(there)) if p is None and schema is None else (names, p)
+    names = names if table.schema is None else table.schema.names
+    check_plain(names or ())
+    return *shape_to_plan(n, p, schema), names
 
 
 def check_plain(names):
