@@ -2,6 +2,7 @@
 same bits; and what is refused before anything is made."""
 
 import json
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from privglasso.base.validation import InputError
 from privglasso.cli.commands import app
 from privglasso.privacy.budget import Budget
 from privglasso.publish import continual
@@ -74,11 +76,13 @@ STEPS = [(continual._Journal, "add"), (Stream, "_hand_over"), (Stream, "release"
 
 @pytest.mark.parametrize("where", STEPS)
 @pytest.mark.parametrize("after", [False, True])
-def test_a_killed_line_is_typed_again(place, where, after):
-    assert begin(place, "calm", "--mu", 0.5, "--seed", 7)[0] == 0
+def test_a_killed_line_is_typed_again(place, where, after, monkeypatch):
+    seeded = partial(Stream.begin, random_state=7)
+    monkeypatch.setattr(Stream, "begin", seeded)  # at the shell there is no seed
+    assert begin(place, "calm", "--mu", 0.5)[0] == 0
     for period in (1, 2):
         call("stream", "add", place / "calm", period, place / f"{period}.csv")
-    assert begin(place, "s", "--mu", 0.5, "--seed", 7)[0] == 0
+    assert begin(place, "s", "--mu", 0.5)[0] == 0
     assert call("stream", "add", place / "s", 1, place / "1.csv")[0] == 0
     own = getattr(*where)
 
@@ -131,6 +135,8 @@ def test_no_line_publishes_a_period_twice_of_different_records(place):
         (("--mu", 0.5, "--most", 0), "--most 0"),
         (("--mu", 0.5, "--window", 9), "--window 9"),
         (("--mu", 0.5, "--periods", 0), "--periods 0"),
+        (("--mu", 0.5, "--seed", 1), "--seed"),
+        (("--mu", 0.5, "--columns", "x\x1b,y"), "control or invisible"),
     ],
 )
 def test_what_cannot_be_begun_leaves_nothing(place, more, remedy):
@@ -171,3 +177,68 @@ def test_a_file_for_strangers_replaces_nothing_unasked(place):
     assert code == 2 and "reads that file" in output
     code, output = call("stream", "release", place / "s", place / "open.parquet")
     assert code == 2 and "end it in .json" in output
+
+
+def test_a_file_for_strangers_replaces_nothing_but_its_own_kind(place):
+    begin(place, "s", "--mu", 0.5)
+    begin(place, "other", "--mu", 0.5)
+    call("stream", "add", place / "s", 1, place / "1.csv")
+    (place / "edges.json").write_text("{}")
+    kept = [path for path in place.rglob("*.json") if path.is_file()]
+    before = {path: path.read_bytes() for path in kept}
+    assert {"ledger.json", "period-0001.json"} <= {path.name for path in kept}
+    new = place / "s" / "secret" / "new.json"
+    for path in (*kept, new, place / "other" / "new.json"):
+        code, output = call("stream", "release", place / "s", path, "--force")
+        assert code == 2 and "give another" in output, output
+        with pytest.raises(InputError):
+            read_stream(place / "s").write(path, replace=True)
+    assert {path: path.read_bytes() for path in place.rglob("*.json")} == before
+
+
+@pytest.mark.parametrize("there", ["1.csv", "private/1.csv", "1.csv/deeper", "secret"])
+def test_a_stream_is_begun_in_a_folder_of_its_own(place, there):
+    if there.startswith("private"):
+        (place / "private").mkdir()
+        (place / there).write_text("a,b\n")
+    (place / "plain").mkdir()
+    (place / "plain" / "secret").write_text("mine")
+    folder = {"private/1.csv": "private", "secret": "plain"}.get(there, there)
+    before = sorted(place.rglob("*"))
+    code, output = begin(place, folder, "--mu", 0.5)
+    assert code == 2 and "is there: give a new folder" in output, output
+    assert folder.rpartition("/")[2] in output and "secret:" not in output
+    assert sorted(place.rglob("*")) == before
+    assert len(Budget(place / "ledger.json").table()) == 0
+
+
+def test_a_ledger_that_cannot_be_written_in_begins_nothing(place):
+    (place / "ledger.json").chmod(0o444)
+    code, output = begin(place, "s", "--mu", 0.5)
+    assert code == 2 and "ledger.json is read-only" in output
+    assert not (place / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--most", 50), "in 3 of them at most"),
+        (("--most", 50, "--apart", 2), "in 2 of them at most"),
+        (("--most", 2, "--apart", 9), "in one of them"),
+    ],
+)
+def test_a_record_is_in_no_more_periods_than_there_are(place, more, said):
+    code, output = begin(place, "s", "--mu", 0.5, *more)
+    assert code == 0 and said in output
+
+
+def test_a_period_of_one_record_is_inspected(place, monkeypatch):
+    monkeypatch.setattr(Stream, "begin", partial(Stream.begin, random_state=0))
+    (place / "ledger.json").unlink()  # noise that hides no variance of one record
+    assert call("budget", "new", place / "ledger.json", "--mu", 50)[0] == 0
+    begin(place, "s", "--mu", 40)
+    (place / "one.csv").write_text("a,b\n1,2\n")
+    assert call("stream", "add", place / "s", 1, place / "one.csv")[0] == 0
+    for more in ((), ("--json",)):
+        code, output = call("inspect", place / "s", *more)
+        assert code == 0, output

@@ -109,13 +109,13 @@ def _carried_out(desk, path, dry_run, as_json, force, seed):
     if not is_folder(path):
         check_output(path, desk.inputs(), force if desk.ledger is None else None)
     heard, replace = lambda told: _say_what(as_json, told), force or is_stream(path)
+    words = {"replace": replace, "random_state": seed, "heard": heard}
     if dry_run:
-        record = desk.rehearse(path, replace=replace, heard=heard)
+        record = desk.rehearse(path, **words)
         heard(record)
         return record
-    words = {"replace": replace, "random_state": seed}
     try:
-        return desk.publish(path, **words, heard=heard)
+        return desk.publish(path, **words)
     except BaseException as error:
         if not hasattr(error, "outcome"):
             raise

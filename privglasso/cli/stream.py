@@ -28,7 +28,6 @@ def new(
     epsilon: opt.Epsilon = None,
     delta: opt.Delta = None,
     as_json: opt.Json = False,
-    seed: opt.Seed = None,
 ):
     """Begin a stream: plan all its periods, and pay for them together.
 
@@ -38,9 +37,8 @@ def new(
 
     size = {"periods": periods, "n": rows, "window": window}
     size |= {"most": most, "apart": apart, "columns": columns}
-    words = {"mu": mu, "epsilon": epsilon, "delta": delta, "random_state": seed}
-    pair = typed_bounds(low, high, bounds)
-    begun = begin_stream(folder, budget, bounds=pair, **size, **words)
+    size |= {"mu": mu, "epsilon": epsilon, "delta": delta}
+    begun = begin_stream(folder, budget, bounds=typed_bounds(low, high, bounds), **size)
     return say_json(begun.as_dict()) if as_json else say(f"{begun}")
 
 # %% ../../nbs/9_workshop/15_stream.ipynb #110ed5dc
@@ -101,14 +99,15 @@ def release(
     Nothing is spent, and only what is published already is read."""
     if file.suffix.lower() != ".json":
         raise CommandError(f"{file.name}: end it in .json")
-    check_output(file, (folder / "plan.json",), force, streams=False)
-    from privglasso.publish.continual import read_stream
+    from privglasso.publish.continual import is_stream_of_releases, read_stream
 
+    force = force if is_stream_of_releases(file) else None  # no ledger, no other file
+    check_output(file, (folder / "plan.json",), force, streams=False)
     opened = read_stream(folder)
     if not opened.periods:
         raise CommandError(f"{folder.name}: no period is published yet: stream add")
     opened = opened if period is None else opened.until(period)
-    opened.write(file, replace=force)
+    opened.write(file, replace=bool(force))
     n = opened.newest().n
     if as_json:
         return say_json({"file": file.name, "period": opened.periods, "records": n})

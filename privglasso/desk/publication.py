@@ -6,9 +6,13 @@
 __all__ = ['How', 'Draft', 'Rehearsed', 'Published', 'Publication']
 
 # %% ../../nbs/2_publish/32_publication.ipynb #214373ea
+import math
+import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from numbers import Real
 from pathlib import Path
 
 from ..base.io import is_stream
@@ -16,8 +20,8 @@ from ..base.validation import InputError, how_many
 from ..base.words import WordsError
 from .choices import ESTIMATORS, KINDS, MISSING, USUAL, Record
 from .choices import Target, check_target, mechanism_of
-from .ledger import accounted, delta_of
-from .plan import Plan, in_numbers, plan_publication
+from .ledger import accounted, check_payer, delta_of
+from .plan import Plan, check_plain, in_numbers, plan_publication
 from .source import PrivateTable, as_path, check_there, is_folder
 from .source import columns_named, public_graph, read_bounds, shown
 
@@ -88,6 +92,32 @@ class How:
 _OF_TABLE = ("drop", "numbered_columns", "sep", "decimal", "encoding", "memory")
 _OF_TARGET = tuple(each.name for each in fields(Target))
 _OF_HOW = tuple(each.name for each in fields(How))
+
+
+def _check_kinds(source, words):
+    "`InputError` if what is given is of no kind that its word takes."
+    is_path = lambda x: isinstance(x, str | os.PathLike)
+    listed = lambda x: hasattr(x, "__iter__")
+    kinds = {
+        "source": (lambda x: getattr(x, "ndim", 2) == 2, "a table with rows and columns"),
+        "drop": (listed, "names of columns"),
+        "whole": (listed, "names of columns"),
+        "graph": (lambda x: is_path(x) or _are_pairs(x), "a path, or pairs of columns"),
+        "check_bounds": (lambda x: isinstance(x, Real), "a part of μ² in (0, 1)"),
+        "ledger": (is_path, "the path of a ledger"),
+    }
+    for word, value in ({"source": source} | words).items():
+        fits, remedy = kinds.get(word, (None, ""))
+        if fits and value is not None and not fits(value):
+            raise InputError(word, type(value).__name__, f"give {remedy}")
+
+
+def _are_pairs(graph):
+    "Whether a graph is stated by its edges."
+    pairs = hasattr(graph, "__iter__") and list(graph)
+    return pairs is not False and all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs
+    )
 
 
 def _sorted_words(words):
@@ -347,6 +377,7 @@ class Publication:
         epsilon=None, **words,
     ):
         table, target, how = _sorted_words(words | {"epsilon": epsilon})
+        _check_kinds(source, words | {"ledger": ledger})
         self.table = PrivateTable(source, schema, **table)
         self.target, self.how = Target(**target), How(**how)
         self.how = replace(self.how, graph=as_path(self.how.graph))
@@ -378,7 +409,7 @@ class Publication:
     def _check(self, to, name, replace):
         "Refuse what can be refused before a table is read."
         if to is not None:
-            _check_place(to, self.inputs(), replace)
+            _check_place(to, self.inputs(), replace and self.ledger is None)
             _check_outside(to, self.table)
         check_there(self.table.stated, self.how.graph)
         self.table.check()
@@ -418,7 +449,7 @@ class Publication:
         """
         self._check(None, self._usual(), False)
         n, names = self.table.shape()
-        p, target = len(self.table.columns(names)[0]), self.target
+        names, target = self.table.columns(names)[0], self.target
         epsilon = target.epsilon
         if target.mu is not None:
             from privglasso.privacy.guarantee import Guarantee
@@ -429,12 +460,16 @@ class Publication:
         stated |= {"want": self.how.want, "graph": self.how.graph}
         stated |= {"gaps": self.how.gaps}
         known = self.table.schema
-        return plan_publication(n, p, epsilon=epsilon, known=known, **stated, **words)
+        stated |= {"known": known, "names": names}
+        with _as_typed(target):
+            return plan_publication(n, len(names), epsilon=epsilon, **stated, **words)
 
-    def _draft(self, to, replace, read):
-        "What will be published, and the table if it is read."
+    def _draft(self, to, replace, random_state, read):
+        "What will be published, and the table if it is read; or why it will not be."
         usual = self._usual()
         self._check(to, usual, replace)
+        if self.ledger is not None:
+            check_payer(self.ledger, "" if to is None else to.name, random_state)
         data = self.table.read() if read else None
         if data is None:
             n, names = self.table.shape()
@@ -445,13 +480,24 @@ class Publication:
             few = "fewer than two records" if n < 2 else "no column that is used"
             text = "{file}: the table has {few}"
             raise WordsError(text, file=self.table.name, few=few)
-        draft = _drafted(self, usual, n, used, left, data)
+        check_plain(used)
+        with _as_typed(self.target):
+            draft = _drafted(self, usual, n, used, left, data)
         if to is not None and is_folder(to):
             _check_in_parts(to, draft.mechanism)
         return draft, data
 
-    def rehearse(self, to=None, *, replace=False, heard=None) -> Rehearsed:
-        """What `publish` would write and say; no value is used, nothing is spent.
+    def _announce(self, draft, heard):
+        "Tell what will be published; noise on every cell only if it is meant."
+        meant = heard(draft) if heard is not None else False
+        if draft.on_cells and not meant:
+            raise WordsError(_ON_CELLS)
+
+    def rehearse(
+        self, to=None, *, replace=False, random_state=None, heard=None
+    ) -> Rehearsed:
+        """What `publish` would write and say; no value is used, nothing is spent. What
+        `publish` refuses without a cell is refused here.
 
         Parameters
         ----------
@@ -459,15 +505,14 @@ class Publication:
             Where the release would go.
         replace : bool
             Whether a release that is there may be replaced.
+        random_state : int, optional
         heard : callable, optional
-            Called with the `Draft`.
+            Called with the `Draft`, as by `publish`.
         """
         to = as_path(to)
-        draft, _ = self._draft(to, replace, False)
+        draft, _ = self._draft(to, replace, random_state, False)
         with self._room(draft, to):  # a bound that cannot be kept is said now
-            pass
-        if heard is not None:
-            heard(draft)
+            self._announce(draft, heard)
         name, ledger, fits = "the release" if to is None else to.name, None, None
         if self.ledger is not None:
             from privglasso.privacy.budget import Budget
@@ -516,12 +561,12 @@ class Publication:
             If it does not fit; nothing is spent.
         """
         to = as_path(to)
-        draft, data = self._draft(to, replace, True)
+        if not isinstance(to, Path):
+            raise InputError("to", to, "give the path of a .parquet file, or a folder's")
+        draft, data = self._draft(to, replace, random_state, True)
         with self._room(draft, to):
             numbers = self.table.numbers(data, self.how.integers, self.how.gaps)
-            meant = heard(draft) if heard is not None else False
-            if draft.on_cells and not meant:
-                raise WordsError(_ON_CELLS)
+            self._announce(draft, heard)
             with accounted(to, self.ledger):
                 release = self._run(draft.mechanism, numbers, to, replace, random_state)
                 record = Published(to.name, draft, release)
@@ -536,11 +581,6 @@ class Publication:
 
     def _run(self, mechanism, numbers, to, replace, random_state):
         "Publish to a file or folder, from the ledger if one is given."
-        if self.ledger is not None and random_state is not None:
-            raise WordsError(
-                "{random_state}: a repeatable release protects nobody, so no budget is"
-                " spent on it: leave it out"
-            )
         if is_folder(to):
             from privglasso.publish.folders import publish_folder
 
@@ -555,6 +595,19 @@ class Publication:
         return Budget(self.ledger).publish(mechanism, numbers, to, label=to.name)
 
 # %% ../../nbs/2_publish/32_publication.ipynb #d08d2546
+@contextmanager
+def _as_typed(target):
+    "What is wrong with an ε that was computed is said of what was typed instead."
+    try:
+        yield
+        return
+    except InputError as error:
+        if error.argument != "epsilon" or target.mu is None:
+            raise
+    remedy = "the ε of so small a promise is 0: give a larger number"
+    raise InputError("mu", target.mu, remedy)
+
+
 _ON_CELLS = (
     "noise on every cell is published only if it is meant, whatever it costs: {meant};"
     " without {mechanism}, {sigma} and {integers} it is what is recommended"
@@ -565,6 +618,9 @@ def _check_place(to, inputs, replace):
     "What is paid for replaces nothing, and has a name that other commands read."
     if is_stream(to):
         return
+    if not (to.parent.is_dir() and os.access(to.parent, os.W_OK)):
+        text = "{file}: there is no folder to write it in"
+        raise WordsError(text, file=to.name)
     if is_folder(to):
         _check_folder(to)
         return
@@ -574,19 +630,22 @@ def _check_place(to, inputs, replace):
     if any(each.exists() and to.exists() and to.samefile(each) for each in inputs):
         text = "{file}: this publication reads that file: give another to write"
         raise WordsError(text, file=to.name)
-    if to.exists() and not replace:
+    if os.path.lexists(to) and not (replace and to.is_file()):
         text = "{file}: there is a file already: give another name"
         raise WordsError(text, file=to.name)
 
 # %% ../../nbs/2_publish/32_publication.ipynb #61c9fe3f
 def _check_folder(to):
     "`WordsError` unless a release in parts may be written, or gone on with."
+    from privglasso.publish.folders import is_begun
     from privglasso.publish.parquet import MANIFEST
 
-    if not to.parent.is_dir():
-        raise WordsError("{file}: there is no folder to write it in", file=to.name)
-    if to.is_file() or (to / MANIFEST).exists():
-        there = "a file" if to.is_file() else "a release"
+    kinds = {
+        "a file": os.path.lexists(to) and not to.is_dir(),
+        "a release": (to / MANIFEST).exists(),
+        "something else": to.is_dir() and any(to.iterdir()) and not is_begun(to),
+    }
+    for there in filter(kinds.get, kinds):
         text = "{file}: there is {there} already: give another name"
         raise WordsError(text, file=to.name, there=there)
 
@@ -755,6 +814,21 @@ def _details_and_make(desk, name, box, bounds, target, n, names, delta):
     raise told
 
 # %% ../../nbs/2_publish/32_publication.ipynb #4fc33ba5
+def _with_own_delta(remedy, epsilon, delta):
+    "A remedy in rows, these being enough at the smaller δ that is theirs."
+    from privglasso.privacy.gdp import mu_gdp
+    from privglasso.privacy.guarantee import default_delta
+
+    def enough(found):
+        rows, at = int(found[1]), delta
+        while at != (own := default_delta(rows)):
+            factor = float(mu_gdp(epsilon, at) / mu_gdp(epsilon, own))
+            rows, at = math.ceil(rows * factor), own
+        return f"or {rows} rows"
+
+    return re.sub(r"or (\d+) rows", enough, remedy)
+
+
 def _too_little(desk, name, n, delta, error):
     "What is told of a table or a target that is too small; None of other errors."
     from privglasso.start.advice import in_epsilon
@@ -770,6 +844,8 @@ def _too_little(desk, name, n, delta, error):
     if error.argument == "mu" and desk.target.epsilon is not None:
         part = 1 - (desk.how.check_bounds or 0)
         text = "{epsilon} {value:g}: {remedy}"
+        if delta_of(desk.target, n, desk.ledger)[1].startswith("1/n²"):
+            remedy = _with_own_delta(remedy, desk.target.epsilon, delta)
         remedy = in_epsilon(remedy, delta, part)
         return WordsError(text, value=desk.target.epsilon, remedy=remedy)
     return None

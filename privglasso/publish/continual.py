@@ -24,7 +24,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular, toeplitz
 from ..base.io import synced, write_secret, write_whole
 from ..base.records import read_record, settings_of
 from ..base.validation import InputError, check_integer, check_probability
-from ..base.validation import check_table
+from ..base.validation import check_table, is_plain
 from ..privacy.budget import Budget
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import KeyedBits, bit_source
@@ -502,8 +502,9 @@ def plan_stream(
         raise InputError("kind", C.shape, f"give a lower triangle of {len(A)} rows")
     N, n = squared_sensitivity(C, most, apart), check_integer(n, "n", 2)
     names, longest = [str(name) for name in columns], int(np.abs(C).sum(axis=1).max())
-    if not names or len({*names}) < len(names):
-        raise InputError("columns", names, "name each column once")
+    if not names or len({*names}) < len(names) or not all(map(is_plain, names)):
+        remedy = "name each column once, without control or invisible characters"
+        raise InputError("columns", names, remedy)
     clipping = Sphere() if clipping is None else clipping
     share = target / math.sqrt(N) * (1 - 1e-15)  # mu must not exceed its target
     lattice = row_lattice(n * longest, len(names), share, clipping, mean)
@@ -711,11 +712,17 @@ class StreamRelease:
         path : str or Path
             Ends in .json.
         replace : bool
-            Whether it may be written over a file that is there already.
+            Whether it may be written over a file of this kind that is there already; no
+            other is replaced, and nothing is put into the folder of a stream.
         """
         path = Path(path)
         if path.suffix != ".json":
             raise InputError("path", str(path), "end it in .json")
+        folders = (each / "plan.json" for each in path.resolve().parents)
+        if any(map(is_stream_of_releases, folders)):
+            remedy = "lies in the folder of a stream: give another place"
+            raise InputError("path", path.name, remedy)
+        replace = replace and is_stream_of_releases(path)
         text = _plan_text(self.plan, self.secure)
         for t in range(self.periods):
             text += _period_text(t + 1, int(self.rows[t]), self.outputs[t])
@@ -831,6 +838,20 @@ def _paid(ledger, plan, label, name):
     ledger.spend(known, label=entry, mechanism="Stream", columns=len(plan.columns))
 
 
+def _check_free(folder, text):
+    "`InputError` unless a folder is new, empty, or that of the stream of this plan."
+    public, there = folder / "plan.json", None
+    if any(each.exists() and not each.is_dir() for each in (folder, *folder.parents)):
+        there = "a file"
+    elif public.is_file():
+        there = None if public.read_bytes() == text else "another stream"
+    elif any(each.name != "secret" or each.is_file() for each in folder.glob("[!.]*")):
+        there = "something else"  # such as the private tables themselves
+    if there:
+        remedy = f"{there} is there: give a new folder"
+        raise InputError("folder", folder.name, remedy)
+
+
 def _from_text(text):
     "Exact sums in a line of the journal."
     return np.frombuffer(base64.b64decode(text), dtype="<i8").astype(np.int64)
@@ -889,12 +910,11 @@ class Stream:
         """
         folder, bits = Path(folder), bit_source(random_state)
         secret, public = folder / "secret", folder / "plan.json"
-        secret.mkdir(mode=0o700, parents=True, exist_ok=True)
         text = _plan_text(plan, bits.secure)
+        _check_free(folder, text)
+        secret.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone(secret):
-            if public.exists() and public.read_bytes() != text:
-                remedy = "another stream is there: give a new folder"
-                raise InputError("folder", folder.name, remedy)
+            _check_free(folder, text)
             key, name = _key(secret, None if public.exists() else bits)
             if not public.exists():
                 write_whole(public, lambda file: file.write(text), replace=False)

@@ -1,6 +1,8 @@
 """A publication from Python: what it writes, what it refuses, and in whose language."""
 
 import json
+import re
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,7 @@ from privglasso.data_sets.synthetic import example_table
 from privglasso.desk.choices import KINDS, PLANNED
 from privglasso.desk.ledger import begin_ledger
 from privglasso.desk.plan import plan_publication
-from privglasso.privacy.budget import Budget, BudgetError
+from privglasso.privacy.budget import Budget, BudgetError, BudgetFileError
 from privglasso.publish.files import read_release
 from privglasso.publish.scores import MOSTLY_MISSING
 from privglasso.recover.recommendation import reference_chain
@@ -215,7 +217,9 @@ class Strong:
         ({"blocks": 70, "threshold": 0.75}, 70, 211, "DebiasedGraphicalLasso"),
         ({"blocks": 70, "cuttings": 2}, 70, 71, "DebiasedGraphicalLasso"),
         (
-            {"blocks": 70, "estimator": "neighborhoods"}, 70, 141,
+            {"blocks": 70, "estimator": "neighborhoods"},
+            70,
+            141,
             "NeighborhoodSelection",
         ),
         ({"blocks": 70, "estimator": "ranks"}, 70, 141, "DebiasedGraphicalLasso"),
@@ -306,3 +310,130 @@ def test_a_remedy_can_be_followed(many, tmp_path):
         desk = pg.Publication(many[:200], "screened", epsilon=1)
         desk.publish(tmp_path / "open.parquet")
     assert "give more rows" in str(refused.value) and "bounds" not in str(refused.value)
+
+
+@pytest.fixture
+def few():
+    rows = np.random.default_rng(0).standard_normal((2000, 5)).cumsum(axis=1)
+    return pd.DataFrame(rows.round(3), columns=list("abcde"))
+
+
+def said_by(act):
+    "What an act refuses."
+    with pytest.raises((WordsError, InputError, BudgetFileError)) as refused:
+        act()
+    return str(refused.value)
+
+
+REFUSED = {  # words of the publication, where it goes, how, and what is said
+    "cells": ({"sigma": 1, "bounds": (0, 1)}, "o.parquet", {}, "only if it is meant"),
+    "table": (
+        {"mu": 1, "mechanism": "table", "bounds": (0, 1)},
+        "o.parquet",
+        {},
+        "only if it is meant",
+    ),
+    "seed": ({"ledger": 1}, "o.parquet", {"random_state": 1}, "protects nobody"),
+    "label": ({"ledger": 1}, "o\x1b.parquet", {}, "label"),
+    "read-only": ({"ledger": 1}, "o.parquet", {}, "is read-only"),
+    "link": ({"ledger": 1}, "o.parquet", {}, "second name"),
+    "name": ({"columns": ["a\u200b", *"bcde"]}, "o.parquet", {}, "invisible"),
+    "folder": ({"mechanism": "synthetic"}, "full", {}, "something else already"),
+    "paid": ({"ledger": 1}, "full/r.parquet", {"replace": True}, "a file already"),
+    "taken": ({}, "full/r.parquet", {}, "a file already"),
+    "of a folder": ({}, "full/d.parquet", {"replace": True}, "a file already"),
+    "nowhere": ({}, "nowhere/o.parquet", {}, "no folder to write it in"),
+    "in a file": ({}, "full/x.txt/o.parquet", {}, "no folder to write it in"),
+}
+
+
+@pytest.mark.parametrize("fault", REFUSED)
+def test_a_rehearsal_refuses_what_publish_refuses_without_a_cell(
+    few, ledger, tmp_path, fault
+):
+    words, name, how, told = REFUSED[fault]
+    words = {"epsilon": 0.5} | words
+    if {"mu", "sigma"} & set(words):
+        del words["epsilon"]
+    few.columns = words.pop("columns", few.columns)
+    words |= {"ledger": ledger} if "ledger" in words else {}
+    (tmp_path / "full" / "d.parquet").mkdir(parents=True)
+    for each in ("x.txt", "r.parquet"):
+        (tmp_path / "full" / each).write_text("kept")
+    if fault == "read-only":
+        ledger.chmod(0o444)
+    if fault == "link":
+        ledger.with_name("second.json").hardlink_to(ledger)
+    desk, spent = pg.Publication(few, **words), Budget(ledger).spent().mu
+    said = [
+        said_by(partial(act, tmp_path / name, **how))
+        for act in (desk.rehearse, desk.publish)
+    ]
+    assert said[0] == said[1] and told in said[0], said
+    assert (tmp_path / "full" / "r.parquet").read_text() == "kept"
+    assert Budget(ledger).spent().mu == spent == 0
+    if fault == "name":
+        assert "invisible" in said_by(desk.plan)
+
+
+def test_a_plan_knows_the_names_of_the_columns(few, tmp_path):
+    few.to_csv(tmp_path / "t.csv", index=False)
+    few.rename(columns={"a": "a\u200b"}).to_csv(tmp_path / "bad.csv", index=False)
+    edges = [("a", "zz")]
+    for act in (
+        lambda: plan_publication(tmp_path / "t.csv", epsilon=1, graph=edges),
+        pg.Publication(few, "weights", epsilon=1, graph=edges).plan,
+    ):
+        assert "no columns are called so" in said_by(act)
+    told = plan_publication(tmp_path / "t.csv", epsilon=1, graph=[("a", "b")])
+    assert told.p == 5 and told.as_dict()["weights"]["edges"] == 1
+    bad = lambda: plan_publication(tmp_path / "bad.csv", epsilon=1)
+    assert "invisible" in said_by(bad)
+    assert plan_publication("2000", 5, epsilon=1, graph=edges).p == 5
+
+
+def test_rows_that_are_advised_are_enough(few):
+    words = {"mechanism": "covariance", "epsilon": 0.1}
+    told = said_by(pg.Publication(few, **words).rehearse)
+    rows = int(re.search(r"or (\d+) rows", told)[1])
+    many = pd.concat([few] * 4, ignore_index=True)
+    assert pg.Publication(many[:rows], **words).rehearse().draft.n == rows
+    assert "rows" in said_by(pg.Publication(many[: int(0.9 * rows)], **words).rehearse)
+    words["delta"] = 1e-7
+    told = said_by(pg.Publication(few, **words).rehearse)
+    assert int(re.search(r"or (\d+) rows", told)[1]) < 0.95 * rows
+
+
+def test_what_was_typed_is_named(few):
+    desk = pg.Publication(few, mu=1e-9)
+    for act in (desk.rehearse, desk.plan):
+        assert said_by(act).startswith("mu=1e-09: the ε of so small a promise is 0")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"drop": 5},
+        {"whole": 5},
+        {"graph": 5},
+        {"graph": [("a", "b", "c")]},
+        {"graph": "ab"},
+        {"check_bounds": "x"},
+        {"ledger": 5},
+        {"bounds": 5},
+        {"schema": 5},
+        {"source": pd.Series([1.0, 2.0])},
+        {"source": 5},
+        {"source": None},
+        {"to": None},
+        {"to": 5},
+    ],
+)
+def test_an_argument_of_no_kind_that_it_takes_is_named(few, words, tmp_path):
+    (name,) = words
+    more = {"whole": {"mechanism": "copula"}, "graph": {"mechanism": "weights"}}
+    words = {"epsilon": 1, "source": few} | more.get(name, {}) | words
+    to = words.pop("to", tmp_path / "o.parquet")
+    told = said_by(lambda: pg.Publication(**words).publish(to))
+    others = {"graph": "no such file", "source": "table="}  # of the right kind
+    assert name in told or others[name] in told, told
