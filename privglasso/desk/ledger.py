@@ -95,7 +95,7 @@ def begin_ledger(
     opened = Budget.create(path, limit, delta=delta)
     return Begun(Path(path), opened, limit, epsilon, delta)
 
-
+# %% ../../nbs/2_publish/30_ledger.ipynb #a5fadeb1
 def check_payer(ledger, label, random_state=None):
     """The ledger in a file, or an error if it will not pay, whatever is published.
 

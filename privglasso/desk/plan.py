@@ -358,7 +358,7 @@ def plan_publication(
         votes = _voted(n, p, used, at)
     return Plan(n, p, used, at, neighbors, shown, best, told, several, weights, votes)
 
-
+# %% ../../nbs/2_publish/31_plan.ipynb #48e6611f
 def _of_table(n, p, schema, names):
     "What shape is to be planned, and names of all its columns, if they are known."
     from privglasso.start.advice import shape_to_plan

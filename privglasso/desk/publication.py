@@ -99,7 +99,7 @@ def _check_kinds(source, words):
     is_path = lambda x: isinstance(x, str | os.PathLike)
     listed = lambda x: hasattr(x, "__iter__")
     kinds = {
-        "source": (lambda x: getattr(x, "ndim", 2) == 2, "a table with rows and columns"),
+        "source": (lambda x: getattr(x, "ndim", 2) == 2, "a table of rows and columns"),
         "drop": (listed, "names of columns"),
         "whole": (listed, "names of columns"),
         "graph": (lambda x: is_path(x) or _are_pairs(x), "a path, or pairs of columns"),
@@ -562,7 +562,7 @@ class Publication:
         """
         to = as_path(to)
         if not isinstance(to, Path):
-            raise InputError("to", to, "give the path of a .parquet file, or a folder's")
+            raise InputError("to", to, "give the path of a .parquet file or a folder")
         draft, data = self._draft(to, replace, random_state, True)
         with self._room(draft, to):
             numbers = self.table.numbers(data, self.how.integers, self.how.gaps)

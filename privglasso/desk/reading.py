@@ -223,8 +223,9 @@ class Recovery(Record):
     def __init__(self, release, rule="search", *, alpha=None, level=None):
         if alpha is not None and level is not None:
             raise WordsError("give {alpha} or {level}, not both: a test has no penalty")
-        if rule != "search" and alpha is not None or rule == "fdr" and level is not None:
-            other = "{alpha}" if level is None else "{level}"
+        other = "{level}" if alpha is None else "{alpha}"
+        given = {"search": (), "fdr": (alpha, level)}.get(rule, (alpha,))
+        if any(word is not None for word in given):
             raise WordsError(f"give {{rule}} or {other}, not both: one finds the edges")
         known, name = _read(release)
         weighed = known.has_weights

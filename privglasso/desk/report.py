@@ -130,7 +130,8 @@ def _faintest(release, graph):
             error = graph.pair_intervals()["standard_error"]
         except CovarianceError:
             return np.inf
-        reach = getattr(graph, "threshold_", None) or -ndtri(0.05 / 2 / max(len(error), 1))
+        each = 0.05 / 2 / max(len(error), 1)
+        reach = getattr(graph, "threshold_", None) or -ndtri(each)
     else:
         return None
     return float(((reach + ndtri(_POWER)) * error).median()) if len(error) else None

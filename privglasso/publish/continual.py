@@ -837,7 +837,7 @@ def _paid(ledger, plan, label, name):
     known = tuple(Guarantee(mu, relation) for relation in ("record", "cell"))
     ledger.spend(known, label=entry, mechanism="Stream", columns=len(plan.columns))
 
-
+# %% ../../nbs/2_publish/33_continual.ipynb #8a99d015
 def _check_free(folder, text):
     "`InputError` unless a folder is new, empty, or that of the stream of this plan."
     public, there = folder / "plan.json", None

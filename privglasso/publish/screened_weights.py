@@ -517,8 +517,8 @@ class ScreenedLattice(GraphWeightsLattice):
         return screened_stages(rows.n, pairs, *noise, self.p, self.screen)
 
     def reach(self, many, sampling, columns) -> np.ndarray:
-        """Standard errors that so `many` of the selected pairs that are no edges exceed,
-        in expectation and at most.
+        """Standard errors that so `many` selected pairs that are no edges exceed, in
+        expectation and at most.
 
         Parameters
         ----------
