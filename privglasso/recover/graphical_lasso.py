@@ -155,16 +155,44 @@ SOLVERS = ("descent", *TEXTBOOK)
 
 
 class _Problem(NamedTuple):
-    "What is asked for, after it was checked."
+    "What is asked for, after it was checked: of all columns, or of some."
 
     S: np.ndarray
-    alphas: list  # descending
+    alphas: np.ndarray  # descending
+    weights: np.ndarray  # (1, 1) or (p, p)
+    shift: np.ndarray  # (p,): by how many alphas a dual point's diagonal exceeds S
+    start: tuple | None  # W, precision and alpha to begin with
     solver: str
     penalize_diagonal: bool
-    weights: np.ndarray | None
     tol: float
     max_iter: int
-    start: GraphicalLassoResult | None
+
+    def part(self, columns):
+        "The same problem for some of the columns."
+        rows, weights, start = np.ix_(columns, columns), self.weights, self.start
+        if len(weights) > 1:
+            weights = weights[rows]
+        if start is not None:
+            start = start[0][rows], start[1][rows], start[2]
+        S, shift = self.S[rows], self.shift[columns]
+        return self._replace(S=S, weights=weights, shift=shift, start=start)
+
+    def is_dense(self, alpha):
+        "Whether so many entries of S exceed their limits that all are moved at once."
+        if len(self.S) < _FEW:
+            return False
+        share = share_above(self.S, self.weights, alpha)
+        return share > (_DENSER if len(self.S) >= LARGE else _DENSE)
+
+    def diagonal(self, alpha):
+        "The diagonal of every dual point."
+        return np.diag(self.S) + alpha * self.shift
+
+    def full_weights(self):
+        "The weights as a (p, p) matrix, zero on a diagonal that is not penalised."
+        weights = np.broadcast_to(self.weights, self.S.shape).copy()
+        np.fill_diagonal(weights, self.shift)
+        return weights
 
 
 # alphas times p^3 solved in one call of compiled code: a fraction of a second
@@ -181,19 +209,27 @@ def _checked(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start
     tol, max_iter = check_positive(tol, "tol"), check_integer(max_iter, "max_iter", 1)
     if not isinstance(penalize_diagonal, (bool, np.bool_)):
         raise InputError("penalize_diagonal", penalize_diagonal, "give True or False")
-    if start is not None and (
-        not isinstance(start, GraphicalLassoResult) or len(start.precision) != len(S)
-    ):
-        raise InputError(
-            "start",
-            type(start).__name__,
-            f"give a GraphicalLassoResult for {len(S)} columns, or None",
-        )
-    if weights is not None:
+    if start is not None:
+        if not isinstance(start, GraphicalLassoResult) or len(start.precision) != len(S):
+            remedy = f"give a GraphicalLassoResult for {len(S)} columns, or None"
+            raise InputError("start", type(start).__name__, remedy)
+        start = _start_of(start)
+    shift = np.ones(len(S)) * penalize_diagonal
+    if weights is None:
+        weights = np.ones((1, 1))
+    else:
         weights = _finite_weights(S, weights, alphas, penalize_diagonal)
+        shift *= np.diag(weights)
     # matrices of another kind in memory would be compiled for, again
     S = np.require(S, requirements=["C", "W"])
-    return _Problem(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start)
+    asked = S, np.array(alphas), weights, shift, start
+    return _Problem(*asked, solver, penalize_diagonal, tol, max_iter)
+
+
+def _start_of(result):
+    "What a problem begins with if it begins with a result."
+    W, precision = map(np.ascontiguousarray, (result.dual_covariance, result.precision))
+    return W, precision, result.alpha
 
 
 def _check_alphas(alphas):
@@ -238,12 +274,8 @@ def _finite_weights(S, weights, alphas, penalize_diagonal):
 class _Component:
     "Columns that are solved by themselves: their problem, and how far it has come."
 
-    problem: _Problem
     columns: np.ndarray
-    S: np.ndarray
-    weights: np.ndarray  # (1, 1) or (k, k)
-    shift: np.ndarray  # (k,): by how many alphas a dual point's diagonal exceeds S
-    alphas: np.ndarray  # descending
+    problem: _Problem  # of these columns
     last: tuple | None = None  # W and B to go on from
     spent: bool = False  # a descent was given up because it took too long
     best: tuple | None = None  # the pair of the next alpha with the least gap so far
@@ -253,47 +285,33 @@ class _Component:
     def todo(self):
         """The next alphas, as many as are solved in one call of compiled code; one
         where the answer looks dense."""
-        alphas = self.alphas[len(self.solved) :]
-        alphas = alphas[: max(1, int(_CHUNK / len(self.S) ** 3))]
+        problem = self.problem
+        alphas = problem.alphas[len(self.solved) :]
+        alphas = alphas[: max(1, int(_CHUNK / len(problem.S) ** 3))]
         for k in range(1, len(alphas)):
-            if self.is_dense(alphas[k]):
+            if problem.is_dense(alphas[k]):
                 return alphas[:k]
-        return alphas[:1] if self.is_dense(alphas[0]) else alphas
-
-    def is_dense(self, alpha):
-        "Whether so many entries of S exceed their limits that all are moved at once."
-        if len(self.S) < _FEW:
-            return False
-        share = share_above(self.S, self.weights, alpha)
-        return share > (_DENSER if len(self.S) >= LARGE else _DENSE)
-
-    def diagonal(self, alpha):
-        "The diagonal of every dual point."
-        return np.diag(self.S) + alpha * self.shift
-
-    def full_weights(self):
-        "The weights as a (k, k) matrix, zero on a diagonal that is not penalised."
-        k = len(self.S)
-        weights = np.broadcast_to(self.weights, (k, k)).copy()
-        np.fill_diagonal(weights, self.shift)
-        return weights
+        return alphas[:1] if problem.is_dense(alphas[0]) else alphas
 
     @cached_property
     def witness(self):
         "A point in the box of every alpha; raises with the proof if there is none."
-        problem = self.S, self.alphas[-1], self.full_weights()
-        return feasible_start(*problem, self.found)
+        return feasible_start(*self._box(self.problem.alphas[-1]), self.found)
 
     def inside(self, alpha):
         "A point in the box of one alpha; raises if there is none."
-        if alpha == self.alphas[-1]:
+        if alpha == self.problem.alphas[-1]:
             return self.witness
-        return feasible_start(self.S, alpha, self.full_weights())
+        return feasible_start(*self._box(alpha))
 
     @cached_property
     def found(self):
         "Whether there is a point in the box of every alpha."
-        return verdict(self.S, self.alphas[-1], self.full_weights())
+        return verdict(*self._box(self.problem.alphas[-1]))
+
+    def _box(self, alpha):
+        "What says where the dual points of an alpha are."
+        return self.problem.S, alpha, self.problem.full_weights()
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #15616b3e
 class _Apart(NamedTuple):
@@ -317,18 +335,14 @@ class _Apart(NamedTuple):
         return [linear.sum(), gaps.sum(), passes.max(initial=0), rounding.sum()]
 
 
-def _solved_apart(whole, groups, work):
+def _solved_apart(problem, groups, work):
     "What one call of compiled code, of a fraction of a second, solves of the smallest."
     order = np.argsort(work, kind="stable")
     wanted = np.zeros(len(work), bool)
     wanted[order[np.cumsum(work[order]) <= _CHUNK]] = True
     wanted &= np.diff(groups[1]) < LARGE
-    start, problem = whole.problem.start, whole.problem
-    last = (np.empty((0, 0)),) * 2
-    if start is not None:
-        last = start.dual_covariance, start.precision
-        last = tuple(np.ascontiguousarray(M) for M in last)
-    asked = whole.S, whole.shift, whole.weights, whole.alphas
+    last = (np.empty((0, 0)),) * 2 if problem.start is None else problem.start[:2]
+    asked = problem.S, problem.shift, problem.weights, problem.alphas
     limits = problem.tol, problem.max_iter
     found = descend_apart(asked, groups, wanted, last, limits, fresh_state(_SLICE))
     return _Apart(groups, found[0], wanted, *found[1:])
@@ -342,42 +356,26 @@ _MOSTLY, _LEAST_WORK = 0.9, 5e4
 def _components(problem):
     """What is solved apart, and the other connected components at the smallest alpha,
     largest first; all columns together if there is mostly one."""
-    S, weights, alphas = problem.S, problem.weights, np.array(problem.alphas)
-    one = np.ones((1, 1)) if weights is None else weights
-    shift = np.ones(len(S)) if weights is None else np.diag(weights).copy()
-    everything = _Component(
-        problem, np.arange(len(S)), S, one, shift * problem.penalize_diagonal, alphas
-    )
-    labels = connected_columns(S, one, alphas[-1])
+    p, alphas = len(problem.S), problem.alphas
+    labels = connected_columns(problem.S, problem.weights, alphas[-1])
     work = np.bincount(labels) ** 3.0
-    if np.maximum(work, _LEAST_WORK).sum() > _MOSTLY * len(S) ** 3:
-        return None, [_with_start(everything)]
+    if np.maximum(work, _LEAST_WORK).sum() > _MOSTLY * p**3:
+        return None, [_component(np.arange(p), problem)]
     groups = groups_of(labels)
-    apart = _solved_apart(everything, groups, work * len(alphas))
+    apart = _solved_apart(problem, groups, work * len(alphas))
     left = np.flatnonzero(~apart.solved)
     left = left[np.argsort(-work[left], kind="stable")]
     columns, bounds = groups
-    return apart, [_part(everything, columns[bounds[c] : bounds[c + 1]]) for c in left]
-
-
-def _part(whole, columns):
-    "The component of some columns."
-    part = np.ix_(columns, columns)
-    weights = whole.weights if len(whole.weights) == 1 else whole.weights[part]
-    S, shift = whole.S[part], whole.shift[columns]
-    return _with_start(
-        _Component(whole.problem, columns, S, weights, shift, whole.alphas)
-    )
+    own = [columns[bounds[c] : bounds[c + 1]] for c in left]
+    return apart, [_component(each, problem.part(each)) for each in own]
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #3d184726
-def _with_start(component):
-    "The component with what an earlier result says of its columns."
-    start = component.problem.start
-    if start is not None and len(component.S) > 1:
-        part = np.ix_(component.columns, component.columns)
-        component.last = start.dual_covariance[part], _coefficients(
-            start.precision[part]
-        )
+def _component(columns, problem):
+    "The columns of a problem, to be solved from what it begins with."
+    component = _Component(columns, problem)
+    if problem.start is not None and len(columns) > 1:
+        W, precision, _ = problem.start
+        component.last = W, _coefficients(precision)
     return component
 
 
@@ -390,8 +388,9 @@ def _coefficients(precision):
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #ab4bdb62
 def _points(part, alpha):
     "Points of the box that are known without a search; not all are definite."
-    yield thresholded(part.S, part.shift, part.weights, alpha)
-    yield part.S + np.diag(alpha * part.shift)
+    S, shift = part.problem.S, part.problem.shift
+    yield thresholded(S, shift, part.problem.weights, alpha)
+    yield S + np.diag(alpha * shift)
 
 
 def _nearby(part, alpha):
@@ -405,10 +404,10 @@ def _nearby(part, alpha):
 def _if_dense(part, alphas):
     "By projected gradients, one alpha: where most pairs are joined."
     alpha = alphas[0]
-    if not part.is_dense(alpha):
+    if not part.problem.is_dense(alpha):
         return []
     # of few columns the zeros are wanted, and the steps are cheap
-    joined = _JOINED if len(part.S) >= LARGE else 0.0
+    joined = _JOINED if len(part.columns) >= LARGE else 0.0
     return _ascended(part, alpha, _AT_FIRST, joined)
 
 
@@ -421,15 +420,16 @@ def _from_last_solution(part, alphas):
 
 def _from_nearby(part, alphas):
     "From a definite point of the box: when W is not near singular. May refuse."
-    return _descend(part, alphas, _nearby(part, alphas[0]), np.zeros_like(part.S))
+    W = _nearby(part, alphas[0])
+    return _descend(part, alphas, W, np.zeros_like(W))
 
 
 def _with_care(part, alphas):
     "From the witness, columns solved exactly: when W is near singular. May refuse."
-    if len(part.S) > _MANY or part.spent:  # takes longer than all that is left
+    if len(part.columns) > _MANY or part.spent:  # takes longer than all that is left
         return []
-    start = part.witness.copy(), np.zeros_like(part.S)
-    return _descend(part, alphas[:1], *start, CAREFUL)
+    W = part.witness.copy()
+    return _descend(part, alphas[:1], W, np.zeros_like(W), CAREFUL)
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #faa3ce6d
 def _by_directions(part, alphas):
@@ -445,7 +445,7 @@ def _by_directions(part, alphas):
     if pairs:
         return pairs
     best = _certified(part, alpha, part.best, inside)
-    if not best[2][1] < _MEANINGLESS * len(part.S):
+    if not best[2][1] < _MEANINGLESS * len(part.columns):
         raise ConvergenceError(alpha, np.inf, 0.0, part.found.nearly)
     part.last = best[1], _coefficients(best[0])
     return [best]
@@ -464,11 +464,12 @@ _STRICTLY = 0.01
 
 def _ascended(part, alpha, most, joined=0.0):
     "The pair that projected gradients reach, if its gap is small enough."
-    T = part.S + np.diag(alpha * part.shift)
-    limits = alpha * np.broadcast_to(part.weights, T.shape)
+    problem = part.problem
+    T = problem.S + np.diag(alpha * problem.shift)
+    limits = alpha * np.broadcast_to(problem.weights, T.shape)
     limits = limits * (1 - np.eye(len(T)))
-    most = min(most, part.problem.max_iter)
-    tol = part.problem.tol * (_STRICTLY if len(T) < LARGE else 1)
+    most = min(most, problem.max_iter)
+    tol = problem.tol * (_STRICTLY if len(T) < LARGE else 1)
     # the nearest start first
     for W in chain((part.last or ())[:1], _points(part, alpha)):
         precision, W, *report, rounding = ascend(T, limits, W - T, tol, most, joined)
@@ -489,7 +490,7 @@ def _is_good(part, pair):
     if pair is None:
         return False
     _, gap, _, rounding = pair[2]
-    return gap <= max(part.problem.tol * len(part.S), 2 * rounding)
+    return gap <= max(part.problem.tol * len(part.columns), 2 * rounding)
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #1e72c5e4
 _MANY = 500  # columns
@@ -512,19 +513,20 @@ def _room_after(W, m):
 def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
     """Solve for a few alphas from W and B: how many were solved, the pairs, their
     reports. B is changed, and so is W."""
-    k, m = len(part.S), len(alphas)
+    k, m = len(part.columns), len(alphas)
     if k >= _IN_PAGES:
         keep_freed_memory()
     rounds = rounds or (2 if k < LARGE else 1)  # how often a support grows in a pass
     duals, precisions = _room_after(W, m), np.empty((m, k, k))
     reports, limits = np.empty((m, 4)), (tol, max_sweeps, rounds)
     work = max(_SLICE, _BY_ENTRY * k * k)
-    problem, state = (part.S, part.shift, part.weights), fresh_state(work)
+    problem, state = part.problem, fresh_state(work)
+    asked = problem.S, problem.shift, problem.weights
     done, slices, patience = 0, 0, (_PATIENT * k**3 + _ALWAYS) / work
     patience *= _WITH_CARE if rounds == CAREFUL else 1
     while True:
         rest = duals[done:], precisions[done:], limits, state, reports[done:]
-        now = descend(*problem, alphas[done:], B, *rest)
+        now = descend(*asked, alphas[done:], B, *rest)
         done, slices = done + now, 0 if now else slices + 1
         paused = state[-1] < 0
         part.spent = bool(paused and slices > patience)
@@ -570,13 +572,14 @@ def _certified(part, alpha, pair, inside, precision=None):
 def _from_inside(part, alpha, inside):
     """The pair of the interior-point method, where that is affordable, or None. Its
     exact zeros are those of the descent from there, if that is better."""
-    weights, problem, pair = part.full_weights(), part.problem, None
+    problem, pair = part.problem, None
+    weights = problem.full_weights()
     if np.count_nonzero(weights) > 2 * _INSIDE:
         return None
     limits = problem.tol, min(problem.max_iter, _POLISHED)
     try:
         precision, W, *report = best_determinant(
-            part.S, alpha, weights, inside, *limits
+            problem.S, alpha, weights, inside, *limits
         )
         pair = precision, W, report
     except np.linalg.LinAlgError:  # a point that is definite by rounding
@@ -594,7 +597,8 @@ def _from_inside(part, alpha, inside):
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #6c961a02
 def _alternated(part, alpha, inside, precision=None):
     "The pair that alternating directions reach from a dual point, and its report."
-    S, weights, problem = part.S, part.full_weights(), part.problem
+    problem = part.problem
+    S, weights = problem.S, problem.full_weights()
     most = min(problem.max_iter, max(_FEWEST, int(_DIRECTIONS / len(S) ** 3)))
     precision, W, gap, n_iter = run_textbook(
         "admm", S, alpha, weights, inside, precision, tol=problem.tol, max_iter=most
@@ -612,9 +616,10 @@ def _better(one, other):
 
 def _isolated(part):
     "The pairs of a column without neighbours, in closed form."
-    if part.diagonal(part.alphas[-1]) <= 0:
-        feasible_start(part.S, part.alphas[-1], part.full_weights())
-    diagonal = np.diag(part.S) + part.alphas * part.shift
+    problem, alphas = part.problem, part.problem.alphas
+    diagonal = np.diag(problem.S) + alphas * problem.shift
+    if diagonal[-1] <= 0:
+        feasible_start(problem.S, alphas[-1], problem.full_weights())
     zeros = np.zeros((3, len(diagonal)))
     reports = np.stack([np.ones_like(diagonal), *zeros], axis=1)
     diagonal = diagonal[:, None, None]
@@ -623,16 +628,16 @@ def _isolated(part):
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #946d5df5
 def _solve_component(part, progress):
     "Solve for all alphas, the last solution being the next start."
-    if len(part.S) == 1:
+    if len(part.columns) == 1:
         part.solved += _isolated(part)
         return
-    while len(part.solved) < len(part.alphas):
+    while len(part.solved) < len(part.problem.alphas):
         check_stopped()
         tried = (strategy(part, part.todo()) for strategy in STRATEGIES)
         pairs = next(filter(None, tried))  # the first that solves anything
         part.solved += pairs
         part.spent, part.best = False, None
-        progress.advance(len(pairs) * len(part.S))
+        progress.advance(len(pairs) * len(part.columns))
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #0d5edcef
 def _solve_all(parts, total):
@@ -645,7 +650,7 @@ def _solve_all(parts, total):
         except (InfeasibleError, ConvergenceError) as error:
             part.error = error
 
-    work = sum(len(part.alphas) * len(part.columns) ** 3 for part in parts[1:])
+    work = sum(len(part.problem.alphas) * len(part.columns) ** 3 for part in parts[1:])
     try:
         if work > _CHUNK:
             in_threads(solve, parts)
@@ -769,15 +774,12 @@ def _split_and_joined(problem):
 
 def _by_textbook(problem):
     "The pairs of one of the paper's algorithms, for the matrix as a whole."
-    weights = penalty_weights(
-        len(problem.S), problem.penalize_diagonal, problem.weights
-    )
     start, limits = problem.start, (problem.tol, problem.max_iter)
     if start is not None:
-        start = start.precision, start.dual_covariance, start.alpha
-    return textbook_path(
-        problem.solver, problem.S, problem.alphas, weights, start, *limits
-    )
+        W, precision, alpha = start
+        start = precision, W, alpha
+    asked = problem.S, problem.alphas.tolist(), problem.full_weights()
+    return textbook_path(problem.solver, *asked, start, *limits)
 
 
 def _solve(problem):
@@ -787,18 +789,18 @@ def _solve(problem):
     except (InfeasibleError, ConvergenceError) as error:
         raise _tried(problem, error) from None
     results = []
-    for alpha, pair in zip(problem.alphas, pairs, strict=False):
+    for alpha, pair in zip(problem.alphas.tolist(), pairs, strict=False):
         results.append(_result(problem, alpha, *pair))
     return results
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #9db03e2c
 def _leaving_small(problem):
     "How many of the largest alphas leave small components only; none if all do."
-    one = np.ones((1, 1)) if problem.weights is None else problem.weights
     few, end = 0, len(problem.alphas)
     while few < end and len(problem.alphas) > 1:
         middle = (few + end) // 2
-        labels = connected_columns(problem.S, one, problem.alphas[middle])
+        asked = problem.S, problem.weights, problem.alphas[middle]
+        labels = connected_columns(*asked)
         is_small = np.bincount(labels).max() < LARGE
         few, end = (middle + 1, end) if is_small else (few, middle)
     return few % len(problem.alphas)
@@ -815,8 +817,8 @@ def _by_descent(problem):
         return _split_and_joined(problem)
     if len(first) < few:
         return first
-    start = _as_result(problem, problem.alphas[few - 1], *first[-1])
-    rest = problem._replace(alphas=problem.alphas[few:], start=start)
+    last = _as_result(problem, problem.alphas[few - 1], *first[-1])
+    rest = problem._replace(alphas=problem.alphas[few:], start=_start_of(last))
     try:
         return first + _split_and_joined(rest)
     except KeyboardInterrupt:
@@ -834,7 +836,7 @@ def _pairs(problem):
 def _gap_at(problem, alpha):
     "The gap that one alpha leaves, beyond rounding; infinite if it is refused."
     try:
-        ((_, _, report),) = _pairs(problem._replace(alphas=[alpha], start=None))
+        ((_, _, report),) = _pairs(problem._replace(alphas=np.array([alpha]), start=None))
     except (InfeasibleError, ConvergenceError):
         return np.inf
     return report[1] if report[1] > 2 * report[3] else 0.0

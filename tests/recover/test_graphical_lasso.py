@@ -265,7 +265,7 @@ def component_of(S, alphas, **options):
     "All columns as one component of a problem."
     chosen = dict(solver="descent", penalize_diagonal=True, weights=None, start=None)
     chosen |= dict(tol=1e-6, max_iter=5000) | options
-    problem = solvers._Problem(S=S, alphas=list(alphas), **chosen)
+    problem = solvers._checked(S, list(alphas), **chosen)
     _, (component,) = solvers._components(problem)
     return component
 
