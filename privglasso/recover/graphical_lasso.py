@@ -152,8 +152,13 @@ class GraphicalLassoResult:
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #1ec55fb8
 # the compiled descent; Algorithms 2 and 1 of Guo et al. as corrected
 SOLVERS = ("descent", *TEXTBOOK)
+# alphas times p^3 solved in one call of compiled code: a fraction of a second
+_CHUNK = 2e8
+# with so many columns, and so large a share of |S_ij| above their limits, all entries
+# are moved at once; a larger one from `LARGE` columns on: measured
+_FEW, _DENSE, _DENSER = 20, 0.65, 0.8
 
-
+# %% ../../nbs/3_recover/06_graphical_lasso.ipynb #6da39284
 class _Problem(NamedTuple):
     "What is asked for, after it was checked: of all columns, or of some."
 
@@ -194,13 +199,6 @@ class _Problem(NamedTuple):
         np.fill_diagonal(weights, self.shift)
         return weights
 
-
-# alphas times p^3 solved in one call of compiled code: a fraction of a second
-_CHUNK = 2e8
-# with so many columns, and so large a share of |S_ij| above their limits, all entries
-# are moved at once; a larger one from `LARGE` columns on: measured
-_FEW, _DENSE, _DENSER = 20, 0.65, 0.8
-
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #5e851fb0
 def _checked(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start):
     "The problem, or an `InputError` that names the argument."
@@ -210,7 +208,8 @@ def _checked(S, alphas, solver, penalize_diagonal, weights, tol, max_iter, start
     if not isinstance(penalize_diagonal, (bool, np.bool_)):
         raise InputError("penalize_diagonal", penalize_diagonal, "give True or False")
     if start is not None:
-        if not isinstance(start, GraphicalLassoResult) or len(start.precision) != len(S):
+        suits = isinstance(start, GraphicalLassoResult)
+        if not suits or len(start.precision) != len(S):
             remedy = f"give a GraphicalLassoResult for {len(S)} columns, or None"
             raise InputError("start", type(start).__name__, remedy)
         start = _start_of(start)
@@ -835,8 +834,9 @@ def _pairs(problem):
 
 def _gap_at(problem, alpha):
     "The gap that one alpha leaves, beyond rounding; infinite if it is refused."
+    alone = problem._replace(alphas=np.array([alpha]), start=None)
     try:
-        ((_, _, report),) = _pairs(problem._replace(alphas=np.array([alpha]), start=None))
+        ((_, _, report),) = _pairs(alone)
     except (InfeasibleError, ConvergenceError):
         return np.inf
     return report[1] if report[1] > 2 * report[3] else 0.0
