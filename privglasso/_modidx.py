@@ -5546,6 +5546,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                            'privglasso/publish/screened_weights.py'),
                                                      'privglasso.publish.screened_weights.sign_steps': ( '2_publish/screened_weights.html#sign_steps',
                                                                                                          'privglasso/publish/screened_weights.py'),
+                                                     'privglasso.publish.screened_weights.signs_and_scores': ( '2_publish/screened_weights.html#signs_and_scores',
+                                                                                                               'privglasso/publish/screened_weights.py'),
                                                      'privglasso.publish.screened_weights.spread_of_signs': ( '2_publish/screened_weights.html#spread_of_signs',
                                                                                                               'privglasso/publish/screened_weights.py'),
                                                      'privglasso.publish.screened_weights.strongest': ( '2_publish/screened_weights.html#strongest',

@@ -267,7 +267,8 @@ def _weighed(raced):
     partial, error = rehearse_weights(stages.rows, correlations)
     if partial is None:
         return None
-    sampling = (1 - partial**2) / math.sqrt(stages.rows.n) / error
+    # of normal columns, whose signs tell 2/π of what is in their products
+    sampling = 2 / math.pi * (1 - partial**2) / math.sqrt(stages.rows.n) / error
     reach = stages.reach(ScreenedGraphRelease.usual_level, sampling, stages.p)
     return partial, error, reach
 
