@@ -254,7 +254,7 @@ def _share_selected(raced, p):
     "The share of the chain's edges that win the race."
     return 0.0 if raced is None else float(raced[2].sum() / (p - 1))
 
-
+# %% ../../nbs/3_recover/20_recommendation.ipynb #5d2c53f5
 def _weighed(raced):
     """Partial correlations of the selected pairs, their errors, and how many of these
     the release's own test asks for; None if there are no weights."""
