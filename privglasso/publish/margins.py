@@ -68,20 +68,36 @@ def bin_edges(kind: str, center: float, scale: float) -> np.ndarray:
         return np.r_[low, center, after, np.maximum(center + beside, after)]
 
 # %% ../../nbs/2_publish/21_margins.ipynb #626661ea
-def _padded(edges):
-    "(p, most) edges of all columns, infinite behind the last."
-    padded = np.full((len(edges), max(map(len, edges), default=0)), np.inf)
-    for row, own in zip(padded, edges, strict=True):
-        row[: len(own)] = own
-    return padded
+_PARTS = 256
+
+
+def _search(edges, asked):
+    """What `_place` searches with: (p, most + 1) edges of all columns, NaN behind the
+    last; which columns are `asked` for the presence of their cells; where a column's
+    parts begin and how many are in one unit; (p, 256) edges in earlier parts; and the
+    most edges in one part."""
+    p, most = len(edges), max(map(len, edges), default=0)
+    padded, first = np.full((p, most + 1), np.nan), np.zeros((p, _PARTS), np.uint8)
+    low, per, steps = np.zeros(p), np.zeros(p), 0
+    for j, own in enumerate(edges):
+        padded[j, : len(own)], parts = own, np.ones(len(own), int)
+        with np.errstate(all="ignore"):  # one edge, or edges too far apart
+            rate = (_PARTS - 2) / (own[-1] - own[0])
+        if 0 < rate < np.inf and not asked[j]:
+            low[j], per[j] = own[0], rate
+            parts = np.clip((own - low[j]) * rate + 1, 0, _PARTS - 1).astype(int)
+        held = np.bincount(parts, minlength=_PARTS)
+        first[j, 1:] = held.cumsum()[:-1]
+        steps = max(steps, int(held.max()))
+    return padded, asked, low, per, first, steps
 
 # %% ../../nbs/2_publish/21_margins.ipynb #62666201
 _MISSING = 255
 
 
-def _place_few(values, edges, asked, places, counts):
+def _place_few(values, search, places, counts):
     "`_place` with NumPy."
-    p, bins = counts.shape
+    (edges, asked, *_), (p, bins) = search, counts.shape
     values = np.where(asked, ~np.isnan(values), values)
     columns = zip(values.T, edges, strict=True)
     found = [np.searchsorted(own, x, side="right") for x, own in columns]
@@ -91,18 +107,24 @@ def _place_few(values, edges, asked, places, counts):
 
 
 @kernel(small=_place_few)
-def _place(values, edges, asked, places, counts):
+def _place(values, search, places, counts):
     """Fill the bin of each cell, and add every cell that is there to its count; a cell
-    of a column that is `asked` for its presence is 1 or 0."""
-    most = edges.shape[1]
-    for i in range(values.shape[0]):
-        for j in range(values.shape[1]):
+    of a column that is asked for its presence is 1 or 0."""
+    edges, asked, low, per, first, steps = search
+    n, p = values.shape
+    parts = np.empty(p, np.int64)
+    for i in range(n):
+        for j in range(p):  # by itself, since several columns are done at once
+            y = (values[i, j] - low[j]) * per[j] + 1
+            y = y if y > 0 else 0.0  # missing cells, too
+            parts[j] = int(y if y < 255 else 255.0)
+        for j in range(p):
             x = values[i, j]
             if asked[j]:
                 x = 1.0 if x == x else 0.0
-            place = 0
-            for k in range(most):
-                place += edges[j, k] <= x
+            place = int(first[j, parts[j]])
+            for _ in range(steps):
+                place += edges[j, place] <= x
             if x == x:
                 counts[j, place] += 1
             else:
@@ -133,26 +155,24 @@ def placed_cells(values, kinds, center, scale):
     ([[1], [4]], [[0, 1, 0, 0, 1]])
     """
     edges = [bin_edges(*each) for each in zip(kinds, center, scale, strict=True)]
-    bins = edges, np.array([kind == "presence" for kind in kinds])
+    search = _search(edges, np.array([kind == "presence" for kind in kinds]))
     if not isinstance(values, Batches):
-        return _placed(values, bins)
+        return _placed(values, search)
     # a cell is placed twice, so that no place need be kept
-    places = mapped(values, lambda block: _placed(block, bins)[0])
-    return places, _bin_counts(values, bins)
+    places = mapped(values, lambda block: _placed(block, search)[0])
+    return places, _bin_counts(values, search)
 
 
 @summed
-def _bin_counts(values, bins):
+def _bin_counts(values, search):
     "(p, most bins) how many cells a bin holds."
-    return sum(_placed(block, bins)[1] for block in pieces_of(values, _BLOCK_ROWS))
+    return sum(_placed(block, search)[1] for block in pieces_of(values, _BLOCK_ROWS))
 
 
-def _placed(values, bins):
+def _placed(values, search):
     "The bins of an array's cells, and how many cells a bin holds."
-    (edges, asked), places = bins, np.empty(values.shape, np.uint8)
-    counts = np.zeros((len(edges), max(map(len, edges)) + 1), dtype=np.int64)
-    cells = np.ascontiguousarray(values, dtype=float)
-    _place(cells, _padded(edges), asked, places, counts)
+    places, counts = np.empty(values.shape, np.uint8), np.zeros(search[0].shape, int)
+    _place(np.ascontiguousarray(values, dtype=float), search, places, counts)
     return places, counts
 
 # %% ../../nbs/2_publish/21_margins.ipynb #ac70ea59

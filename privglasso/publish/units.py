@@ -704,10 +704,11 @@ def _check_values(values, plan):
         raise InputError("values", values.shape, f"the plan is for {plan.n, plan.p}")
     if isinstance(values, Batches):  # `check_rows` has seen their cells
         return
-    infinite = np.flatnonzero(np.isinf(values).any(axis=0)).tolist()
-    if infinite:
+    infinite = np.isinf(values)
+    if infinite.any():
+        columns = np.flatnonzero(infinite.any(axis=0)).tolist()
         remedy = "these columns hold infinite cells: mark them as missing first"
-        raise InputError("values", infinite, remedy)
+        raise InputError("values", columns, remedy)
 
 
 def _counted_rows(values, rows, bits):

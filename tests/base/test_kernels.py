@@ -215,21 +215,16 @@ def cells(rng):
     return wild(rng, 300, 4), *of_columns(rng, 4), copula._EDGES, counts
 
 
-def binned(rng):
+def placed(rng):
     "Cells, some of them missing and some on edges, and edges of columns of any kind."
     kinds = rng.choice(margins.MARGIN_KINDS, 4)
-    edges = margins._padded([margins.bin_edges(k, 2.0, 5.0) for k in kinds])
+    edges = [margins.bin_edges(k, 2.0, 5.0) for k in kinds]
+    search = margins._search(edges, rng.random(4) < 0.3)
     values = wild(rng, 300, 4)
-    values[:9] = rng.choice(edges[np.isfinite(edges)], (9, 4))
+    values[:9] = rng.choice(np.concatenate(edges), (9, 4))
     values[rng.random(values.shape) < 0.1] = np.nan
-    return values, edges
-
-
-def placed(rng):
-    values, edges = binned(rng)
     places = np.empty(values.shape, np.uint8)
-    asked = rng.random(4) < 0.3
-    return values, edges, asked, places, np.zeros((4, edges.shape[1] + 1), int)
+    return values, search, places, np.zeros(search[0].shape, int)
 
 
 def scored(rng):

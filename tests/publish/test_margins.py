@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
@@ -128,23 +128,49 @@ def test_shares_are_probabilities(counts):
     assert np.isfinite(table).all() and np.abs(table).max() < 6
 
 
+ANY_EDGES = st.lists(st.floats(allow_nan=False), min_size=1, max_size=30).map(sorted)
+
+
+@given(st.lists(ANY_EDGES, min_size=1, max_size=4))
+@example([[-math.inf, 0.0, 5e-324, 1e-300, 1e308, math.inf]])
+@example([[-1.7e308, 1.7e308], [1.0, math.nextafter(1.0, 2), 1e17], [0.0, 0.0, 1.0]])
+def test_no_rounding_decides_a_bin(edges):
+    from privglasso.publish import margins as module
+
+    edges = [np.array(own) for own in edges]
+    near = np.concatenate(edges)
+    with np.errstate(over="ignore"):
+        beside = [np.nextafter(near, end) for end in (-np.inf, np.inf)]
+    cells = np.r_[near, *beside, 0.0, np.nan, -np.inf, np.inf]
+    table = np.ascontiguousarray(np.column_stack([cells] * len(edges)))
+    search = module._search(edges, np.zeros(len(edges), bool))
+    places, counts = np.zeros(table.shape, np.uint8), np.zeros(search[0].shape, int)
+    module._place.compiled(table, search, places, counts)
+    for own, column, count in zip(edges, places.T, counts, strict=True):
+        expected = np.searchsorted(own, cells, side="right")
+        expected[np.isnan(cells)] = 255
+        assert np.array_equal(column, expected)
+        held = np.bincount(column[column < 255], minlength=len(count))
+        assert np.array_equal(count, held)
+
+
 def test_scores_of_whole_tables_of_numpy_and_of_the_kernel_are_the_same_bits():
     from privglasso.publish import margins as module
 
     table = mixed(3000)
     table[::7, 1] = np.nan
     made = margins_of(table, KINDS)
-    edges = module._padded(made.edges)
     for asked in (np.zeros(4, bool), np.arange(4) == 1):
-        counts = np.zeros((2, 4, edges.shape[1] + 1), dtype=np.int64)
+        search = module._search(made.edges, asked)
+        counts = np.zeros((2, *search[0].shape), dtype=np.int64)
         places = np.zeros((2, *table.shape), np.uint8)
-        module._place_few(table, edges, asked, places[0], counts[0])
-        module._place.compiled(table, edges, asked, places[1], counts[1])
+        module._place_few(table, search, places[0], counts[0])
+        module._place.compiled(table, search, places[1], counts[1])
         held = np.isfinite(table) | asked
         assert np.array_equal(*counts) and counts[0].sum() == held.sum()
         assert np.array_equal(*places) and ((places[0] == 255) == ~held).all()
     places[:] = placed_cells(table, KINDS, made.center, made.scale)[0]
-    tables = np.random.default_rng(0).normal(size=(4, edges.shape[1] + 1, 256))
+    tables = np.random.default_rng(0).normal(size=(4, counts.shape[2], 256))
     jitter = np.random.default_rng(1).integers(0, 256, table.shape).astype(np.uint8)
     scores = np.full((2, *table.shape), 9.0)
     module._score_few(places[0], tables, jitter, scores[0])
