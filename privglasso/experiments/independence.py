@@ -393,4 +393,4 @@ def copula_jobs(profile):
     ]
 
 
-CONDITIONAL = Study("copulas", copula_jobs, copula_run, version=2)
+CONDITIONAL = Study("copulas", copula_jobs, copula_run, version=3)

@@ -83,7 +83,7 @@ def _search(edges, asked):
         padded[j, : len(own)], parts = own, np.ones(len(own), int)
         with np.errstate(all="ignore"):  # one edge, or edges too far apart
             rate = (_PARTS - 2) / (own[-1] - own[0])
-        if 0 < rate < np.inf and not asked[j]:
+        if 0 < rate < np.inf:
             low[j], per[j] = own[0], rate
             parts = np.clip((own - low[j]) * rate + 1, 0, _PARTS - 1).astype(int)
         held = np.bincount(parts, minlength=_PARTS)
@@ -98,10 +98,10 @@ _MISSING = 255
 def _place_few(values, search, places, counts):
     "`_place` with NumPy."
     (edges, asked, *_), (p, bins) = search, counts.shape
-    values = np.where(asked, ~np.isnan(values), values)
-    columns = zip(values.T, edges, strict=True)
+    columns, there = zip(values.T, edges, strict=True), ~np.isnan(values)
     found = [np.searchsorted(own, x, side="right") for x, own in columns]
-    places[:] = np.where(np.isnan(values), _MISSING, np.stack(found, axis=1))
+    found = np.where(asked, there, np.stack(found, axis=1))
+    places[:] = np.where(there | asked, found, _MISSING)
     flat = (places + bins * np.arange(p))[places != _MISSING]
     counts += np.bincount(flat, minlength=p * bins).reshape(p, bins)
 
@@ -112,19 +112,19 @@ def _place(values, search, places, counts):
     of a column that is asked for its presence is 1 or 0."""
     edges, asked, low, per, first, steps = search
     n, p = values.shape
-    parts = np.empty(p, np.int64)
-    for i in range(n):
-        for j in range(p):  # by itself, since several columns are done at once
+    found = np.empty(p, np.int64)
+    for i in range(n):  # loops that only count let a machine take several columns
+        for j in range(p):
             y = (values[i, j] - low[j]) * per[j] + 1
             y = y if y > 0 else 0.0  # missing cells, too
-            parts[j] = int(y if y < 255 else 255.0)
+            found[j] = first[j, int(y if y < 255 else 255.0)]
+        for _ in range(steps):
+            for j in range(p):
+                found[j] += edges[j, found[j]] <= values[i, j]
         for j in range(p):
-            x = values[i, j]
+            x, place = values[i, j], found[j]
             if asked[j]:
-                x = 1.0 if x == x else 0.0
-            place = int(first[j, parts[j]])
-            for _ in range(steps):
-                place += edges[j, place] <= x
+                x, place = 0.0, 1 if x == x else 0
             if x == x:
                 counts[j, place] += 1
             else:

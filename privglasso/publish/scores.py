@@ -219,6 +219,7 @@ _WORST_BINS = 10.0  # squared mean of scores over the variance of their bins' sh
 # many times as long as a usual one; all of it where what bins do to lengths would show
 _ROOM = (0.25, 50.0), (0.7, 1.5), (0.5, 8.0)
 _SHOWS = 50_000  # rows: their own error is less than half of it
+_OF_FEW = 1000  # times p² rows: in few columns a bin is more of a row's length
 _LEAST_ROOM = 1.4  # with less, rows on the sphere are no less even
 
 
@@ -274,7 +275,7 @@ def row_weights(n, p, mu):
     [None, 198]
     """
     own = mu * math.sqrt(n)  # size at which noise is as large as the rows' own error
-    room = _ROOM if n >= _SHOWS else _ROOM[:1]
+    room = _ROOM if n >= min(_SHOWS, _OF_FEW * p**2) else _ROOM[:1]
     size = max(min(share * own, longer * p) for share, longer in room)
     constant = row_constant(n, p, mu, max(size, p))
     usual = p + constant**2
