@@ -7270,6 +7270,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                               'privglasso/recover/graphical_lasso.py'),
                                                     'privglasso.recover.graphical_lasso._start_of': ( '3_recover/graphical_lasso.html#_start_of',
                                                                                                       'privglasso/recover/graphical_lasso.py'),
+                                                    'privglasso.recover.graphical_lasso._starts': ( '3_recover/graphical_lasso.html#_starts',
+                                                                                                    'privglasso/recover/graphical_lasso.py'),
                                                     'privglasso.recover.graphical_lasso._tried': ( '3_recover/graphical_lasso.html#_tried',
                                                                                                    'privglasso/recover/graphical_lasso.py'),
                                                     'privglasso.recover.graphical_lasso._with_care': ( '3_recover/graphical_lasso.html#_with_care',

@@ -164,4 +164,4 @@ def correction_jobs(profile):
     ]
 
 
-CORRECTION = Study("correction", correction_jobs, correction_run, version=3)
+CORRECTION = Study("correction", correction_jobs, correction_run, version=4)

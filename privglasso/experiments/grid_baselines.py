@@ -266,4 +266,4 @@ def grid_jobs(profile):
     ]
 
 
-GRID_BASELINES = Study("grid_baselines", grid_jobs, grid_run)
+GRID_BASELINES = Study("grid_baselines", grid_jobs, grid_run, version=2)

@@ -119,4 +119,4 @@ def robustness_jobs(profile):
     ]
 
 
-ROBUSTNESS = Study("robustness", robustness_jobs, robustness_run)
+ROBUSTNESS = Study("robustness", robustness_jobs, robustness_run, version=2)

@@ -211,7 +211,7 @@ def search_run(model, p, n, epsilon, seed):
     return rows
 
 
-SEARCH_RULES = Study("search_rules", search_jobs, search_run, version=4)
+SEARCH_RULES = Study("search_rules", search_jobs, search_run, version=5)
 
 # %% ../../nbs/6_experiments/35_search_rules.ipynb #c7c2ebac
 def tested_network(graph, p, n, noise, seed):

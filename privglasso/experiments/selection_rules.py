@@ -187,4 +187,4 @@ def selection_run(model, kind, n, seed):
         ]
 
 
-SELECTION = Study("selection", selection_jobs, selection_run, version=4)
+SELECTION = Study("selection", selection_jobs, selection_run, version=5)

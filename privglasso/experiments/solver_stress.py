@@ -282,7 +282,7 @@ def stress_jobs(profile):
     return [{"first": seed + batch * k, "problems": batch} for k in range(batches)]
 
 
-SOLVER_STRESS = Study("solver_stress", stress_jobs, stress_batch, version=12)
+SOLVER_STRESS = Study("solver_stress", stress_jobs, stress_batch, version=13)
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #b2d16f22
 def _gram(rng, p, n):
@@ -650,4 +650,4 @@ def family_jobs(profile):
     return [{"first": seed + batch * k, "problems": batch} for k in range(batches)]
 
 
-SOLVER_FAMILIES = Study("solver_families", family_jobs, family_batch, version=9)
+SOLVER_FAMILIES = Study("solver_families", family_jobs, family_batch, version=10)

@@ -199,4 +199,4 @@ def stopped_jobs(profile):
     ]
 
 
-STOPPED_CURVES = Study("stopped_curves", stopped_jobs, stopped_run, version=2)
+STOPPED_CURVES = Study("stopped_curves", stopped_jobs, stopped_run, version=3)

@@ -236,4 +236,4 @@ def structures_jobs(profile):
     ]
 
 
-STRUCTURES = Study("structures", structures_jobs, structures_run, version=3)
+STRUCTURES = Study("structures", structures_jobs, structures_run, version=4)

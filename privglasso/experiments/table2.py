@@ -484,7 +484,7 @@ def table2_jobs(profile):
     ]
 
 
-TABLE2 = Study("table2", table2_jobs, table2_run, version=3)
+TABLE2 = Study("table2", table2_jobs, table2_run, version=4)
 
 # %% ../../nbs/6_experiments/12_table2.ipynb #2b4469f1
 def table2_beside(results, last_row: float = 0.0):

@@ -128,7 +128,7 @@ def table2_penalties_jobs(profile):
 
 
 TABLE2_PENALTIES = Study(
-    "table2_penalties", table2_penalties_jobs, table2_penalties_run, version=2
+    "table2_penalties", table2_penalties_jobs, table2_penalties_run, version=3
 )
 
 # %% ../../nbs/6_experiments/13_table2_penalties.ipynb #8f4375ec

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -399,6 +398,14 @@ def _nearby(part, alpha):
             return W
     return part.witness.copy()
 
+
+def _starts(part, alpha):
+    "Points to begin with, the nearest first, the witness at last. May refuse."
+    if part.last is not None:
+        yield part.last[0]
+    yield from _points(part, alpha)
+    yield part.witness
+
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #aae8e8bf
 def _if_dense(part, alphas):
     "By projected gradients, one alpha: where most pairs are joined."
@@ -469,8 +476,7 @@ def _ascended(part, alpha, most, joined=0.0):
     limits = limits * (1 - np.eye(len(T)))
     most = min(most, problem.max_iter)
     tol = problem.tol * (_STRICTLY if len(T) < LARGE else 1)
-    # the nearest start first
-    for W in chain((part.last or ())[:1], _points(part, alpha)):
+    for W in _starts(part, alpha):
         precision, W, *report, rounding = ascend(T, limits, W - T, tol, most, joined)
         if precision is not None:
             break

@@ -286,6 +286,25 @@ def test_of_two_unfinished_pairs_the_better_is_kept(monkeypatch):
             assert kept[2][1] == min(gap, other[2][1])
 
 
+@pytest.mark.parametrize("p", [24, 40, 100])
+def test_a_dense_answer_of_a_singular_covariance_takes_no_descent(p, monkeypatch):
+    """Neither S nor what lies near it is definite: gradients begin at the witness. As
+    good a pair as the descent's."""
+    rows = np.random.default_rng(p).normal(size=(p // 2, p))
+    S = rows.T @ rows / len(rows)
+    alpha = np.quantile(np.abs(S[np.triu_indices(p, 1)]), 0.1)
+    options = dict(penalize_diagonal=False, tol=1e-5)
+    with monkeypatch.context() as patch:
+        patch.setattr(solvers, "STRATEGIES", solvers.STRATEGIES[1:])
+        by_descent = graphical_lasso(S, alpha, **options)
+    monkeypatch.setattr(solvers, "descend", None)
+    result = graphical_lasso(S, alpha, **options)
+    pair = result.precision, result.dual_covariance
+    assert dual_gap(S, alpha, *pair, False) <= 1e-5 * p
+    assert abs(result.objective - by_descent.objective) <= 1e-5 * p
+    assert (result.precision != 0).mean() > 0.65
+
+
 @pytest.mark.parametrize("failures", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("minus", [0.0, 0.3])
 def test_what_one_strategy_does_not_solve_the_next_one_does(
