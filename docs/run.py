@@ -68,7 +68,7 @@ def run_chapter(path, patience):
             path, skip_flags=skipped, basepath=config.config_path, save=True
         )
     faulthandler.cancel_dump_traceback_later()
-    if InteractiveShell.initialized():  # it stays for ever, the chapter's tables need not
+    if InteractiveShell.initialized():  # it stays, its tables need not
         InteractiveShell.instance().user_ns.clear()
     return path, passed, time.perf_counter() - start
 
