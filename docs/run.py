@@ -7,6 +7,7 @@ the width of tables, ends with it: which chapter comes next depends on the machi
 
 import argparse
 import faulthandler
+import gc
 import os
 import sys
 import time
@@ -19,6 +20,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pandas as pd
+from IPython.core.interactiveshell import InteractiveShell
 from matplotlib import pyplot as plt
 from nbdev.config import get_config
 from nbdev.test import test_nb
@@ -59,12 +61,15 @@ def run_chapter(path, patience):
     if isinstance(skipped, str):
         skipped = skipped.split()
     start = time.perf_counter()
+    gc.set_threshold(100_000)  # nearly all that is loaded stays
     faulthandler.dump_traceback_later(patience, exit=True)
     with own_options():
         passed, _ = test_nb(
             path, skip_flags=skipped, basepath=config.config_path, save=True
         )
     faulthandler.cancel_dump_traceback_later()
+    if InteractiveShell.initialized():  # it stays, its tables need not
+        InteractiveShell.instance().user_ns.clear()
     return path, passed, time.perf_counter() - start
 
 

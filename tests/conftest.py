@@ -1,9 +1,12 @@
 """What all tests share: what a checkout passes depends on the checkout alone."""
 
+import gc
 import os
 
 import pytest
 from hypothesis import settings
+
+gc.disable()  # what is imported and collected stays: to look for garbage is in vain
 
 # New examples: pytest --hypothesis-profile=default
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
@@ -13,6 +16,12 @@ settings.load_profile("steady")
 for name in ("http_proxy", "https_proxy"):
     os.environ[name] = os.environ[name.upper()] = "http://127.0.0.1:9"
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"
+
+
+def pytest_collection_finish():
+    "From here on garbage is looked for among what tests make, not among all modules."
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_runtest_setup(item):

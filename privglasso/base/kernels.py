@@ -16,6 +16,7 @@ import tempfile
 import warnings
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from dis import get_instructions
 from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from threading import RLock
@@ -114,9 +115,10 @@ def _same(one, other):
     except OSError:  # typed in, and nowhere kept
         return False
     code, defaults = functions[0].__code__, functions[0].__defaults__
+    read = {step.argval for step in get_instructions(code) if "GLOBAL" in step.opname}
     same = source == its_source and defaults == functions[1].__defaults__
     same = same and one.inline == other.inline and not code.co_freevars
-    return same and all(map(alike, code.co_names))
+    return same and all(map(alike, read))
 
 
 def _same_value(one, other):

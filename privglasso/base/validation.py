@@ -50,7 +50,8 @@ def check_number(value, name, remedy="give a finite number"):
     -------
     float
     """
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    real = isinstance(value, (float, numbers.Real))  # the first is told at once
+    is_number = real and not isinstance(value, bool)
     try:
         number = float(value) if is_number else math.nan
     except OverflowError:  # an integer too long for a float
@@ -497,14 +498,18 @@ def per_column(value, name, p):
     >>> per_column(2, "sigma", 3).tolist()
     [2.0, 2.0, 2.0]
     """
-    entries = np.atleast_1d(np.asarray(unmasked(value), dtype=object)).ravel()
-    array = np.array(
-        [check_number(entry, name, "give finite numbers") for entry in entries]
-    )
+    plain = type(value) is np.ndarray and value.dtype == np.float64
+    if plain and np.isfinite(value).all():
+        array = value.ravel()
+    else:
+        entries = np.atleast_1d(np.asarray(unmasked(value), dtype=object)).ravel()
+        array = np.array(
+            [check_number(entry, name, "give finite numbers") for entry in entries]
+        )
     if array.size not in (1, p):
         raise InputError(
             name,
             f"{array.size} values",
             f"give one value, or one for each of the {p} columns",
         )
-    return np.broadcast_to(array, (p,)).copy()
+    return np.full(p, array)

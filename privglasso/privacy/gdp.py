@@ -7,7 +7,6 @@ __all__ = ['tradeoff_curve', 'tradeoff_gdp', 'hockey_stick', 'delta_gdp', 'epsil
 
 # %% ../../nbs/1_privacy/01_gdp.ipynb #3d9cf2df
 import math
-from fractions import Fraction
 
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
@@ -453,8 +452,11 @@ def compose_gdp(*mus: float) -> float:
     if min(mus, default=0) < 0:
         raise InputError("mu", min(mus), "give numbers of at least 0")
     together = math.hypot(*mus)
-    if math.isinf(together) or Fraction(together) ** 2 >= sum(
-        Fraction(mu) ** 2 for mu in mus
-    ):
+    if math.isinf(together):
+        return together
+    ratios = [mu.as_integer_ratio() for mu in (together, *mus)]  # over powers of two
+    finest = max(below for _, below in ratios)
+    found, *parts = ((above * (finest // below)) ** 2 for above, below in ratios)
+    if found >= sum(parts):
         return together
     return math.nextafter(together, math.inf)  # a promise is rounded upward

@@ -473,6 +473,8 @@ class BlockSampler:
         n_unknown, n_rejected = _fill_blocks(
             words, self.block_bits, self._scale, *guide, values, *noted
         )
+        if not n_unknown:  # nearly always
+            return rejected[:n_rejected]
         decided = {
             i: self._decide([int(word) for word in words[i]], bits)
             for i in unknown[:n_unknown]

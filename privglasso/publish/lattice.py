@@ -296,10 +296,10 @@ def symmetric_noise(p, sigma, bits):
     True
     """
     noise = np.zeros((p, p), dtype=np.int64)
-    above = np.triu_indices(p, 1)
-    noise[above] = sampler(sigma[0]).draw(len(above[0]), bits)
+    place = np.arange(p)
+    noise[place[:, None] < place] = sampler(sigma[0]).draw(p * (p - 1) // 2, bits)
     noise += noise.T
-    noise[np.diag_indices(p)] = sampler(sigma[1]).draw(p, bits)
+    noise.flat[:: p + 1] = sampler(sigma[1]).draw(p, bits)
     return noise
 
 # %% ../../nbs/2_publish/14_lattice.ipynb #c31e7364
