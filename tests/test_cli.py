@@ -25,6 +25,7 @@ from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.desk.plan import plan_publication
 from privglasso.papers import claims
 from privglasso.privacy.budget import Budget
+from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.sphere import Ball
 from privglasso.publish.files import read_release
@@ -918,6 +919,35 @@ def test_what_a_budget_pays_for_replaces_nothing(secret, tmp_path):
     assert call(*words, "--force")[0] == 2
     assert call("publish", secret, file, *WITHIN, "--mu", 0.3, "--force", *words[-2:])
     assert (file.read_bytes(), release.read_bytes()) == before
+
+
+def test_what_keeps_accounts_is_never_replaced(secret, tmp_path):
+    release, home = tmp_path / "r.parquet", tmp_path / "home"
+    call("publish", secret, release, "--mu", 1)
+    (home / "secret").mkdir(parents=True)
+    kept = [tmp_path / f"b{end}" for end in ("", ".json", ".svg", ".html", ".parquet")]
+    for path in kept:
+        Budget.create(path, Guarantee(1.0, "record"))
+    for name in ("plan.json", "secret/key"):
+        kept += [home / name]
+        kept[-1].write_text("mine")
+    before = [path.read_bytes() for path in kept]
+    edges, *named = kept[:5]
+    for words in (
+        *(("recover", release, path) for path in (edges, named[0], *kept[5:])),
+        ("recover", release, tmp_path / "e.csv", "--figure", named[1]),
+        ("report", release, named[2]),
+        ("publish", secret, named[3], "--mu", 1),
+        *(("schema", secret, path) for path in kept),
+    ):
+        code, output = call(*words, "--force")
+        assert code == 2 and "never replaced: give another name" in output, output
+        assert "path" not in output
+    for write in (Schema({"a": {}}).write, read_release(release).to_parquet):
+        for path in kept:
+            with pytest.raises(InputError, match="never replaced"):
+                write(path, replace=True)
+    assert [path.read_bytes() for path in kept] == before
 
 
 def test_the_demonstration_fills_no_folder_that_is_in_use(tmp_path):

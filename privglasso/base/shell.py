@@ -25,8 +25,8 @@ from typing import get_args, get_type_hints
 
 import typer
 
-from .io import given_descriptor, is_read_only, is_stream
-from .io import stream_status
+from .io import check_no_account, given_descriptor, is_read_only
+from .io import is_stream, stream_status
 from .validation import is_plain
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #ca4d5411
@@ -108,8 +108,9 @@ def _bad_input(error):
     "A bad input in the words of the command line; of the table no value."
     listed = lambda found: found[1].replace("'", "")
     remedy = re.sub(r"[\[(]('[^\])]*')[\])]", listed, error.remedy)
-    if error.argument == "X":
-        return f"the table: {remedy}"
+    if error.argument in ("X", "path"):  # which nobody types
+        named = "the table" if error.argument == "X" else error.value
+        return f"{named}: {remedy}"
     if isinstance(error.value, float):
         return f"{error.argument} {error.value:g}: {remedy}"
     if isinstance(error.value, str | int):
@@ -363,6 +364,7 @@ def check_output(path, inputs=(), force=False, streams=True):
         raise CommandError(
             f"{named}: there is a file already: give another name{other}"
         )
+    check_no_account(path)
     if is_read_only(path):
         raise CommandError(f"{named}: is read-only: give another name")
 

@@ -92,9 +92,9 @@ def recover(
             say(f"left out: {name} ({reason})", err=True)
         with suppress(BrokenPipeError):
             if edges is not None:
-                found.write(edges, form and form.value, replace=True)
+                found.write(edges, form and form.value, replace=force)
         if figure is not None:
-            found.draw(figure, replace=True)
+            found.draw(figure, replace=force)
         if as_json:
             say_json(found.as_dict())
         else:

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from numbers import Real
 from pathlib import Path
 
-from ..base.io import is_stream
+from ..base.io import check_no_account, is_stream
 from ..base.validation import InputError, how_many
 from ..base.words import WordsError
 from .choices import ESTIMATORS, KINDS, MISSING, USUAL, Record
@@ -633,6 +633,7 @@ def _check_place(to, inputs, replace):
     if os.path.lexists(to) and not (replace and to.is_file()):
         text = "{file}: there is a file already: give another name"
         raise WordsError(text, file=to.name)
+    check_no_account(to)
 
 # %% ../../nbs/2_publish/32_publication.ipynb #61c9fe3f
 def _check_folder(to):
