@@ -931,6 +931,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'privglasso/desk/publication.py'),
                                              'privglasso.desk.publication._drafted': ( '2_publish/publication.html#_drafted',
                                                                                        'privglasso/desk/publication.py'),
+                                             'privglasso.desk.publication._fixed_delta': ( '2_publish/publication.html#_fixed_delta',
+                                                                                           'privglasso/desk/publication.py'),
                                              'privglasso.desk.publication._shares': ( '2_publish/publication.html#_shares',
                                                                                       'privglasso/desk/publication.py'),
                                              'privglasso.desk.publication._sorted_words': ( '2_publish/publication.html#_sorted_words',

@@ -673,6 +673,12 @@ def _check_outside(to, table):
         )
 
 # %% ../../nbs/2_publish/32_publication.ipynb #c533b36d
+def _fixed_delta(desk, n):
+    "δ, if it would be the same with other numbers of records."
+    delta, named = delta_of(desk.target, n, desk.ledger)
+    return None if named.startswith("1/n²") else delta
+
+
 def _chosen(desk, usual, n, names):
     "The name of the mechanism, whether it is a box, and the recommendation if asked."
     how, target = desk.how, desk.target
@@ -681,8 +687,7 @@ def _chosen(desk, usual, n, names):
     from privglasso.recover.recommendation import recommend
 
     stated = target.stated()
-    if desk.ledger is not None:
-        stated["delta"] = delta_of(target, n, desk.ledger)[0]
+    stated["delta"] = _fixed_delta(desk, n)
     bounds = None if desk.table.schema is not None else desk._stated_bounds(names)
     stated.pop("failure", None)
     best = recommend(
@@ -807,7 +812,8 @@ def _details_and_make(desk, name, box, bounds, target, n, names, delta):
         if schema is not None and hasattr(made, "knowing"):
             made = made.knowing(schema)
         advice = [] if schema else like_identifiers(names)
-        return made, advice + warnings_before(made, n, len(names), delta)
+        fixed = _fixed_delta(desk, n)
+        return made, advice + warnings_before(made, n, len(names), fixed)
     except InputError as error:
         told = _too_little(desk, name, n, delta, error)
         if told is None:
@@ -845,7 +851,7 @@ def _too_little(desk, name, n, delta, error):
     if error.argument == "mu" and desk.target.epsilon is not None:
         part = 1 - (desk.how.check_bounds or 0)
         text = "{epsilon} {value:g}: {remedy}"
-        if delta_of(desk.target, n, desk.ledger)[1].startswith("1/n²"):
+        if _fixed_delta(desk, n) is None:
             remedy = _with_own_delta(remedy, desk.target.epsilon, delta)
         remedy = in_epsilon(remedy, delta, part)
         return WordsError(text, value=desk.target.epsilon, remedy=remedy)
