@@ -1100,6 +1100,34 @@ def test_a_schema_from_the_shell(secret, tmp_path):
     assert read_release(release).columns == list("bcde")
 
 
+def test_what_is_advised_about_lines_and_sheets_can_be_done(tmp_path):
+    table, scheme, book = (tmp_path / name for name in ("t.csv", "s.toml", "t.xlsx"))
+    rows = pd.DataFrame(sample_gaussian(chain_precision(3, 0.4), 400, random_state=0))
+    text = (rows := rows.set_axis(list("abc"), axis=1)).to_csv(index=False)
+    for below, told in (("Total,1,2\n", "like a total"), ("source: us\n", "more or")):
+        table.write_text("A report\n" + text + below)
+        words = ("--skip-rows", 1, "--force")
+        code, output = call("schema", table, scheme, *words)
+        assert code == 2 and told in output and "schema with --" in output, output
+        words = ("--skip-rows", 1, "--footer", 1, "--force")
+        code, output = call("schema", table, scheme, *words)
+        assert code == 0, output
+        words = ("--schema", scheme, "--mu", 1, "--dry-run")
+        code, output = call("publish", table, tmp_path / "r.parquet", *words)
+        assert code == 0 and "3 columns of 400 records" in output, output
+    with pd.ExcelWriter(book) as made:
+        for name in ("one", "two"):
+            rows.to_excel(made, sheet_name=name, index=False)
+    for name in ((), ("--sheet", "three")):
+        code, output = call("schema", book, scheme, *name, "--force")
+        assert code == 2 and "privglasso schema with --sheet NAME" in output
+    assert call("schema", book, scheme, "--sheet", "two", "--force")[0] == 0
+    assert Schema.read(scheme).file.sheet == "two"
+    for words in (("--sep", ";;"), ("--encoding", "klingon"), ("--footer", -1)):
+        code, output = call("schema", table, scheme, *words, "--force")
+        assert code == 2 and f"{words[0]} {words[1]}: " in output, output
+
+
 def test_a_pipe_that_closes_early_is_no_error(tmp_path):
     read, write = os.pipe()
     os.close(read)

@@ -160,9 +160,9 @@ def write_secret(path, content):
 LEDGER = "privglasso privacy budget"  # how the file of a ledger says what it is
 
 
-def check_no_account(path) -> None:
-    """`InputError` if a file counts what was promised, and must never be replaced: a
-    ledger, or what lies in the folder of a stream.
+def check_no_account(path) -> Path:
+    """The path, or an `InputError` if the file there counts what was promised, and must
+    never be replaced: a ledger, or what lies in the folder of a stream.
 
     Parameters
     ----------
@@ -170,8 +170,8 @@ def check_no_account(path) -> None:
         Of a file that may be there or not.
     """
     path = Path(path)
-    if not path.is_file():
-        return
+    if is_stream(path) or not path.is_file():
+        return path
     above = path.resolve().parents[:2]
     with open(path, "rb") as file:
         if LEDGER.encode() in file.read(4096):
@@ -179,7 +179,7 @@ def check_no_account(path) -> None:
         elif any(map(_is_home, above)):
             told = "belongs to a stream, which needs it to go on, and is never replaced"
         else:
-            return
+            return path
     raise InputError("path", path.name, f"{told}: give another name")
 
 
@@ -291,9 +291,7 @@ def claimed(path: str | Path, replace: bool = False):
     replace : bool
         Whether a file may be there already, if it keeps no accounts.
     """
-    path = Path(path)
-    if replace:
-        check_no_account(path)
+    path = check_no_account(path)
     digest = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:16]
     claim, descriptor = path.parent / f".{digest}.claim", None
     mine = os.path.realpath(claim), threading.get_ident()
