@@ -4,11 +4,13 @@
 
 # %% auto #0
 __all__ = ['LEDGER', 'is_read_only', 'write_whole', 'synced', 'write_secret', 'check_no_account', 'given_descriptor', 'is_stream',
-           'stream_status', 'opened_stream', 'claimed']
+           'stream_status', 'opened_stream', 'json_text', 'claimed']
 
 # %% ../../nbs/9_workshop/03_io.ipynb #8ec87019
 import errno
 import hashlib
+import json
+import math
 import os
 import re
 import secrets
@@ -18,6 +20,7 @@ import sys
 import threading
 from contextlib import contextmanager, nullcontext, suppress
 from io import BytesIO
+from numbers import Real
 from pathlib import Path
 
 from .validation import InputError
@@ -246,6 +249,37 @@ def _pour(path, write):
     write(whole)
     with opened_stream(path) as file:
         file.write(whole.getbuffer())
+
+# %% ../../nbs/9_workshop/03_io.ipynb #a44ad8fb
+def _in_json(value):
+    "A value with nothing that JSON has not."
+    if isinstance(value, dict):
+        return {str(key): _in_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_in_json(each) for each in value]
+    if isinstance(value, Real) and not abs(value) < math.inf:
+        return None if value != value else str(float(value))
+    return value
+
+
+def json_text(value, **form) -> str:
+    """A value as JSON that every program reads: what is not known is null, infinity a
+    word.
+
+    Parameters
+    ----------
+    value
+        Of dicts, lists, tuples, texts and numbers, NumPy's among them.
+    **form
+        As for `json.dumps`.
+
+    Examples
+    --------
+    >>> json_text({"error": float("nan"), "most": float("inf"), "edges": (1, 2)})
+    '{"error": null, "most": "inf", "edges": [1, 2]}'
+    """
+    plain = lambda x: x.item() if hasattr(x, "item") else float(x)
+    return json.dumps(_in_json(value), allow_nan=False, default=plain, **form)
 
 # %% ../../nbs/9_workshop/03_io.ipynb #9d3683d6
 try:

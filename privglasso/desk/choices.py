@@ -8,9 +8,9 @@ __all__ = ['KINDS', 'INTEGERS', 'ESTIMATORS', 'USUAL_ESTIMATOR', 'PLANNED', 'USU
 
 # %% ../../nbs/2_publish/28_choices.ipynb #03152ace
 import importlib
-import json
 from dataclasses import dataclass, fields
 
+from ..base.io import json_text
 from ..base.words import WordsError
 
 # %% ../../nbs/2_publish/28_choices.ipynb #a03a470b
@@ -266,11 +266,8 @@ class Record:
         raise NotImplementedError
 
     def to_json(self) -> str:
-        "The same for machines; infinity, which JSON has not, in a word."
-        from privglasso.base.shell import for_machines  # slow to load
-
-        told = for_machines(self.as_dict())
-        return json.dumps(told, ensure_ascii=False, indent=1, default=float)
+        "The same for machines; what is not known is null, infinity a word."
+        return json_text(self.as_dict(), ensure_ascii=False, indent=1)
 
     def _repr_markdown_(self):
         return f"```text\n{str(self).strip()}\n```"
