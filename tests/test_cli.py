@@ -1240,6 +1240,20 @@ def test_no_stream_leads_to_what_a_command_reads_or_to_a_file_of_python(
     assert (tmp_path / "mine").read_bytes() == b""
 
 
+@posix
+@pytest.mark.parametrize("place", ["-", "/dev/stdout", "/dev/fd/1"])
+def test_edges_and_numbers_for_machines_are_never_mixed(place, secret, tmp_path, capfd):
+    release = tmp_path / "r.parquet"
+    call("publish", secret, release, "--mu", 1, "--seed", 1)
+    words = ["recover", str(release), place, "--json"]
+    result = CliRunner().invoke(app, words)
+    edges = capfd.readouterr().out
+    assert result.exit_code == 0 and not result.stdout
+    told = json.loads(result.stderr)["edges"]
+    assert len(edges.splitlines()) == 1 + len(told) > 4
+    assert edges.startswith("source,target,")
+
+
 def test_the_version_is_said():
     assert call("--version") == (0, f"privglasso {privglasso.__version__}")
 
