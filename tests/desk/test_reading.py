@@ -132,13 +132,12 @@ def test_what_one_side_has_lost_is_compared_on_neither(tmp_path):
         files.append(tmp_path / f"{k}.parquet")
         made.publish(table, 1).to_parquet(files[-1])
     lost, *others = files
-    for pair in product([lost], others):
-        for each in (pair, pair[::-1]):
-            table, left_out = compared(*each)
-            assert list(left_out) == ["f"] and len(table) >= 4
-            assert not (table[["source", "target"]] == "f").any(axis=None)
-            printed = CliRunner().invoke(app, ["compare", *map(str, each)])
-            assert printed.exit_code == 0 and "left out: f (" in printed.stderr
+    for pair in ((lost, others[0]), (others[1], lost)):
+        table, left_out = compared(*pair)
+        assert list(left_out) == ["f"] and len(table) >= 4
+        assert not (table[["source", "target"]] == "f").any(axis=None)
+    printed = CliRunner().invoke(app, ["compare", *map(str, pair)])
+    assert printed.exit_code == 0 and "left out: f (" in printed.stderr
 
 
 def test_what_is_there_is_kept(releases, tmp_path):
