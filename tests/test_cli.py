@@ -143,6 +143,15 @@ def test_bounds_for_each_column_come_from_a_file(secret, tmp_path):
     assert code == 2 and "not stated: e" in output
 
 
+def test_a_publication_names_what_was_typed(secret, tmp_path):
+    words = ("publish", secret, tmp_path / "r.parquet")
+    code, output = call(*words, "--mu", 1, "--seed", -1)
+    assert code == 2 and "--seed -1: give" in output and "random_state" not in output
+    code, output = call(*words, "--epsilon", 1e-300)
+    assert code == 2 and "--epsilon 1e-300: too little" in output, output
+    assert ", or give bounds" in output and output.count(" rows") == 1
+
+
 def test_a_release_lost_in_its_noise_says_what_it_promises_and_what_it_lost(
     secret, tmp_path
 ):
@@ -1509,6 +1518,10 @@ def test_two_releases_are_compared_edge_by_edge(secret, tmp_path):
     assert code == 2 and "nothing.parquet" in output
 
 
+STREAM = ("stream", "new", "s", "--periods", 2, "--budget", "b.json", "--mu", 1)
+STREAM += ("--columns", "a,b")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -1516,11 +1529,24 @@ def test_two_releases_are_compared_edge_by_edge(secret, tmp_path):
         (("audit", "--mu", 1, "--trials", 0), "--trials 0: give"),
         (("audit", "--mu", 1, "--mechanism", "tree"), "--failure: state"),
         (("audit", "--epsilon", 0), "--epsilon 0: give"),
+        (("audit", "--mu", 1, "--seed", -1), "--seed -1: give a seed, a whole"),
+        *(
+            (("audit", "--mechanism", *pairs, "--mu", 1, "--p", 1), "--p 1: --mech")
+            for pairs in (["weights"], ["copula"], ["tree", "--failure", 1e-9])
+        ),
+        (("budget", "new", "b.json", "--mu", 0), "--mu 0: give"),
+        ((*STREAM, "--rows", 1, "--low", 0, "--high", 1), "--rows 1: give"),
+        ((*STREAM, "--rows", 9, "--low", 2, "--high", 1), "--low (low, high): every"),
+        (("plan", 1000, 3, "--spread", 1e-300), "--spread 1e-300: give"),
+        (("plan", 1000, 3, "--spread", 1e300), "--spread 1e+300: give"),
         (("reproduce", "--only", "x"), "--only x: give one of audit, "),
         (("plan", 1, 3), "privglasso: n 1: give"),
     ],
 )
-def test_what_is_wrong_is_named_as_it_was_typed(words, told):
+def test_what_is_wrong_is_named_as_it_was_typed(words, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if "stream" in words:
+        Budget.create("b.json", Guarantee(9.0, "record"))
     code, output = call(*words)
     assert code == 2 and told in output and "['" not in output
 

@@ -95,14 +95,20 @@ def _bad_input(error):
     "A bad input in the words of the command line; of the table no value."
     listed = lambda found: found[1].replace("'", "")
     remedy = re.sub(r"[\[(]('[^\])]*')[\])]", listed, error.remedy)
-    if error.argument in ("X", "path"):  # which nobody types
+    if error.argument in ("X", "path"):
         named = "the table" if error.argument == "X" else error.value
         return f"{named}: {remedy}"
+    named = _UNTYPED.get(error.argument, error.argument)
     if isinstance(error.value, float):
-        return f"{error.argument} {error.value:g}: {remedy}"
+        return f"{named} {error.value:g}: {remedy}"
     if isinstance(error.value, str | int):
-        return f"{error.argument} {error.value}: {remedy}"
-    return f"{error.argument}: {remedy}"
+        return f"{named} {error.value}: {remedy}"
+    return f"{named}: {remedy}"
+
+
+# what nobody types, and other options of some commands
+_UNTYPED = {"random_state": "--seed", "limits": "--mu"}
+_ALSO = {"n": "rows", "bounds": "low"}
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #b4b76710
 def sentence(error):
@@ -189,6 +195,15 @@ def _options(command):
     }
 
 
+def _as_typed(told, error, command, given):
+    "A sentence that begins with the option, where that is what was typed."
+    named = getattr(error, "argument", None)
+    for name in {named, _ALSO.get(named)} & _options(command):
+        if given.get(name) is not None or error.value is None:
+            return f"--{name.replace('_', '-')}{told.removeprefix(named)}"
+    return told
+
+
 @contextmanager
 def warned_in_words():
     "A warning is a sentence, without the file and the line of code that it is from."
@@ -211,10 +226,7 @@ def friendly(command: Callable) -> Callable:
             raise
         except BaseException as error:
             told, code = sentence(error)
-            named = getattr(error, "argument", None)
-            typed = kwargs.get(named) is not None or getattr(error, "value", 0) is None
-            if typed and named in _options(command):
-                told = f"--{told}"
+            told = _as_typed(told, error, command, kwargs)
         # outside: the exception and its frames are not carried on
         complain(told)
         raise typer.Exit(code)

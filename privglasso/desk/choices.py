@@ -253,6 +253,9 @@ def audited(name, target, p):
             f"{{mechanism:{name}}}: its estimator is too slow for so many runs; in"
             " Python, privglasso.audit takes the mechanism with a quick one"
         )
+    if p < 2 and {"graph", "whole", "failure"} & set(takes):
+        text = "{p} {given}: {mechanism:%s} is about pairs of columns: give at least 2"
+        raise WordsError(text % name, given=p)
     groups = [[(i - j) % 2 for i in range(p)] for j in range(p)]
     joined = {"graph": groups} if "graph" in takes else {}
     return mechanism_of(name, target, bounds, **joined)

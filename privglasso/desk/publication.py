@@ -829,11 +829,16 @@ def _with_own_delta(remedy, epsilon, delta):
     def enough(found):
         rows, at = int(found[1]), delta
         while at != (own := default_delta(rows)):
+            if rows > _MOST:
+                return ""
             factor = float(mu_gdp(epsilon, at) / mu_gdp(epsilon, own))
             rows, at = math.ceil(rows * factor), own
-        return f"or {rows} rows"
+        return f", or {rows} rows"
 
-    return re.sub(r"or (\d+) rows", enough, remedy)
+    return re.sub(r", or (\d+) rows", enough, remedy)
+
+
+_MOST = 10**15  # rows: who has as many needs no advice
 
 
 def _too_little(desk, name, n, delta, error):
