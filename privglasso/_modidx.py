@@ -103,6 +103,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                    'privglasso/base/plots.py'),
                                        'privglasso.base.plots._check_labels': ( '9_workshop/plots.html#_check_labels',
                                                                                 'privglasso/base/plots.py'),
+                                       'privglasso.base.plots._check_pos': ('9_workshop/plots.html#_check_pos', 'privglasso/base/plots.py'),
                                        'privglasso.base.plots._curve_styles': ( '9_workshop/plots.html#_curve_styles',
                                                                                 'privglasso/base/plots.py'),
                                        'privglasso.base.plots._diverging': ('9_workshop/plots.html#_diverging', 'privglasso/base/plots.py'),
