@@ -25,6 +25,7 @@ from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.desk.plan import plan_publication
 from privglasso.papers import claims
 from privglasso.privacy.budget import Budget
+from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.sphere import Ball
 from privglasso.publish.files import read_release
@@ -140,6 +141,15 @@ def test_bounds_for_each_column_come_from_a_file(secret, tmp_path):
     other = tmp_path / "other.parquet"
     code, output = call("publish", secret, other, "--bounds", bounds, "--mu", 1)
     assert code == 2 and "not stated: e" in output
+
+
+def test_a_publication_names_what_was_typed(secret, tmp_path):
+    words = ("publish", secret, tmp_path / "r.parquet")
+    code, output = call(*words, "--mu", 1, "--seed", -1)
+    assert code == 2 and "--seed -1: give" in output and "random_state" not in output
+    code, output = call(*words, "--epsilon", 1e-300)
+    assert code == 2 and "--epsilon 1e-300: too little" in output, output
+    assert ", or give bounds" in output and output.count(" rows") == 1
 
 
 def test_a_release_lost_in_its_noise_says_what_it_promises_and_what_it_lost(
@@ -920,6 +930,35 @@ def test_what_a_budget_pays_for_replaces_nothing(secret, tmp_path):
     assert (file.read_bytes(), release.read_bytes()) == before
 
 
+def test_what_keeps_accounts_is_never_replaced(secret, tmp_path):
+    release, home = tmp_path / "r.parquet", tmp_path / "home"
+    call("publish", secret, release, "--mu", 1)
+    (home / "secret").mkdir(parents=True)
+    kept = [tmp_path / f"b{end}" for end in ("", ".json", ".svg", ".html", ".parquet")]
+    for path in kept:
+        Budget.create(path, Guarantee(1.0, "record"))
+    for name in ("plan.json", "secret/key"):
+        kept += [home / name]
+        kept[-1].write_text("mine")
+    before = [path.read_bytes() for path in kept]
+    edges, *named = kept[:5]
+    for words in (
+        *(("recover", release, path) for path in (edges, named[0], *kept[5:])),
+        ("recover", release, tmp_path / "e.csv", "--figure", named[1]),
+        ("report", release, named[2]),
+        ("publish", secret, named[3], "--mu", 1),
+        *(("schema", secret, path) for path in kept),
+    ):
+        code, output = call(*words, "--force")
+        assert code == 2 and "never replaced: give another name" in output, output
+        assert "path" not in output
+    for write in (Schema({"a": {}}).write, read_release(release).to_parquet):
+        for path in kept:
+            with pytest.raises(InputError, match="never replaced"):
+                write(path, replace=True)
+    assert [path.read_bytes() for path in kept] == before
+
+
 def test_the_demonstration_fills_no_folder_that_is_in_use(tmp_path):
     (tmp_path / "grid.csv").write_text("mine")
     assert call("demo", "--data", "grid", "--folder", tmp_path)[0] == 2
@@ -1070,6 +1109,34 @@ def test_a_schema_from_the_shell(secret, tmp_path):
     assert read_release(release).columns == list("bcde")
 
 
+def test_what_is_advised_about_lines_and_sheets_can_be_done(tmp_path):
+    table, scheme, book = (tmp_path / name for name in ("t.csv", "s.toml", "t.xlsx"))
+    rows = pd.DataFrame(sample_gaussian(chain_precision(3, 0.4), 400, random_state=0))
+    text = (rows := rows.set_axis(list("abc"), axis=1)).to_csv(index=False)
+    for below, told in (("Total,1,2\n", "like a total"), ("source: us\n", "more or")):
+        table.write_text("A report\n" + text + below)
+        words = ("--skip-rows", 1, "--force")
+        code, output = call("schema", table, scheme, *words)
+        assert code == 2 and told in output and "schema with --" in output, output
+        words = ("--skip-rows", 1, "--footer", 1, "--force")
+        code, output = call("schema", table, scheme, *words)
+        assert code == 0, output
+        words = ("--schema", scheme, "--mu", 1, "--dry-run")
+        code, output = call("publish", table, tmp_path / "r.parquet", *words)
+        assert code == 0 and "3 columns of 400 records" in output, output
+    with pd.ExcelWriter(book) as made:
+        for name in ("one", "two"):
+            rows.to_excel(made, sheet_name=name, index=False)
+    for name in ((), ("--sheet", "three")):
+        code, output = call("schema", book, scheme, *name, "--force")
+        assert code == 2 and "privglasso schema with --sheet NAME" in output
+    assert call("schema", book, scheme, "--sheet", "two", "--force")[0] == 0
+    assert Schema.read(scheme).file.sheet == "two"
+    for words in (("--sep", ";;"), ("--encoding", "klingon"), ("--footer", -1)):
+        code, output = call("schema", table, scheme, *words, "--force")
+        assert code == 2 and f"{words[0]} {words[1]}: " in output, output
+
+
 def test_a_pipe_that_closes_early_is_no_error(tmp_path):
     read, write = os.pipe()
     os.close(read)
@@ -1180,6 +1247,20 @@ def test_no_stream_leads_to_what_a_command_reads_or_to_a_file_of_python(
         path = f"/dev/fd/{file.fileno()}"
         assert call("schema", secret, path, "--force")[0] == 2
     assert (tmp_path / "mine").read_bytes() == b""
+
+
+@posix
+@pytest.mark.parametrize("place", ["-", "/dev/stdout", "/dev/fd/1"])
+def test_edges_and_numbers_for_machines_are_never_mixed(place, secret, tmp_path, capfd):
+    release = tmp_path / "r.parquet"
+    call("publish", secret, release, "--mu", 1, "--seed", 1)
+    words = ["recover", str(release), place, "--json"]
+    result = CliRunner().invoke(app, words)
+    edges = capfd.readouterr().out
+    assert result.exit_code == 0 and not result.stdout
+    told = json.loads(result.stderr)["edges"]
+    assert len(edges.splitlines()) == 1 + len(told) > 4
+    assert edges.startswith("source,target,")
 
 
 def test_the_version_is_said():
@@ -1437,6 +1518,10 @@ def test_two_releases_are_compared_edge_by_edge(secret, tmp_path):
     assert code == 2 and "nothing.parquet" in output
 
 
+STREAM = ("stream", "new", "s", "--periods", 2, "--budget", "b.json", "--mu", 1)
+STREAM += ("--columns", "a,b")
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -1444,11 +1529,24 @@ def test_two_releases_are_compared_edge_by_edge(secret, tmp_path):
         (("audit", "--mu", 1, "--trials", 0), "--trials 0: give"),
         (("audit", "--mu", 1, "--mechanism", "tree"), "--failure: state"),
         (("audit", "--epsilon", 0), "--epsilon 0: give"),
+        (("audit", "--mu", 1, "--seed", -1), "--seed -1: give a seed, a whole"),
+        *(
+            (("audit", "--mechanism", *pairs, "--mu", 1, "--p", 1), "--p 1: --mech")
+            for pairs in (["weights"], ["copula"], ["tree", "--failure", 1e-9])
+        ),
+        (("budget", "new", "b.json", "--mu", 0), "--mu 0: give"),
+        ((*STREAM, "--rows", 1, "--low", 0, "--high", 1), "--rows 1: give"),
+        ((*STREAM, "--rows", 9, "--low", 2, "--high", 1), "--low (low, high): every"),
+        (("plan", 1000, 3, "--spread", 1e-300), "--spread 1e-300: give"),
+        (("plan", 1000, 3, "--spread", 1e300), "--spread 1e+300: give"),
         (("reproduce", "--only", "x"), "--only x: give one of audit, "),
         (("plan", 1, 3), "privglasso: n 1: give"),
     ],
 )
-def test_what_is_wrong_is_named_as_it_was_typed(words, told):
+def test_what_is_wrong_is_named_as_it_was_typed(words, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if "stream" in words:
+        Budget.create("b.json", Guarantee(9.0, "record"))
     code, output = call(*words)
     assert code == 2 and told in output and "['" not in output
 

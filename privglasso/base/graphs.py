@@ -7,12 +7,11 @@ __all__ = ['WIDE', 'support', 'pairs_above', 'partial_correlations', 'is_wide_di
            'graph_bytes', 'write_graph']
 
 # %% ../../nbs/9_workshop/05_graphs.ipynb #80c57078
-import json
 from io import BytesIO
 
 import numpy as np
 
-from .io import write_whole
+from .io import json_text, write_whole
 from .validation import InputError, check_number, check_symmetric, strips
 
 # %% ../../nbs/9_workshop/05_graphs.ipynb #c8716167
@@ -178,11 +177,12 @@ def as_matrix(graph, name="graph"):
 
 # %% ../../nbs/9_workshop/05_graphs.ipynb #7e6f67ec
 def _weights(graph):
-    "The matrix of a networkx graph: weights, or signs, or 1."
+    "The matrix of a networkx graph: weights, or signs, or 1 where none is known."
     place = {node: i for i, node in enumerate(graph.nodes)}
     matrix = np.zeros((len(place), len(place)))
     for source, target, known in graph.edges(data=True):
-        weight = known.get("weight", known.get("sign", 1.0))
+        told = (known.get("weight"), known.get("sign"), 1.0)
+        weight = next(x for x in told if x is not None and x == x)
         matrix[place[source], place[target]] = weight
         matrix[place[target], place[source]] = weight
     return matrix
@@ -242,7 +242,7 @@ def graph_bytes(nodes, edges, form) -> bytes:
         known = {} if weight is None else {"weight": weight}
         graph.add_edge(source, target, **known, **values)
     if form == "json":
-        return f"{json.dumps(nx.node_link_data(graph, edges='links'))}\n".encode()
+        return f"{json_text(nx.node_link_data(graph, edges='links'))}\n".encode()
     {"graphml": nx.write_graphml, "gexf": nx.write_gexf}[form](graph, file := BytesIO())
     return file.getvalue()
 

@@ -265,7 +265,7 @@ def _has_weights(graph, weights):
 def _plot_plain(weights, edges, labels, pos, ax, title, node_colors, true):
     "Edges of one kind; or found, missed and extra ones, against a truth."
     pos = graph_layout(edges if true is None else true) if pos is None else pos
-    pos, ax = np.asarray(pos), _axes(ax)
+    ax = _axes(ax)
     if true is None:
         _draw_edges(ax, edges, pos, COLORS["truth"], "solid")
     else:
@@ -295,6 +295,7 @@ def plot_graph(
     ax : Axes, optional
     labels, node_colors : sequence of p str, optional
     pos : array of shape (p, 2), optional
+        Or a dict by nodes, as networkx's layouts give.
     title : str, optional
     signed : bool, optional; by default if there are signs or strengths
     certainty : array of shape (p, p), optional
@@ -310,7 +311,8 @@ def plot_graph(
     'three'
     """
     weights, true, names = _read_graphs(adjacency, truth)
-    edges = _edges(weights, "adjacency")
+    edges, nodes = _edges(weights, "adjacency"), names or range(len(weights))
+    pos = _check_pos(pos, list(nodes))
     labels = _check_labels(names if labels is None else labels, len(edges))
     node_colors = _check_labels(node_colors, len(edges), "node_colors")
     true = _true_edges(true, edges)
@@ -341,7 +343,7 @@ def _plot_signed(weights, edges, labels, pos, ax, title, node_colors, certainty)
     if pos is None:
         pos = _joined_layout(edges, alone)
     else:
-        pos, alone = np.asarray(pos), np.zeros(p, dtype=bool)
+        alone = np.zeros(p, dtype=bool)
     _draw_strengths(ax, np.where(edges, weights, 0.0), pos, certainty)
     joined = np.flatnonzero(~alone)
     colors = [(node_colors or [COLORS["truth"]] * p)[j] for j in joined]
@@ -362,6 +364,21 @@ def _joined_layout(edges, alone):
     if len(joined):
         pos[joined] = graph_layout(edges[np.ix_(joined, joined)])
     return pos
+
+
+def _check_pos(pos, nodes):
+    "Coordinates of the nodes as an array, of a dict by their names; or None."
+    if pos is None:
+        return None
+    try:
+        pairs = [pos[node] for node in nodes] if isinstance(pos, dict) else pos
+        known = np.asarray(pairs, dtype=float)
+    except (KeyError, TypeError, ValueError):
+        known = np.empty(0)
+    if known.shape != (len(nodes), 2) or not np.isfinite(known).all():
+        remedy = f"give ({len(nodes)}, 2) finite coordinates, a pair for each node"
+        raise InputError("pos", type(pos).__name__, remedy)
+    return known
 
 
 def _check_certainty(certainty, edges):

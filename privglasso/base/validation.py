@@ -94,7 +94,7 @@ def check_generator(random_state):
         raise InputError(
             "random_state",
             random_state,
-            "give None, an integer seed or a numpy Generator",
+            "give a seed, a whole number from 0 on; in Python also a Generator or None",
         ) from error
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #a0c106b2

@@ -54,6 +54,12 @@ def _check_ending(path, endings, option):
         raise CommandError(f"{path.name}: {option} ends in one of {listed}")
 
 
+def _say_left_out(reasons):
+    "Columns that noise has hidden, for those who read errors."
+    for name, reason in reasons.items():
+        say(f"left out: {name} ({reason})", err=True)
+
+
 def _check_files(release, edges, figure, form, force):
     "Refuse what is no release, and outputs of no known form or in another's place."
     check_release(release)
@@ -88,13 +94,12 @@ def recover(
         with _explained(), warnings.catch_warnings():
             warnings.simplefilter("ignore", CloseColumnsWarning)  # each said below
             found = Recovery(release, rule.value, alpha=alpha, level=level)
-        for name, reason in found.left_out.items():
-            say(f"left out: {name} ({reason})", err=True)
+        _say_left_out(found.left_out)
         with suppress(BrokenPipeError):
             if edges is not None:
-                found.write(edges, form and form.value, replace=True)
+                found.write(edges, form and form.value, replace=force)
         if figure is not None:
-            found.draw(figure, replace=True)
+            found.draw(figure, replace=force)
         if as_json:
             say_json(found.as_dict())
         else:
@@ -168,12 +173,11 @@ def compare(
     surely the others differ."""
     for release in (first, second):
         check_release(release)
-    from privglasso.desk.reading import fitted
-    from privglasso.recover.metrics import compare as side_by_side
+    from privglasso.desk.reading import compared
 
     with _explained():
-        models = [fitted(release, rule.value, alpha) for release in (first, second)]
-    table = side_by_side(*models)
+        table, left_out = compared(first, second, rule.value, alpha)
+    _say_left_out(left_out)
     if as_json:
         return say_json(table.to_dict(orient="records"))
     counts = table.edge_in.value_counts()

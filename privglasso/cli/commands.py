@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ..base.shell import CommandError, Commands, completion_script
-from ..base.shell import for_machines, friendly, say, say_json
+from ..base.shell import friendly, say, say_json
 from . import options as opt
 from . import stream
 from .analyst import compare, export, inspect, recover, report
@@ -26,15 +26,11 @@ def claims(
 ):
     """The papers' privacy claims, each with its verdict and both sides of one example,
     computed now. Ends with code 1 if a verdict and its example disagree."""
-    import json
-
     from privglasso.papers.claims import claims_table
 
     table = claims_table(paper)
     if as_json:
-        finite = table[["promised", "true"]].map(for_machines)
-        rows = table.assign(**finite).to_dict("records")
-        say(json.dumps(rows, ensure_ascii=False, indent=1, default=bool))
+        say_json(table.to_dict("records"))
     else:
         shown = table.drop(columns="source")
         say(shown.to_string(index=False, float_format="{:.4g}".format))
@@ -51,7 +47,7 @@ def data(as_json: opt.Json = False):
 
     table = pg.data_overview()
     if as_json:
-        return say_json(table.astype(object).where(table.notna(), None).T.to_dict())
+        return say_json(table.astype(object).T.to_dict())
     say(table.to_string(float_format="{:.3g}".format))
 
 

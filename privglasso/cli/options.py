@@ -8,11 +8,11 @@ __all__ = ['Neighbors', 'Hidden', 'Epsilon', 'Delta', 'Mu', 'Sigma', 'Failure', 
            'Threshold', 'Estimator', 'Table', 'NewRelease', 'Low', 'High', 'Bounds', 'SchemaFile', 'Drop', 'Missing',
            'Gaps', 'Numbered', 'Sep', 'Decimal', 'Encoding', 'Memory', 'Release', 'Rule', 'Ruled', 'Alpha', 'Level',
            'Figure', 'Profile', 'Json', 'Force', 'DryRun', 'Shape', 'Columns', 'Compared', 'Suggested', 'Spread',
-           'Find', 'Gappy', 'Written', 'LedgerFile', 'Together', 'Pure', 'Begun', 'Attacked', 'Wide', 'Trials',
-           'Confidence', 'Repeated', 'StreamFolder', 'Periods', 'Rows', 'Payer', 'Named', 'Window', 'Most', 'Apart',
-           'Period', 'Until', 'Edges', 'Form', 'Formed', 'Page', 'NewFolder', 'First', 'Second', 'Strangers', 'Paper',
-           'DemoData', 'Shown', 'Folder', 'Printed', 'Study', 'Workers', 'Timed', 'Part', 'Shell', 'Used', 'maybe',
-           'option', 'argument', 'flag']
+           'Find', 'Gappy', 'Written', 'Above', 'Below', 'Sheet', 'LedgerFile', 'Together', 'Pure', 'Begun', 'Attacked',
+           'Wide', 'Trials', 'Confidence', 'Repeated', 'StreamFolder', 'Periods', 'Rows', 'Payer', 'Named', 'Window',
+           'Most', 'Apart', 'Period', 'Until', 'Edges', 'Form', 'Formed', 'Page', 'NewFolder', 'First', 'Second',
+           'Strangers', 'Paper', 'DemoData', 'Shown', 'Folder', 'Printed', 'Study', 'Workers', 'Timed', 'Part', 'Shell',
+           'Used', 'maybe', 'option', 'argument', 'flag']
 
 # %% ../../nbs/9_workshop/12_options.ipynb #344f734f
 from enum import StrEnum
@@ -141,6 +141,9 @@ Find = maybe(float, "a partial correlation that shall be found")
 Gappy = flag("--gaps", "cells may be missing")
 # of a schema, a budget, an audit
 Written = argument(Path, "the file to write; - is the standard output")
+Above = maybe(int, "lines above the names: the schema keeps it", "--skip-rows")
+Below = maybe(int, "lines below the last record, such as a total: kept, too")
+Sheet = maybe(str, "the sheet of an Excel file that has several: kept, too")
 LedgerFile = argument(Path, "the budget's file, kept beside the releases")
 Together = option(float, "chance that trees and votes may have together")
 Pure = option(float, "ε beside μ, to which trees and votes may add up")

@@ -179,6 +179,9 @@ def schema(
     sep: opt.Sep = None,
     decimal: opt.Decimal = None,
     encoding: opt.Encoding = None,
+    skip_rows: opt.Above = None,
+    footer: opt.Below = None,
+    sheet: opt.Sheet = None,
     numbered_columns: opt.Numbered = False,
     as_json: opt.Json = False,
     force: opt.Force = False,
@@ -186,7 +189,9 @@ def schema(
     """Propose what the columns mean, from their names and types: a file to edit.
 
     Whatever cells hold, tables with the same names and types get the same proposal."""
-    form = {"sep": sep, "decimal": decimal, "encoding": encoding}
+    form = {"sep": sep, "decimal": decimal, "encoding": encoding, "sheet": sheet}
+    form |= {"skip_rows": skip_rows, "footer": footer}
+    form = {word: stated for word, stated in form.items() if stated is not None}
     with writing_to(file) as file:
         check_output(file, (table,), force)
         from privglasso.publish.sources import check_table_file, read_table

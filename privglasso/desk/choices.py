@@ -8,9 +8,9 @@ __all__ = ['KINDS', 'INTEGERS', 'ESTIMATORS', 'USUAL_ESTIMATOR', 'PLANNED', 'USU
 
 # %% ../../nbs/2_publish/28_choices.ipynb #03152ace
 import importlib
-import json
 from dataclasses import dataclass, fields
 
+from ..base.io import json_text
 from ..base.words import WordsError
 
 # %% ../../nbs/2_publish/28_choices.ipynb #a03a470b
@@ -253,6 +253,9 @@ def audited(name, target, p):
             f"{{mechanism:{name}}}: its estimator is too slow for so many runs; in"
             " Python, privglasso.audit takes the mechanism with a quick one"
         )
+    if p < 2 and {"graph", "whole", "failure"} & set(takes):
+        text = "{p} {given}: {mechanism:%s} is about pairs of columns: give at least 2"
+        raise WordsError(text % name, given=p)
     groups = [[(i - j) % 2 for i in range(p)] for j in range(p)]
     joined = {"graph": groups} if "graph" in takes else {}
     return mechanism_of(name, target, bounds, **joined)
@@ -266,11 +269,8 @@ class Record:
         raise NotImplementedError
 
     def to_json(self) -> str:
-        "The same for machines; infinity, which JSON has not, in a word."
-        from privglasso.base.shell import for_machines  # slow to load
-
-        told = for_machines(self.as_dict())
-        return json.dumps(told, ensure_ascii=False, indent=1, default=float)
+        "The same for machines; what is not known is null, infinity a word."
+        return json_text(self.as_dict(), ensure_ascii=False, indent=1)
 
     def _repr_markdown_(self):
         return f"```text\n{str(self).strip()}\n```"

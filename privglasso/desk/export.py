@@ -6,7 +6,6 @@
 __all__ = ['matrices', 'exported', 'export']
 
 # %% ../../nbs/2_publish/40_export.ipynb #ddce3b43
-import json
 import math
 import os
 import tempfile
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ..base.graphs import graph_bytes, partial_correlations
+from ..base.io import json_text
 from ..base.validation import InputError
 from .report import Report
 from ..publish.noise_correction import CovarianceError, correlation_scale
@@ -110,25 +110,12 @@ def _promise(report, found):
 
 def _json(report, found, promise):
     "All of it for machines; what is unknown is null."
-    listed = {
-        name: [[None if math.isnan(x) else x for x in row] for row in frame.to_numpy()]
-        for name, frame in found.items()
-    }
+    listed = {name: frame.to_numpy().tolist() for name, frame in found.items()}
     columns = {name: list(frame.columns) for name, frame in found.items()}
     edges = None if report.edges is None else report.edges.to_dict("records")
     told = {"promise": promise, "columns": next(iter(columns.values()))}
     told |= {"matrices": listed, "edges": edges, "cannot_say": report.unsaid}
-    text = json.dumps(_finite(told), ensure_ascii=False, indent=1, default=float)
-    return f"{text}\n".encode()
-
-# %% ../../nbs/2_publish/40_export.ipynb #5a6005e0
-def _finite(value):
-    "The same without numbers that JSON does not have."
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return f"{json_text(told, ensure_ascii=False, indent=1)}\n".encode()
 
 # %% ../../nbs/2_publish/40_export.ipynb #48b8d391
 _R = """# Reads what privglasso has exported, from the folder in which the files are.

@@ -9,11 +9,12 @@ __all__ = ['d3_source', 'Page']
 import base64
 import hashlib
 import importlib.metadata
-import json
 import math
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+
+from ..base.io import json_text
 
 # %% ../../nbs/2_publish/39_page.ipynb #8ccd5d38
 def d3_source() -> str:
@@ -310,7 +311,7 @@ def _data(nodes, edges):
         [place[i], place[j], None if r is None else float(r), s and float(s)]
         for i, j, r, s in zip(edges.source, edges.target, strength, sign, strict=True)
     ]
-    text = json.dumps({"nodes": nodes, "edges": listed}, separators=(",", ":"))
+    text = json_text({"nodes": nodes, "edges": listed}, separators=(",", ":"))
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return f'<script type="application/json" id="data">{text}</script>'

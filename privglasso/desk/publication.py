@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from numbers import Real
 from pathlib import Path
 
-from ..base.io import is_stream
+from ..base.io import check_no_account, is_stream
 from ..base.validation import InputError, how_many
 from ..base.words import WordsError
 from .choices import ESTIMATORS, KINDS, MISSING, USUAL, Record
@@ -633,6 +633,7 @@ def _check_place(to, inputs, replace):
     if os.path.lexists(to) and not (replace and to.is_file()):
         text = "{file}: there is a file already: give another name"
         raise WordsError(text, file=to.name)
+    check_no_account(to)
 
 # %% ../../nbs/2_publish/32_publication.ipynb #61c9fe3f
 def _check_folder(to):
@@ -672,6 +673,12 @@ def _check_outside(to, table):
         )
 
 # %% ../../nbs/2_publish/32_publication.ipynb #c533b36d
+def _fixed_delta(desk, n):
+    "δ, if it would be the same with other numbers of records."
+    delta, named = delta_of(desk.target, n, desk.ledger)
+    return None if named.startswith("1/n²") else delta
+
+
 def _chosen(desk, usual, n, names):
     "The name of the mechanism, whether it is a box, and the recommendation if asked."
     how, target = desk.how, desk.target
@@ -680,8 +687,7 @@ def _chosen(desk, usual, n, names):
     from privglasso.recover.recommendation import recommend
 
     stated = target.stated()
-    if desk.ledger is not None:
-        stated["delta"] = delta_of(target, n, desk.ledger)[0]
+    stated["delta"] = _fixed_delta(desk, n)
     bounds = None if desk.table.schema is not None else desk._stated_bounds(names)
     stated.pop("failure", None)
     best = recommend(
@@ -806,7 +812,8 @@ def _details_and_make(desk, name, box, bounds, target, n, names, delta):
         if schema is not None and hasattr(made, "knowing"):
             made = made.knowing(schema)
         advice = [] if schema else like_identifiers(names)
-        return made, advice + warnings_before(made, n, len(names), delta)
+        fixed = _fixed_delta(desk, n)
+        return made, advice + warnings_before(made, n, len(names), fixed)
     except InputError as error:
         told = _too_little(desk, name, n, delta, error)
         if told is None:
@@ -822,11 +829,16 @@ def _with_own_delta(remedy, epsilon, delta):
     def enough(found):
         rows, at = int(found[1]), delta
         while at != (own := default_delta(rows)):
+            if rows > _MOST:
+                return ""
             factor = float(mu_gdp(epsilon, at) / mu_gdp(epsilon, own))
             rows, at = math.ceil(rows * factor), own
-        return f"or {rows} rows"
+        return f", or {rows} rows"
 
-    return re.sub(r"or (\d+) rows", enough, remedy)
+    return re.sub(r", or (\d+) rows", enough, remedy)
+
+
+_MOST = 10**15  # rows: who has as many needs no advice
 
 
 def _too_little(desk, name, n, delta, error):
@@ -844,7 +856,7 @@ def _too_little(desk, name, n, delta, error):
     if error.argument == "mu" and desk.target.epsilon is not None:
         part = 1 - (desk.how.check_bounds or 0)
         text = "{epsilon} {value:g}: {remedy}"
-        if delta_of(desk.target, n, desk.ledger)[1].startswith("1/n²"):
+        if _fixed_delta(desk, n) is None:
             remedy = _with_own_delta(remedy, desk.target.epsilon, delta)
         remedy = in_epsilon(remedy, delta, part)
         return WordsError(text, value=desk.target.epsilon, remedy=remedy)

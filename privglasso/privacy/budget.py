@@ -17,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, NotRequired
 
-from ..base.io import claimed, is_read_only, write_whole
+from ..base.io import LEDGER, claimed, is_read_only, write_whole
 from ..base.records import ContradictionError, DamageError, Fields, number
 from ..base.records import plain, read_record, require
 from ..base.validation import InputError, check_integer, check_positive
@@ -240,7 +240,7 @@ def _costs(charges):
     return {"mu": mus} | {k: each for k, each in others.items() if any(each.values())}
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #6c150561
-_KIND = {"file": "privglasso privacy budget", "format": 1}
+_KIND = {"file": LEDGER, "format": 1}
 
 
 def _by_relation(most):

@@ -104,7 +104,7 @@ def bit_source(random_state=None):
         raise InputError(
             "random_state",
             random_state,
-            "give None, a seed of at least 0, or a numpy Generator",
+            "give a seed, a whole number from 0 on; in Python also a Generator or None",
         )
     return GeneratorBits(np.random.SeedSequence(entropy, spawn_key=(NOISE_KEY,)))
 

@@ -94,7 +94,7 @@ def _check_marks(form):
     for mark in ("sep", "decimal"):
         stated = getattr(form, mark)
         if stated is not None and not (isinstance(stated, str) and len(stated) == 1):
-            raise TableError(f"--{mark}: give one character, such as ; or ,")
+            raise InputError(mark, stated, "give one character, such as ; or ,")
     if form.encoding is not None:
         _check_encoding(form.encoding)
     check_marks(form.decimal, form.thousands)
@@ -347,8 +347,12 @@ def _refuse_lines(path, names, lengths, all_of_them):
         )
     raise TableError(
         f"{path.name}: this is not a whole table: some lines have more or fewer cells"
-        " than there are names: state skip_rows or footer if they are no records"
+        " than there are names: if they are no records, state skip_rows or footer: "
+        + _IN_SCHEMA.format("--skip-rows or --footer", "read_table(…, footer=1)")
     )
+
+
+_IN_SCHEMA = "in a schema (privglasso schema with {}), or by {} in Python"
 
 
 _TOTALS = {
@@ -364,7 +368,8 @@ def _check_last(path, cells):
     if "".join(re.findall(r"^\s*([^\W\d_]+)", label)).casefold() in _TOTALS:
         raise TableError(
             f"{path.name}: the last line begins like a total, not like a record: state"
-            " footer = 1, or footer = 0 if it is one (in Python or a schema)"
+            " footer = 1, or footer = 0 if it is a record: "
+            + _IN_SCHEMA.format("--footer 1", "read_table(…, footer=1)")
         )
 
 # %% ../../nbs/2_publish/17_sources.ipynb #a1f00011
@@ -764,7 +769,8 @@ def _sheet(path, form):
         if one not in known and (one is not None or len(known) > 1):
             found = "no such sheet" if one else f"{len(known)} sheets"
             raise TableError(
-                f"{path.name}: {found} in this file: state the name of one (sheet)"
+                f"{path.name}: {found} in this file: state the name of one: "
+                + _IN_SCHEMA.format("--sheet NAME", "read_table(…, sheet=NAME)")
             )
         form = {"skiprows": form.skip_rows, "keep_default_na": False, "na_values": [""]}
         return book.parse(one or 0, header=None, dtype=object, **form)
@@ -856,13 +862,14 @@ def _in_words(path, read):
 
 
 def _check_encoding(encoding):
-    "An encoding of text that Python knows, or `TableError`."
+    "`InputError` unless Python knows an encoding of text."
     try:
         "".encode(encoding)  # of some that Python knows no text can be made
         return
     except (LookupError, TypeError, ValueError):
         pass
-    raise TableError("this encoding is not known: give utf-8, latin-1 or cp1252")
+    remedy = "this encoding is not known: give utf-8, latin-1 or cp1252"
+    raise InputError("encoding", encoding, remedy)
 
 # %% ../../nbs/2_publish/17_sources.ipynb #673677a6
 def text_batches(path, form, block=_BLOCK):

@@ -16,6 +16,7 @@ from scipy.special import ndtr
 from ..base.graphs import write_graph
 from ..base.validation import InputError, check_probability
 from ..publish.graph_weights import GraphWeightsRelease
+from ..publish.release import ExactGraph
 from ..publish.screened_weights import ScreenedGraphRelease
 from .efficient_score import fit_graph, observe
 from .efficient_search import HiddenGraphError, other_fits
@@ -146,6 +147,8 @@ def certain_edges(X, method="by") -> pd.DataFrame:
     >>> certain_edges(PrivateGraphicalLasso(FDR()).fit(X)).empty
     True
     """
+    if isinstance(X, ExactGraph) or not hasattr(X, "edges_"):
+        raise InputError("X", type(X).__name__, _TELLING[isinstance(X, ExactGraph)])
     if not isinstance(X, GraphWeightsRelease):
         return X.edges_
     edges = X.intervals()
@@ -160,6 +163,13 @@ def certain_edges(X, method="by") -> pd.DataFrame:
     edges = edges.assign(p_value=p_value, q_value=q_value)
     ends = ["source", "target"]
     return edges.merge(X.edges_[ends], on=ends)  # as they were, or those that stand out
+
+
+_TELLING = (
+    "give a fitted model, such as PrivateGraphicalLasso().fit(release), or a release of"
+    " weights on a graph",
+    "the graph of this release is exact, and nothing in it is uncertain: see its edges",
+)
 
 # %% ../../nbs/3_recover/22_false_discoveries.ipynb #7ab7137f
 _SURE = 3.0  # powers of ten below 1 at which a q value has its full colour
@@ -204,7 +214,8 @@ def write_edges(X, path) -> None:
 
     Parameters
     ----------
-    X : fitted model, or release of weights on a graph
+    X : fitted model, or release of a graph
+        That is decided; of one that is exact only the edges are known.
     path : str or Path
         Its ending says in which form: .csv, .graphml, .gexf, or .json.
 
@@ -221,5 +232,7 @@ def write_edges(X, path) -> None:
     path = Path(path)
     if path.suffix.lower() not in ENDINGS:
         raise InputError("path", str(path), f"end it in {', '.join(ENDINGS)}")
-    edges = certain_edges(X)
+    if isinstance(X, ExactGraph) and not X.decided:
+        raise InputError("X", type(X).__name__, "its graph is undecided: nothing to write")
+    edges = X.edges if isinstance(X, ExactGraph) else certain_edges(X)
     write_graph(path, list(X.graph_.nodes), edges)

@@ -27,7 +27,7 @@ from .efficient_score import EfficientScore, GraphFit, observe
 from .efficient_score import parameters_of
 from .efficient_search import MOST_COLUMNS, edge_threshold
 from .efficient_search import relative_error
-from .planning import assumed_variances, largest_noise
+from .planning import assumed_variances, check_spread, largest_noise
 from .planning import least_enough, standing_for_all
 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #5eed0001
@@ -630,7 +630,7 @@ def recommend(
     """
     n = check_integer(n, "n", 2)
     p = len(schema.names) if p is None and schema is not None else p
-    p = check_integer(p, "p", 1)
+    p, spread = check_integer(p, "p", 1), check_spread(spread)
     if want not in WANTED:
         raise InputError("want", want, f"give one of {', '.join(WANTED)}")
     asked = _asked(want, p, bounds, schema, gaps, neighbors)

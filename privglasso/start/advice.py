@@ -246,17 +246,18 @@ def warnings_before(mechanism, n, p, delta=None) -> list:
             f"ε = {own.epsilon_text(stated)} promises little: a replaced record may be"
             f" noticed in {own.power_text()} of cases"
         )
-    return said + _of_the_graph(mechanism, n, p, stated)
+    return said + _of_the_graph(mechanism, n, p, stated, delta)
 
 # %% ../../nbs/0_start/06_advice.ipynb #bcfa0b48
-def _of_the_graph(mechanism, n, p, delta):
-    "What will be found, and what the default would find, if that is much better."
+def _of_the_graph(mechanism, n, p, delta, fixed):
+    """What will be found, and what the default would find, if that is much better. A δ
+    that is not fixed moves with the records that would be enough."""
     if p < 2 or not hasattr(mechanism, "sampling_error"):
         return []
     bounds = getattr(mechanism, "bounds", None)  # these help in small tables
     gaps = getattr(mechanism, "missing", "refuse") != "refuse"
     target = dict(neighbors=mechanism.neighbors, mu=mechanism.guarantee(n, p).mu)
-    told = recommend(n, p, bounds=bounds, gaps=gaps, delta=delta, **target)
+    told = recommend(n, p, bounds=bounds, gaps=gaps, delta=fixed, **target)
     planned = plan_rows({"this": mechanism}, n, p, delta=delta)["this"]
     this, best = planned[_LEAST], _smallest(told.mechanism, n, p, delta)
     found, better = found_sentence(this), found_sentence(best)

@@ -1,10 +1,30 @@
 "The graph of a matrix, and its partial correlations."
 
+import json
+
+import networkx as nx
 import numpy as np
+import pandas as pd
 import pytest
 
-from privglasso.base.graphs import pairs_above, partial_correlations, support
+from privglasso.base.graphs import as_matrix, pairs_above, partial_correlations
+from privglasso.base.graphs import support, write_graph
 from privglasso.base.validation import InputError
+
+
+def test_what_is_not_known_of_an_edge_is_null_in_json_and_read_as_an_edge(tmp_path):
+    known = {"partial_correlation": [0.5, np.nan], "standard_error": [0.1, np.inf]}
+    edges = pd.DataFrame({"source": ["a", "b"], "target": ["b", "c"]} | known)
+    write_graph(tmp_path / "e.json", list("abc"), edges)
+
+    def refuse(word):
+        raise AssertionError(word)
+
+    stated = json.loads((tmp_path / "e.json").read_text(), parse_constant=refuse)
+    assert stated["links"][1]["weight"] is None
+    graph = nx.node_link_graph(stated, edges="links")
+    weights, names = as_matrix(graph)
+    assert names == list("abc") and weights[0, 1] == 0.5 and weights[1, 2] == 1
 
 
 def symmetric(values, p):

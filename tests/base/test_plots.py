@@ -148,6 +148,18 @@ def test_axes_given_are_axes_returned():
     assert len(plt.get_fignums()) == 1
 
 
+PATH = nx.path_graph(["a", "b", "c"])
+BAD_PLACES = [np.ones((2, 2)), [[0, 0, 0]] * 3, [[0, np.nan]] * 3, [[0, 1], [2]]]
+BAD_PLACES += [{"a": (0, 0)}, "abc", 3]
+
+
+def test_places_of_nodes_are_found_by_their_names():
+    places = {"c": (5.0, 0.0), "b": (0.0, 5.0), "a": (0.0, 0.0)}
+    listed = [places[name] for name in PATH]
+    one, other = (svg(plots.plot_graph(PATH, pos=pos)) for pos in (places, listed))
+    assert one == other
+
+
 @pytest.mark.parametrize(
     "argument, call",
     [
@@ -158,6 +170,11 @@ def test_axes_given_are_axes_returned():
         ("labels", lambda: plots.plot_graph(np.eye(3), labels="abcd")),
         ("node_colors", lambda: plots.plot_graph(np.eye(3), node_colors=["red"])),
         ("adjacency", lambda: plots.graph_layout(np.triu(np.ones((3, 3))))),
+        *(
+            ("pos", lambda pos=pos, s=s: plots.plot_graph(PATH, pos=pos, signed=s))
+            for pos in BAD_PLACES
+            for s in (True, False)
+        ),
     ],
 )
 def test_bad_input_is_named(argument, call):

@@ -404,6 +404,22 @@ def test_rows_that_are_advised_are_enough(few):
     assert int(re.search(r"or (\d+) rows", told)[1]) < 0.95 * rows
 
 
+@pytest.mark.parametrize("paid", [True, False])
+def test_records_that_are_enough_are_the_same_in_advice_and_in_warnings(paid, tmp_path):
+    table, ledger = pd.DataFrame(np.eye(300)[:, :4], columns=list("abcd")), None
+    if paid:
+        pg.Budget.create(ledger := tmp_path / "b.json", pg.Guarantee(9.0, "record"))
+
+    def enough(n, *name, **words):
+        desk = pg.Publication(table[:n], *name, epsilon=1, ledger=ledger, **words)
+        draft = desk.rehearse().draft
+        [told] = re.findall(r"takes n = (\d+)", " ".join(draft.said + draft.warnings))
+        return int(told)
+
+    assert enough(300) == enough(60, "kendall") == enough(100, "kendall")
+    assert enough(60, "kendall", delta=1e-9) > enough(60, "kendall")
+
+
 def test_what_was_typed_is_named(few):
     desk = pg.Publication(few, mu=1e-9)
     for act in (desk.rehearse, desk.plan):

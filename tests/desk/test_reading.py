@@ -12,11 +12,12 @@ from typer.testing import CliRunner
 from privglasso.base.words import WordsError
 from privglasso.cli.commands import app
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
-from privglasso.desk.reading import Inspection, Recovery, fitted
+from privglasso.desk.reading import Inspection, Recovery, compared, fitted
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.tree import TreeMechanism
+from privglasso.recover.metrics import compare
 
 ROWS = pd.DataFrame(
     sample_gaussian(chain_precision(5, 0.4, scales=np.ones(5)), 20_000, random_state=0),
@@ -107,6 +108,36 @@ def test_lost_columns_are_named(tmp_path):
     release = CovarianceMechanism((-6, 6), mu=0.5, clipping="box").publish(rows, 1)
     found = Recovery(release)
     assert list(found.left_out) == ["flat"] and found.columns == list("abcde")
+
+
+@pytest.mark.parametrize("name", ["weights", "tree"])
+def test_the_shell_compares_whatever_python_compares(name, releases):
+    pair = releases["covariance"], releases[name]
+    want = compare(*map(read_release, pair)).to_dict("records")
+    assert at_the_shell("compare", *pair) == want and len(want) >= 4
+    words = ["compare", *map(str, (pair[1], pair[1])), "--alpha", "0.1"]
+    assert "--alpha: these are graphs" in CliRunner().invoke(app, words).output
+
+
+def test_what_one_side_has_lost_is_compared_on_neither(tmp_path):
+    rows, files = ROWS.assign(f=ROWS.a[::-1].to_numpy()), []
+    box = CovarianceMechanism((-6, 6), mu=0.5, clipping="box")
+    for k, (made, table) in enumerate(
+        [
+            (box, rows.assign(f=0.0)),
+            (CovarianceMechanism(mu=0.5), rows),
+            (GraphWeightsMechanism(nx.path_graph(list("abcdef")), mu=0.5), rows),
+        ]
+    ):
+        files.append(tmp_path / f"{k}.parquet")
+        made.publish(table, 1).to_parquet(files[-1])
+    lost, *others = files
+    for pair in ((lost, others[0]), (others[1], lost)):
+        table, left_out = compared(*pair)
+        assert list(left_out) == ["f"] and len(table) >= 4
+        assert not (table[["source", "target"]] == "f").any(axis=None)
+    printed = CliRunner().invoke(app, ["compare", *map(str, pair)])
+    assert printed.exit_code == 0 and "left out: f (" in printed.stderr
 
 
 def test_what_is_there_is_kept(releases, tmp_path):

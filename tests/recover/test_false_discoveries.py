@@ -1,6 +1,8 @@
 """q values as scipy's, false edges counted over seeds, intervals that hold together,
 and everything that is known of an edge in a file."""
 
+import json
+
 import networkx as nx
 import numpy as np
 import pandas as pd
@@ -202,6 +204,26 @@ def test_everything_is_written_and_read(model, tmp_path):
                 assert known[name] == getattr(row, name)
     with pytest.raises(pg.InputError, match="end it in .csv"):
         write_edges(model, tmp_path / "graph.png")
+
+
+@pytest.mark.parametrize("ask", [certain_edges, certainty, write_edges])
+def test_what_knows_no_errors_of_edges_is_refused(ask, release, tmp_path):
+    tree = pg.TreeMechanism(mu=9.0, failure=1e-6).publish(rows(4000, 0), 0)
+    path = tmp_path / "tree.json"
+    more = (path,) if ask is write_edges else ()
+    for other in (release, PrivateGraphicalLasso(), "graph", None):
+        with pytest.raises(pg.InputError, match="give a fitted model"):
+            ask(other, *more)
+    if ask is not write_edges:
+        with pytest.raises(pg.InputError, match="exact"):
+            ask(tree)
+        return
+    write_edges(tree, path)
+    read = nx.node_link_graph(json.loads(path.read_text()), edges="links")
+    assert tree.decided and nx.utils.edges_equal(read.edges, tree.graph_.edges)
+    lost = pg.TreeMechanism(mu=0.01, failure=1e-9).publish(rows(40, 0), 0)
+    with pytest.raises(pg.InputError, match="undecided"):
+        write_edges(lost, tmp_path / "lost.csv")
 
 
 def test_what_is_not_sure_is_pale(model):
