@@ -24,7 +24,6 @@ import tempfile
 from html import unescape
 from pathlib import Path
 
-import nbformat
 from process import SVG_TEXT, split_directives
 from run import chapters_of, run
 
@@ -115,6 +114,8 @@ def rerun(chapters, folder, workers):
 
 def compare(chapters, folder):
     "Say which saved outputs are stale; their number."
+    import nbformat  # slow to load, and nothing to the workers
+
     count = 0
     for path in chapters:
         name = path.relative_to(ROOT)
