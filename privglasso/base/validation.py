@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
            'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'html_card', 'how_many', 'unmasked',
-           'as_numbers', 'from_arrow', 'check_symmetric', 'strips', 'is_symmetric', 'per_column']
+           'as_numbers', 'from_arrow', 'check_plain', 'check_symmetric', 'strips', 'is_symmetric', 'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
@@ -340,11 +340,15 @@ def _distinct_columns(X, name):
     repeated = sorted(name for name, many in Counter(columns).items() if many > 1)
     if repeated:
         raise InputError(name, repeated, "column names must be distinct: rename these")
-    unsafe = [column for column in columns if not is_plain(column)]
-    if unsafe:
+    check_plain(columns, name)
+    return columns
+
+
+def check_plain(columns, name="X"):
+    "`InputError` about `name` if names of columns steer a terminal, or hide in it."
+    if unsafe := [str(column) for column in columns if not is_plain(str(column))]:
         remedy = "column names hold control or invisible characters: rename these"
         raise InputError(name, unsafe, remedy)
-    return columns
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #e704db08
 def _as_float(X, name, columns, copy):

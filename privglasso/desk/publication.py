@@ -16,12 +16,12 @@ from numbers import Real
 from pathlib import Path
 
 from ..base.io import check_no_account, is_stream
-from ..base.validation import InputError, how_many
+from ..base.validation import InputError, check_plain, how_many
 from ..base.words import WordsError
 from .choices import ESTIMATORS, KINDS, MISSING, USUAL, Record
 from .choices import Target, check_target, mechanism_of
 from .ledger import accounted, check_payer, delta_of
-from .plan import Plan, check_plain, in_numbers, plan_publication
+from .plan import Plan, in_numbers, plan_publication
 from .source import PrivateTable, as_path, check_there, is_folder
 from .source import columns_named, public_graph, read_bounds, shown
 
@@ -476,10 +476,10 @@ class Publication:
         else:
             n, names = len(data), [str(name) for name in data.columns]
         used, left = self.table.columns(names)
-        if n < 2 or not used:
-            few = "fewer than two records" if n < 2 else "no column that is used"
-            text = "{file}: the table has {few}"
-            raise WordsError(text, file=self.table.name, few=few)
+        self.table.check_records(n)
+        if not used:
+            text = "{file}: the table has no column that is used"
+            raise WordsError(text, file=self.table.name)
         check_plain(used)
         with _as_typed(self.target):
             draft = _drafted(self, usual, n, used, left, data)

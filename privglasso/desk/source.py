@@ -481,6 +481,12 @@ class PrivateTable:
         data = self.read()
         return len(data), [str(name) for name in data.columns]
 
+    def check_records(self, n):
+        "One sentence unless there are two records at least."
+        if n < 2:
+            text = "{file}: the table has fewer than two records"
+            raise WordsError(text, file=self.name)
+
     def columns(self, names) -> tuple:
         "Names of the columns that a release will have, and of those left out."
         kept = None if self.schema else [names[j] for j in self._places(names)]

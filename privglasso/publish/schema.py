@@ -7,18 +7,20 @@ __all__ = ['KINDS', 'Column', 'Schema', 'as_schema', 'reads_like_an_identifier']
 
 # %% ../../nbs/2_publish/18_schema.ipynb #82a16fee
 import json
+import math
 import os
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import numpy as np
 
 from ..base.io import is_stream, write_whole
-from ..base.validation import InputError, check_number, how_many, is_plain
+from ..base.validation import InputError, check_number, check_plain
+from ..base.validation import how_many, is_plain
 from .margins import MOST_LEVELS
 from .sources import GAPS, Form, check_marks, numbers_written
 from .sources import plain_words, read_table, text_and_numbers
@@ -264,9 +266,12 @@ def _dates(name, column, cells, form):
     return _readable(name, column, ~gone.to_numpy(), days)
 
 # %% ../../nbs/2_publish/18_schema.ipynb #1db7e9f1
+_ISO = "ISO8601"
+
+
 def _formats(column):
     "The formats of a column of dates."
-    formats = column.format or "ISO8601"
+    formats = column.format or _ISO
     return (formats,) if isinstance(formats, str) else formats
 
 
@@ -275,12 +280,15 @@ def _check_formats(name, column):
     import pandas as pd  # slow to load
 
     for each in _formats(column):
+        two = [datetime(year, 3, 1, tzinfo=UTC) for year in (2001, 2002)]
+        words = [day.isoformat() if each == _ISO else day.strftime(each) for day in two]
         try:
-            _days(pd.Series([], dtype=object), each)
-            continue
+            first, second = _days(pd.Series(words, dtype=object), each)
         except (ValueError, re.error):
-            pass
-        _refuse(name, "format", each, "give one of datetime.strptime, as %d.%m.%Y")
+            first = second = math.nan
+        if not abs(first - second) > 0:
+            remedy = "give one of datetime.strptime that tells the year, as %d.%m.%Y"
+            _refuse(name, "format", each, remedy)
 
 # %% ../../nbs/2_publish/18_schema.ipynb #343f9614
 _LARGEST = float(np.finfo(float).max)
@@ -404,10 +412,7 @@ class Schema:
             raise InputError(
                 "schema", type(columns).__name__, "give statements for columns by name"
             )
-        unsafe = [str(key) for key in columns if not is_plain(str(key))]
-        if unsafe:  # before a message says one as it is
-            remedy = "column names hold control or invisible characters: rename these"
-            raise InputError("schema", unsafe, remedy)
+        check_plain(columns, "schema")  # before a message says one as it is
         self.columns = {str(key): _column(key, each) for key, each in columns.items()}
         self.file = Form.of(file or {})
 

@@ -274,9 +274,12 @@ class _Utf8:
 
     def read(self, size):
         "Some of its bytes: a character is four at most."
-        block = self.text.read(max(size // 4, 1)).encode()
-        if not block:
-            block, self.line = self.line, b""
+        wanted = max(size // 4, 1)
+        text = self.text.read(wanted)
+        block = text.encode()
+        if len(text) < wanted and len(block) + len(self.line) <= size or not text:
+            # in one block with the end: Arrow needs the end of a line in the first
+            block, self.line = block + self.line, b""
         return block
 
 # %% ../../nbs/2_publish/17_sources.ipynb #a1f00102

@@ -1,6 +1,7 @@
 """What is left out by name is left out, and what does not suit a table is refused."""
 
 import gzip
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -14,7 +15,7 @@ from privglasso.base.words import WordsError
 from privglasso.cli.commands import app
 from privglasso.desk.source import PrivateTable
 from privglasso.publish.schema import Schema
-from privglasso.publish.sources import read_table
+from privglasso.publish.sources import Form, read_table, table_shape, text_batches
 
 
 @pytest.fixture
@@ -88,6 +89,15 @@ def test_a_table_without_records_is_one(table, call):
     for more in ("", " --dry-run"):
         code, told = call(f"publish zero.csv r.parquet --epsilon 1{more}")
         assert code == 2 and "fewer than two records" in told
+    bare = ",".join(table.columns)
+    for text in (bare, f"{bare}\n", f"{bare}\r\n", f"{bare}\n1,2,3,4,5", "größe"):
+        Path("bare.csv").write_text(text)
+        for line in ("publish bare.csv r.parquet --epsilon 1", "plan bare.csv"):
+            code, told = call(line)
+            assert code == 2 and "bare.csv: the table has fewer" in told, (text, told)
+        [*batches], records = text_batches(Path("bare.csv"), Form())[1](), "1,2" in text
+        assert sum(map(len, batches)) == records
+        assert table_shape("bare.csv")[0] == records
     pd.testing.assert_frame_equal(
         read_table("zero.csv").astype(float), table.iloc[:0].reset_index(drop=True)
     )

@@ -173,6 +173,19 @@ def test_a_gap_changes_how_no_other_record_is_read(
     assert (read[0] == read[1]).all() and len({*read[0]}) > 1
 
 
+@pytest.mark.parametrize(
+    "form", ["%d.%m.%Y", "%y%m%d", "%Y", "%d. %B %Y", "%Y-%m-%dT%H:%M:%S%z", "ISO8601"]
+)
+def test_a_format_that_tells_the_year_is_taken(form):
+    assert Schema({"when": {"kind": "date", "format": form}}).used == ["when"]
+
+
+@pytest.mark.parametrize("form", ["dd.mm.yyyy", "mixed", "%d.%m", "%H:%M", "2024"])
+def test_a_format_in_which_every_date_is_the_same_is_refused(form):
+    with pytest.raises(InputError, match="tells the year, as %d.%m.%Y"):
+        Schema({"when": {"kind": "date", "format": form}})
+
+
 @pytest.mark.parametrize("form", ["%Q", "%", "%d %d", "%V", ["%d.%m.%Y", "%e"]])
 @pytest.mark.parametrize("state", [dict, Column])
 def test_a_format_that_reads_no_date_is_refused_when_it_is_stated(form, state):

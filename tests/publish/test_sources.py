@@ -55,8 +55,9 @@ def test_what_is_stated_beats_what_is_found(tmp_path):
     for name, words in (("no.csv", "no such file"), ("t.doc", "give a table")):
         with pytest.raises(TableError, match=words):
             read_table(tmp_path / name)
-    with pytest.raises(TableError, match="not known"):
-        read_table(path, encoding="klingon")
+    for word in ({"encoding": "klingon"}, {"sep": ";;"}):  # named, as any argument
+        with pytest.raises(InputError, match=f"{min(word)}='{word[min(word)]}'"):
+            read_table(path, **word)
 
 
 class Foreign:
