@@ -6,6 +6,7 @@
 __all__ = ['SUMS', 'ROWS', 'METHODS', 'PARTS', 'write_table', 'a_table', 'plain_moments', 'plain_copy', 'measured']
 
 # %% ../../nbs/6_experiments/40_any_size.ipynb #7ec4df3e
+import json
 import os
 import shutil
 import subprocess
@@ -26,6 +27,7 @@ from .measuring import in_a_process, in_turn, most_held
 from .study import Study
 from ..publish.batches import as_batches
 from ..publish.covariance import CovarianceMechanism
+from ..publish.files import read_release
 from ..publish.folders import publish_folder
 from ..publish.quadrants import QuadrantMechanism
 from ..publish.ranks import KendallMechanism
@@ -33,6 +35,7 @@ from ..publish.sphere import Sphere
 from ..publish.synthetic import SyntheticDataMechanism
 from ..publish.table import GaussianMechanism
 from ..publish.tree import TreeMechanism
+from ..recover.estimators import PrivateGraphicalLasso
 
 # %% ../../nbs/6_experiments/40_any_size.ipynb #e4541cb0
 def write_table(folder, n, p, parts=8, seed=0):
@@ -153,8 +156,8 @@ for _name, _mechanism in ROWS.items():
 
 # %% ../../nbs/6_experiments/40_any_size.ipynb #eb507c80
 def measured(method, small, source):
-    """Processor seconds of a method, commands that it calls included, and the most
-    bytes that its process has held.
+    """Processor seconds of a method, commands that it calls included, the most bytes
+    that its process has held and, of rows, how many edges a stranger then recovers.
 
     Parameters
     ----------
@@ -165,21 +168,24 @@ def measured(method, small, source):
 
     Returns
     -------
-    seconds : float
-    bytes : int
+    dict
     """
     buy()
     spent = lambda: sum(os.times()[:4])
     with tempfile.TemporaryDirectory() as place:
         METHODS[method](Path(small), Path(place) / "small")
-        began = spent()
-        METHODS[method](Path(source), Path(place) / "to")
-        return spent() - began, most_held(commands=True)
+        began, to = spent(), Path(place) / "to"
+        METHODS[method](Path(source), to)
+        told = {"seconds": spent() - began, "bytes": most_held(commands=True)}
+        if method in ROWS:
+            told["edges"] = len(PrivateGraphicalLasso(0.3).fit(read_release(to)).edges_)
+        return told
 
 
 _PROGRAM = """
+import json
 from privglasso.experiments.any_size import measured
-print(*measured({method!r}, {small!r}, {source!r}))
+print(json.dumps(measured({method!r}, {small!r}, {source!r})))
 """
 
 
@@ -197,9 +203,7 @@ def _measure(methods, n, p, rounds):
         program = lambda method: _PROGRAM.format(method=method, **told)
         tasks = {name: partial(in_a_process, program(name)) for name in methods}
         for row in in_turn(tasks, rounds):
-            seconds, most = row.pop("seconds").split()
-            row |= {"seconds": float(seconds), "bytes": int(most)}
-            rows.append({"n": n, "p": p} | row)
+            rows.append({"n": n, "p": p} | row | json.loads(row["seconds"]))
     return rows
 
 # %% ../../nbs/6_experiments/40_any_size.ipynb #1805484f
@@ -210,7 +214,8 @@ def _with_workers(small, source, workers):
 
     words = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
     with LocalCluster(n_workers=workers, **words) as cluster, Client(cluster) as client:
-        frame, mechanism = dd.read_parquet(source), SUMS["scores (default)"]
+        mechanism = SUMS["scores (default)"]
+        frame = dd.read_parquet(source, split_row_groups=8)  # partitions of 40 MB
         mechanism.publish(dd.read_parquet(small), 0)  # libraries are loaded
         busy, load = partial(client.run, process_time), os.getloadavg()[0]
         here = lambda: [perf_counter(), process_time(), thread_time()]
