@@ -140,13 +140,19 @@ def peer(name, echo=print):
         echo(f"left out: {name} does not import here ({type(error).__name__})")
 
 # %% ../../nbs/6_experiments/41_measuring.ipynb #c940f4dc
-def most_held():
-    "The most memory that this process has held, in bytes."
+def most_held(commands=False):
+    """The most memory that this process has held, in bytes.
+
+    Parameters
+    ----------
+    commands : bool
+        Whether that of the largest process counts, too, which it started and has ended.
+    """
     import resource as system  # not on every system
 
-    return system.getrusage(system.RUSAGE_SELF).ru_maxrss * (
-        1 if sys.platform == "darwin" else 1024
-    )
+    whose = (system.RUSAGE_SELF, system.RUSAGE_CHILDREN)[: 1 + commands]
+    most = max(system.getrusage(each).ru_maxrss for each in whose)
+    return most * (1 if sys.platform == "darwin" else 1024)
 
 
 def held():

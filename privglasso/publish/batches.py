@@ -44,7 +44,7 @@ class Room:
     """
 
     batch: int = 1 << 22
-    held: int = 1 << 25
+    held: int = 1 << 26
     mapped: bool = True
 
 # %% ../../nbs/2_publish/27_batches.ipynb #cce898fb
@@ -386,10 +386,10 @@ def rows_at(values, places=None):
     if hasattr(values, "rows_at"):
         return values.rows_at(places)
     found, order = np.empty((len(places), values.shape[1])), np.argsort(places)
-    ordered, start = places[order], 0
+    ordered, start = places[order].astype(np.int64), 0  # as what is looked for
     for block in values.blocks():
         low, high = np.searchsorted(ordered, [start, start + len(block)])
-        found[order[low:high]] = block[ordered[low:high] - start]
+        found[order[low:high]] = block.take(ordered[low:high] - start, axis=0)
         start += len(block)
     return found
 

@@ -297,7 +297,7 @@ def _integer_rows(values, lattice):
     return np.rint(z * factors[:, None])
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #f196661f
-_BLOCK_CELLS = 1 << 20
+_BLOCK_CELLS = 1 << 18  # that stay in the processor's cache
 
 
 @summed

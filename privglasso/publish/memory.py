@@ -175,7 +175,7 @@ def room_for(memory, mechanism, n, p, *, folder=False, unpacked=0, text=False) -
         return Room(min((bound - fixed) // each, 1 << 22), mapped=False)
     left = bound - lowest
     batch = min(least + left // 4 // each, 1 << 22)
-    held = min(gathered + left // 2 // _OF_GATHERED, 1 << 25)
+    held = min(gathered + left // 2 // _OF_GATHERED, Room.held)
     return Room(batch, max(held, gathered), mapped=False)
 
 

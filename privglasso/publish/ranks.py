@@ -15,6 +15,7 @@ from typing import Unpack
 import numpy as np
 
 from ..base.graphs import eigen, is_wide_diagonal
+from ..base.kernels import kernel
 from ..base.records import Fields, require, whole
 from ..base.validation import InputError, check_integer, check_symmetric
 from ..privacy.audit import EntryStatistic, check_different, only_in
@@ -178,7 +179,29 @@ _BLOCK_CELLS = 1 << 17  # signs that stay in the processor's cache
 
 def _signs(one, other):
     "sign(one - other), without the subtraction and its rounding."
-    return np.subtract(one > other, one < other, dtype=np.int8).astype(np.float32)
+    signs = (one > other).view(np.int8)
+    signs -= one < other
+    return signs.astype(np.float32)
+
+
+def _cheap(rows, shift, signs):
+    "What a call comes to: NumPy compares so many cells while it handles one."
+    return rows.size // 32
+
+
+def _compare_few(rows, shift, signs):
+    "`_compare` with NumPy."
+    many = len(signs)
+    signs[:] = _signs(rows[:many], rows[shift : shift + many])
+
+
+@kernel(small=_compare_few, plain=_cheap)
+def _compare(rows, shift, signs):
+    "Fill the signs of the differences between rows and those so many places on."
+    for i in range(signs.shape[0]):
+        for j in range(signs.shape[1]):
+            one, other = rows[i, j], rows[i + shift, j]
+            signs[i, j] = np.float32(one > other) - np.float32(one < other)
 
 
 def signs_about(values, center):
@@ -201,7 +224,7 @@ def signs_about(values, center):
     for block in blocks_of(values, max(_BLOCK_CELLS // values.shape[1], 1)):
         yield _signs(block, center)
 
-
+# %% ../../nbs/2_publish/08_ranks.ipynb #d1fba00d
 def compared_signs(values, shifts, order=None):
     """Signs of the differences between each row and those that follow it in an order,
     in blocks of rows.
@@ -230,9 +253,12 @@ def compared_signs(values, shifts, order=None):
     starts = range(0, n, rows)
     around = (np.arange(k, min(k + rows, n) + shifts) % n for k in starts)
     for block in gathered(values, (order[at] for at in around)):
-        many = len(block) - shifts
+        block = np.ascontiguousarray(block, dtype=float)
         for shift in range(1, shifts + 1):
-            yield _signs(block[:many], block[shift : shift + many])
+            signs = np.empty((len(block) - shifts, p), np.float32)
+            _compare(block, shift, signs)
+            yield signs
+        del block  # the rows gathered with it are let go before the next reading
 
 
 def sum_products(blocks):
