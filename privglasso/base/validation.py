@@ -79,7 +79,8 @@ def check_probability(value, name):
 # %% ../../nbs/9_workshop/01_validation.ipynb #0a4e1846
 def check_integer(value, name, smallest):
     "`value` as an int of at least `smallest`, or `InputError` about `name`."
-    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    whole = isinstance(value, (int, numbers.Integral))
+    is_integer = whole and not isinstance(value, bool)
     if not is_integer or value < smallest:
         raise InputError(name, value, f"give an integer of at least {smallest}")
     return int(value)

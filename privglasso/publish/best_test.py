@@ -141,7 +141,7 @@ class BestTest:
         """
         if not 0 <= check_number(share, "share") <= 1:
             raise InputError("share", share, "give a probability from 0 to 1")
-        wanted = Fraction(share) * (1 << self.precision)
+        wanted = math.ceil(Fraction(share) * (1 << self.precision))
         return next(d for d, count in enumerate(self._table) if count >= wanted)
 
     def guarantee(self, neighbors: str = "record") -> Guarantee:

@@ -22,9 +22,9 @@ def needed(test, epsilon):
     numbers, as every probability is one of 2^-B."""
     one, bits = 1 << test.precision, 2 * test.precision
     grow = (1 << 2 * bits) // exp_bounds(*epsilon.as_integer_ratio(), bits)[1]
-    q = [test.pass_probability(d) * one for d in range(test.steps(1) + 1)]
-    assert {count.denominator for count in q} == {1}
-    q = [count.numerator for count in q]
+    q = [test.pass_probability(d) for d in range(test.steps(1) + 1)]
+    assert all(one % chance.denominator == 0 for chance in q)
+    q = [chance.numerator * (one // chance.denominator) for chance in q]
     pairs = list(zip(q, q[1:], strict=False))
     assert q[0] == 0 and q[1] <= Fraction(test.delta) * one and q[-1] == one
     assert all(a < b for a, b in pairs)
