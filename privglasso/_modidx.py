@@ -5881,6 +5881,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                              'privglasso/publish/synthetic.py'),
                                               'privglasso.publish.synthetic.SyntheticRelease._summary': ( '2_publish/synthetic.html#syntheticrelease._summary',
                                                                                                           'privglasso/publish/synthetic.py'),
+                                              'privglasso.publish.synthetic.SyntheticRelease.caution': ( '2_publish/synthetic.html#syntheticrelease.caution',
+                                                                                                         'privglasso/publish/synthetic.py'),
                                               'privglasso.publish.synthetic.SyntheticRelease.columns': ( '2_publish/synthetic.html#syntheticrelease.columns',
                                                                                                          'privglasso/publish/synthetic.py'),
                                               'privglasso.publish.synthetic.SyntheticRelease.corrected_covariance': ( '2_publish/synthetic.html#syntheticrelease.corrected_covariance',

@@ -264,7 +264,8 @@ class Recovery(Record):
     def as_dict(self) -> dict:
         "Edges, columns, and how they were found."
         columns = [str(name) for name in self.columns]
-        return self.how | {"columns": columns, "edges": self.edges.to_dict("records")}
+        told = self.how | ({"caution": self._caution} if self._caution else {})
+        return told | {"columns": columns, "edges": self.edges.to_dict("records")}
 
     def __str__(self):
         if not len(self.edges):

@@ -59,7 +59,10 @@ _WHICH = (
     ": leave columns of words or dates out, or say what they mean ({drop}, or a schema:"
     " {propose})"
 )
-_GAPS = "; missing cells count as their column's centre with {missing:center}"
+_GAPS = (
+    "; missing cells are taken by a covariance without bounds, as their column's"
+    " centre: {missing:center}"
+)
 
 
 def check_names(name, columns, numbered=False, dropped=False):

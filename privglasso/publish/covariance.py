@@ -30,7 +30,7 @@ from .lattice import drawable, proper_unit, symmetric_noise
 from .lattice import whole_sums
 from .noise_correction import SamplingError
 from .mechanism import Mechanism, Promise
-from .release import Release
+from .release import NORMAL_ROWS, Release
 from .mechanism import check_bounds, in_order
 from .margins import MOST_LEVELS
 from .scores import MISSING, scores_lattice
@@ -404,6 +404,8 @@ class CovarianceRelease(Release):
     guarantee: Guarantee
     secure: bool
     mechanism: str
+
+    caution = NORMAL_ROWS
 
     @property
     def n(self) -> int:

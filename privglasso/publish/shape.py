@@ -130,19 +130,19 @@ def pair_kernel(p, constant=0.0, half=None):
     return t, weights / (weights / (1 + 2 * t) ** 3).sum().real
 
 # %% ../../nbs/2_publish/05_shape.ipynb #40b2dbdc
+_LARGEST_RATIO = 1e14  # of eigenvalues that the weights tell apart
+
+
 def _undone(delta, t, weights, p):
     """λ for eigenvalues δ, the kernel held fixed: Newton's method, monotone from the
-    left."""
+    left. Where noise makes δ larger than any λ could, the largest that is told."""
     values = delta / _slope(np.zeros(1), t, weights, p)
     for _ in range(100):
         step = (delta - _seen(values, t, weights, p)) / _slope(values, t, weights, p)
-        values = values + step
+        values = np.minimum(values + step, _LARGEST_RATIO)
         if np.abs(step).max() <= 1e-13 * max(1.0, np.abs(values).max()):
             break
     return values
-
-
-_LARGEST_RATIO = 1e14  # of eigenvalues that the weights tell apart
 
 
 def _positive_spectrum(values):

@@ -112,6 +112,11 @@ class SyntheticRelease(Release):
         return getattr(self.covariance_release, "mostly_missing", [])
 
     @property
+    def caution(self) -> str:
+        "For which rows alone levels and errors hold: that of the private moments."
+        return self.covariance_release.caution
+
+    @property
     def guarantee(self):
         "What is promised: what the private moments promise."
         return self.covariance_release.guarantee

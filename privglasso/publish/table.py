@@ -26,7 +26,7 @@ from .noise_correction import SamplingError
 from .noise_correction import noise_corrected_covariance
 from .noise_correction import sample_covariance
 from .mechanism import Mechanism, Promise
-from .release import Release
+from .release import NORMAL_ROWS, Release
 from .mechanism import check_bounds, target_mu
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class TableRelease(Release):
     """
 
     record = Fields({"lattice": Lattice})
+    caution = NORMAL_ROWS
 
     table: "pd.DataFrame"
     lattice: Lattice

@@ -212,6 +212,7 @@ class WhitenedRelease(Release):
     secure: bool
     mechanism: str
 
+    caution = ShapeRelease.caution
     record = Fields(
         {
             "lattice": RowLattice,

@@ -16,7 +16,12 @@ from privglasso.desk.reading import Inspection, Recovery, compared, fitted
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.graph_weights import GraphWeightsMechanism
+from privglasso.desk.report import Report
+from privglasso.publish.local import LocalMechanism
+from privglasso.publish.synthetic import SyntheticDataMechanism
+from privglasso.publish.table import GaussianMechanism
 from privglasso.publish.tree import TreeMechanism
+from privglasso.publish.whitening import WhitenedCovarianceMechanism
 from privglasso.recover.metrics import compare
 
 ROWS = pd.DataFrame(
@@ -138,6 +143,42 @@ def test_what_one_side_has_lost_is_compared_on_neither(tmp_path):
         assert not (table[["source", "target"]] == "f").any(axis=None)
     printed = CliRunner().invoke(app, ["compare", *map(str, pair)])
     assert printed.exit_code == 0 and "left out: f (" in printed.stderr
+
+
+def test_where_rows_are_as_they_are_the_verdict_is_told_with_its_assumption():
+    "Tails of four degrees of freedom: errors half as large as they should be."
+    rng, far = np.random.default_rng(0), np.triu_indices(10, 1)
+    rows = rng.normal(size=(4000, 10))
+    made = GaussianMechanism((-40, 40), sigma=0.5, neighbors="cell")
+    spreads = []
+    for tails in (1.0, np.sqrt(rng.chisquare(4, size=(4000, 1)) / 4)):
+        release = made.publish(rows / tails, 1)
+        S, error = release.corrected_covariance(), release.sampling_error()
+        r = S / np.sqrt(np.outer(np.diag(S), np.diag(S)))
+        spreads.append((r[far] / np.sqrt(error.correlation_variance(S)[far])).std())
+    assert spreads[0] < 1.2 and spreads[1] > 1.4, spreads
+    told = Recovery(release, "fdr")
+    assert len(told.edges) and told.how["validity"] == "valid"  # none is true
+    said = told.headline, Recovery(release, level=0.05).headline, f"{Report(release)}"
+    assert all("for jointly normal rows" in each for each in said)
+    assert "normal rows" in told.as_dict()["caution"]
+
+
+def test_every_release_of_moments_of_rows_says_what_its_errors_assume():
+    kinds = {
+        LocalMechanism(6.0, mu=50): "for jointly normal rows",
+        CovarianceMechanism((-6, 6), mu=2, clipping="box"): "for jointly normal rows",
+        SyntheticDataMechanism((-6, 6), mu=2, clipping="box"): "for jointly normal",
+        WhitenedCovarianceMechanism(mu=2): "for elliptical rows",
+        SyntheticDataMechanism(mu=2): "",
+        CovarianceMechanism(mu=2): "",
+    }
+    releases = {made.publish(ROWS[:4000], 1): words for made, words in kinds.items()}
+    for release, words in releases.items():
+        told = release.caution
+        assert told.startswith(words) and bool(told) == bool(words)
+    local, *_ = releases
+    assert local.caution in Recovery(local, level=0.05).headline
 
 
 def test_what_is_there_is_kept(releases, tmp_path):

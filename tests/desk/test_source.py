@@ -103,6 +103,18 @@ def test_a_table_without_records_is_one(table, call):
     )
 
 
+def test_what_is_advised_about_gaps_is_taken_as_it_is_said(table, call):
+    table.iloc[3, 2] = np.nan
+    pd.concat([table] * 9).to_csv("gaps.csv", index=False)
+    free = "publish gaps.csv r.parquet --mu 2"
+    words = "covariance", "covariance --low -9 --high 9", "synthetic"
+    for more in (f" --mechanism {each}" for each in words):
+        code, told = call(free + more)
+        assert code == 2 and "by a covariance without bounds" in told, told
+        assert "--missing center" in told
+    assert call(f"{free} --mechanism covariance --missing center")[0] == 0
+
+
 def test_a_schema_of_a_table_in_a_database_is_had_as_it_is_said(table, call):
     table.to_parquet("table.parquet")
     with duckdb.connect("d.duckdb") as base:

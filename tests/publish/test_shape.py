@@ -50,6 +50,16 @@ def test_rows_as_they_are_say_for_which_rows(mechanism):
     assert "for elliptical rows" in str(mechanism.publish(rows(3000), random_state=0))
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("spectrum", [[1e3, -998.0], [9.0, -2, -2], [2.5, -0.5]])
+def test_an_average_that_is_all_noise_has_a_shape_and_a_huge_error(spectrum):
+    "As of one record: its direction is all there is, and noise makes it longer."
+    shape, p = shape_behind(np.diag(spectrum)), len(spectrum)
+    assert np.isfinite(shape.matrix).all() and shape.values.sum() == pytest.approx(p)
+    assert shape.values.max() == pytest.approx(p, rel=1e-2)
+    assert (shape.noise_variance(0.01) >= 0).all()
+
+
 @pytest.mark.parametrize("clipping", [None, "sphere"])
 def test_without_bounds_the_correlations_and_the_promise_are_right(clipping):
     mechanism = CovarianceMechanism(clipping=clipping, epsilon=1.0, delta=1e-8)
