@@ -63,8 +63,8 @@ def write_table(folder, n, p, parts=8, seed=0):
 
 @contextmanager
 def a_table(n, p, parts=1):
-    """The folder of `write_table`; where `BENCH_TABLES` names a place, it is kept there,
-    and found again.
+    """The folder of `write_table`; kept, and found again, where `BENCH_TABLES` names a
+    place.
 
     Parameters
     ----------
