@@ -1115,6 +1115,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                        'privglasso/experiments/any_size.py'),
                                                  'privglasso.experiments.any_size._read': ( '6_experiments/any_size.html#_read',
                                                                                             'privglasso/experiments/any_size.py'),
+                                                 'privglasso.experiments.any_size._scan_jobs': ( '6_experiments/any_size.html#_scan_jobs',
+                                                                                                 'privglasso/experiments/any_size.py'),
                                                  'privglasso.experiments.any_size._with_workers': ( '6_experiments/any_size.html#_with_workers',
                                                                                                     'privglasso/experiments/any_size.py'),
                                                  'privglasso.experiments.any_size.a_table': ( '6_experiments/any_size.html#a_table',

@@ -63,8 +63,8 @@ def write_table(folder, n, p, parts=8, seed=0):
 
 @contextmanager
 def a_table(n, p, parts=1):
-    """The folder of `write_table`; where `BENCH_TABLES` names a place, it is kept there,
-    and found again.
+    """The folder of `write_table`; kept, and found again, where `BENCH_TABLES` names a
+    place.
 
     Parameters
     ----------
@@ -195,7 +195,13 @@ def _jobs(part, profile):
     return [dict(zip(("n", "p", "rounds"), each, strict=True)) for each in told]
 
 
-def _measure(methods, n, p, rounds):
+def _scan_jobs(profile):
+    "The same, and three turns more of the yardstick, by which all is divided."
+    jobs = _jobs("scans", profile)
+    return [*jobs, *(job | {"rounds": 3, "methods": ["plain"]} for job in jobs)]
+
+
+def _measure(n, p, rounds, methods):
     "Such methods on the same table, in turn."
     rows = []
     with a_table(n, p) as source, a_table(min(n, 200_000), p, 2) as small:
@@ -238,13 +244,11 @@ def _measure_workers(n, p, rounds):
         ]
 
 # %% ../../nbs/6_experiments/40_any_size.ipynb #f7e1ca44
-_SUMS = [name for name in METHODS if name not in ("plain copy", *ROWS)]
+_ROWS = ["plain copy", *ROWS]
+_SUMS = [name for name in METHODS if name not in _ROWS]
 _PARTS = {
-    "scans": partial(_measure, _SUMS),
-    "copies": partial(_measure, ["plain copy", *ROWS]),
-    "workers": _measure_workers,
+    "scans": (_scan_jobs, partial(_measure, methods=_SUMS)),
+    "copies": (partial(_jobs, "copies"), partial(_measure, methods=_ROWS)),
+    "workers": (partial(_jobs, "workers"), _measure_workers),
 }
-PARTS = {
-    part: Study(f"benchmark_{part}", partial(_jobs, part), run)
-    for part, run in _PARTS.items()
-}
+PARTS = {part: Study(f"benchmark_{part}", *each) for part, each in _PARTS.items()}

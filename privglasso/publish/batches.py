@@ -428,7 +428,8 @@ def gathered(values, parts) -> Iterator:
 def _read_once(values, parts):
     "The rows of some arrays of places, by one reading."
     rows = rows_at(values, np.concatenate(parts))
-    return np.split(rows, np.cumsum([len(places) for places in parts[:-1]]))
+    for part in np.split(rows, np.cumsum([len(places) for places in parts[:-1]])):
+        yield part.copy()  # whoever keeps the last one does not keep all of them
 
 # %% ../../nbs/2_publish/27_batches.ipynb #e176a4a6
 def _is_number(kind):

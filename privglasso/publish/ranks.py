@@ -258,7 +258,6 @@ def compared_signs(values, shifts, order=None):
             signs = np.empty((len(block) - shifts, p), np.float32)
             _compare(block, shift, signs)
             yield signs
-        del block  # the rows gathered with it are let go before the next reading
 
 
 def sum_products(blocks):

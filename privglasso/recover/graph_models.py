@@ -383,7 +383,7 @@ class EdgeTests(NamedTuple):
     unsettled : float
         By how many standard errors a second step would move the estimates, on average;
         or, if that is more, how far the start is off in a column, relative to itself.
-        Levels are kept up to 0.5.
+        Levels are kept up to 0.5. Infinite where closeness is above that: not sought.
     method : {"bh", "by"}
         Of the q values.
     """
@@ -471,6 +471,8 @@ def _tests_from(start, corrected, error):
     # what rounding has made of a start that is all but singular
     deviation = np.sqrt(np.where(variance < 0, np.inf, variance)) / units
     closeness = _closeness((deviation**2).mean(), len(start))
+    if not closeness <= _CLOSE:  # nothing is relied on: no second step is asked for
+        return EdgeTests(-precision / units, deviation, closeness, False, np.inf)
     second = left @ np.linalg.solve(start, left) / units
     off = (deviation > 0) & ~np.eye(len(start), dtype=bool)
     moves = (second[off] / deviation[off]) ** 2
