@@ -31,6 +31,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'privglasso.base.io._put': ('9_workshop/io.html#_put', 'privglasso/base/io.py'),
                                     'privglasso.base.io._taken': ('9_workshop/io.html#_taken', 'privglasso/base/io.py'),
                                     'privglasso.base.io.check_no_account': ('9_workshop/io.html#check_no_account', 'privglasso/base/io.py'),
+                                    'privglasso.base.io.check_path': ('9_workshop/io.html#check_path', 'privglasso/base/io.py'),
                                     'privglasso.base.io.claimed': ('9_workshop/io.html#claimed', 'privglasso/base/io.py'),
                                     'privglasso.base.io.given_descriptor': ('9_workshop/io.html#given_descriptor', 'privglasso/base/io.py'),
                                     'privglasso.base.io.is_read_only': ('9_workshop/io.html#is_read_only', 'privglasso/base/io.py'),

@@ -11,6 +11,7 @@ import io
 import json
 import re
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -487,9 +488,11 @@ DASHES = [
 
 
 def _curve_styles(names):
-    "A (colour, dash pattern) for each name."
+    "A (colour, dash pattern) for each name of a dict of curves."
     import seaborn as sns
 
+    if not isinstance(names, Mapping):
+        raise InputError("curves", type(names).__name__, "give a dict: curves by name")
     others = [name for name in names if name not in COLORS]
     violet = sns.color_palette("light:#4b2a86", len(others) + 2).as_hex()[2:]
     colors = COLORS | dict(zip(others, violet, strict=True))
@@ -527,9 +530,8 @@ def plot_roc(curves, ax=None):
     >>> len(ax.lines) >= 2
     True
     """
-    ax = _axes(ax)
+    styles, ax = _curve_styles(curves), _axes(ax)
     ax.plot([0, 1], [0, 1], color=COLORS["chance"], linewidth=1, label="guessing")
-    styles = _curve_styles(curves)
     for (name, curve), (color, dashes) in zip(curves.items(), styles, strict=True):
         ax.plot(curve[0], curve[1], color=color, linestyle=dashes, label=name)
     _unit_square(
@@ -565,11 +567,10 @@ def plot_tradeoff(curves, ax=None):
     >>> len(ax.get_legend_handles_labels()[1]) >= 2
     True
     """
-    ax = _axes(ax)
+    styles, ax = _curve_styles(curves), _axes(ax)
     ax.plot(
         [0, 1], [1, 0], color=COLORS["chance"], linewidth=1, label="perfect privacy"
     )
-    styles = _curve_styles(curves)
     for (name, curve), (color, dashes) in zip(curves.items(), styles, strict=True):
         ax.plot(*_tradeoff_points(curve), color=color, linestyle=dashes, label=name)
     _unit_square(ax, "type I error (false alarm)", "type II error (missed detection)")
