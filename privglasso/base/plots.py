@@ -256,6 +256,21 @@ def _read_graphs(adjacency, truth):
         return weights, None, names
     return as_matrices(adjacency, truth, ("adjacency", "truth"))
 
+
+def _check_pos(pos, nodes):
+    "Coordinates of the nodes as an array, of a dict by their names; or None."
+    if pos is None:
+        return None
+    try:
+        pairs = [pos[node] for node in nodes] if isinstance(pos, dict) else pos
+        known = np.asarray(pairs, dtype=float)
+    except (KeyError, TypeError, ValueError):
+        known = np.empty(0)
+    if known.shape != (len(nodes), 2) or not np.isfinite(known).all():
+        remedy = f"give ({len(nodes)}, 2) finite coordinates, a pair for each node"
+        raise InputError("pos", type(pos).__name__, remedy)
+    return known
+
 # %% ../../nbs/9_workshop/06_plots.ipynb #5a7e1002
 def _has_weights(graph, weights):
     "Whether a graph is more than a matrix of zeros and ones."
@@ -365,21 +380,6 @@ def _joined_layout(edges, alone):
     if len(joined):
         pos[joined] = graph_layout(edges[np.ix_(joined, joined)])
     return pos
-
-
-def _check_pos(pos, nodes):
-    "Coordinates of the nodes as an array, of a dict by their names; or None."
-    if pos is None:
-        return None
-    try:
-        pairs = [pos[node] for node in nodes] if isinstance(pos, dict) else pos
-        known = np.asarray(pairs, dtype=float)
-    except (KeyError, TypeError, ValueError):
-        known = np.empty(0)
-    if known.shape != (len(nodes), 2) or not np.isfinite(known).all():
-        remedy = f"give ({len(nodes)}, 2) finite coordinates, a pair for each node"
-        raise InputError("pos", type(pos).__name__, remedy)
-    return known
 
 
 def _check_certainty(certainty, edges):
