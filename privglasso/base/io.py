@@ -180,8 +180,13 @@ def check_no_account(path) -> Path:
         Of a file that may be there or not.
     """
     path = check_path(path)
-    if is_stream(path) or not path.is_file():
-        return path
+    if not is_stream(path) and os.path.isfile(path):  # never an error
+        _check_content(path)
+    return path
+
+
+def _check_content(path):
+    "`InputError` if a file keeps accounts."
     above = path.resolve().parents[:2]
     with open(path, "rb") as file:
         if LEDGER.encode() in file.read(4096):
@@ -189,7 +194,7 @@ def check_no_account(path) -> Path:
         elif any(map(_is_home, above)):
             told = "belongs to a stream, which needs it to go on, and is never replaced"
         else:
-            return path
+            return
     raise InputError("path", path.name, f"{told}: give another name")
 
 
