@@ -12,6 +12,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+import privglasso as pg
 from privglasso.base.validation import InputError
 from privglasso.data_sets.synthetic import sample_gaussian
 from privglasso.papers.gaussian_pair import epsilon_between
@@ -29,11 +30,28 @@ from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import GaussianMechanism
 from privglasso.recover.estimators import CV, PrivateGraphicalLasso
 from privglasso.recover.feasibility import nearest_psd
+from privglasso.recover.planning import plot_plan
 from privglasso.recover.selection import EBIC, Simultaneous
 from privglasso.papers.thresholding import DPThresholding, threshold_constant
 
 TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
 BOUNDS = ([0, 0], [2, 10])
+
+
+@pytest.mark.parametrize("given", [None, 3, [], TABLE, np.eye(2), object()])
+def test_what_is_of_no_kind_that_is_taken_is_a_typed_error(given):
+    release = GaussianMechanism((0, 10), mu=1.0).publish(TABLE, 0)
+    for argument, ask in (
+        ("path", pg.read_release),
+        ("path", pg.Budget),
+        ("path", lambda given: release.to_parquet(given, replace=True)),
+        ("neighbors", lambda given: pg.Guarantee(1.0, given)),
+        ("paper", lambda given: pg.claims_table(given if given is not None else 3)),
+        ("plans", lambda given: plot_plan(given, 3)),
+    ):
+        with pytest.raises(InputError) as caught:
+            ask(given)
+        assert caught.value.argument == argument and caught.value.remedy
 
 
 # ---------------------------------------------------------------------- releases

@@ -11,6 +11,7 @@ import io
 import json
 import re
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -255,6 +256,21 @@ def _read_graphs(adjacency, truth):
         return weights, None, names
     return as_matrices(adjacency, truth, ("adjacency", "truth"))
 
+
+def _check_pos(pos, nodes):
+    "Coordinates of the nodes as an array, of a dict by their names; or None."
+    if pos is None:
+        return None
+    try:
+        pairs = [pos[node] for node in nodes] if isinstance(pos, dict) else pos
+        known = np.asarray(pairs, dtype=float)
+    except (KeyError, TypeError, ValueError):
+        known = np.empty(0)
+    if known.shape != (len(nodes), 2) or not np.isfinite(known).all():
+        remedy = f"give ({len(nodes)}, 2) finite coordinates, a pair for each node"
+        raise InputError("pos", type(pos).__name__, remedy)
+    return known
+
 # %% ../../nbs/9_workshop/06_plots.ipynb #5a7e1002
 def _has_weights(graph, weights):
     "Whether a graph is more than a matrix of zeros and ones."
@@ -366,21 +382,6 @@ def _joined_layout(edges, alone):
     return pos
 
 
-def _check_pos(pos, nodes):
-    "Coordinates of the nodes as an array, of a dict by their names; or None."
-    if pos is None:
-        return None
-    try:
-        pairs = [pos[node] for node in nodes] if isinstance(pos, dict) else pos
-        known = np.asarray(pairs, dtype=float)
-    except (KeyError, TypeError, ValueError):
-        known = np.empty(0)
-    if known.shape != (len(nodes), 2) or not np.isfinite(known).all():
-        remedy = f"give ({len(nodes)}, 2) finite coordinates, a pair for each node"
-        raise InputError("pos", type(pos).__name__, remedy)
-    return known
-
-
 def _check_certainty(certainty, edges):
     "How much colour each edge has; all of it if nothing is said."
     if certainty is None:
@@ -487,9 +488,11 @@ DASHES = [
 
 
 def _curve_styles(names):
-    "A (colour, dash pattern) for each name."
+    "A (colour, dash pattern) for each name of a dict of curves."
     import seaborn as sns
 
+    if not isinstance(names, Mapping):
+        raise InputError("curves", type(names).__name__, "give a dict: curves by name")
     others = [name for name in names if name not in COLORS]
     violet = sns.color_palette("light:#4b2a86", len(others) + 2).as_hex()[2:]
     colors = COLORS | dict(zip(others, violet, strict=True))
@@ -527,9 +530,8 @@ def plot_roc(curves, ax=None):
     >>> len(ax.lines) >= 2
     True
     """
-    ax = _axes(ax)
+    styles, ax = _curve_styles(curves), _axes(ax)
     ax.plot([0, 1], [0, 1], color=COLORS["chance"], linewidth=1, label="guessing")
-    styles = _curve_styles(curves)
     for (name, curve), (color, dashes) in zip(curves.items(), styles, strict=True):
         ax.plot(curve[0], curve[1], color=color, linestyle=dashes, label=name)
     _unit_square(
@@ -565,11 +567,10 @@ def plot_tradeoff(curves, ax=None):
     >>> len(ax.get_legend_handles_labels()[1]) >= 2
     True
     """
-    ax = _axes(ax)
+    styles, ax = _curve_styles(curves), _axes(ax)
     ax.plot(
         [0, 1], [1, 0], color=COLORS["chance"], linewidth=1, label="perfect privacy"
     )
-    styles = _curve_styles(curves)
     for (name, curve), (color, dashes) in zip(curves.items(), styles, strict=True):
         ax.plot(*_tradeoff_points(curve), color=color, linestyle=dashes, label=name)
     _unit_square(ax, "type I error (false alarm)", "type II error (missed detection)")

@@ -140,6 +140,26 @@ def sentence(error):
     kind = type(error).__name__
     return f"{kind}: a fault of the program; details could quote the data", 1
 
+# %% ../../nbs/9_workshop/08_shell.ipynb #e33a1c99
+def _options(command):
+    "Names of the options that a command takes, as Python has them."
+    hints = get_type_hints(unwrap(command), include_extras=True)
+    kinds = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
+    return {
+        name
+        for name, known in kinds.items()
+        if any(isinstance(each, typer.models.OptionInfo) for each in known)
+    }
+
+
+def _as_typed(told, error, command, given):
+    "A sentence that begins with the option, where that is what was typed."
+    named = getattr(error, "argument", None)
+    for name in {named, _ALSO.get(named)} & _options(command):
+        if given.get(name) is not None or error.value is None:
+            return f"--{name.replace('_', '-')}{told.removeprefix(named)}"
+    return told
+
 # %% ../../nbs/9_workshop/08_shell.ipynb #a8fea83a
 def _press_again():
     "Ctrl-C once more, a moment later."
@@ -184,26 +204,6 @@ def careful_interrupts(handler=_stop_between_imports):
         signal.signal(signal.SIGINT, before)
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #e78a3a58
-def _options(command):
-    "Names of the options that a command takes, as Python has them."
-    hints = get_type_hints(unwrap(command), include_extras=True)
-    kinds = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
-    return {
-        name
-        for name, known in kinds.items()
-        if any(isinstance(each, typer.models.OptionInfo) for each in known)
-    }
-
-
-def _as_typed(told, error, command, given):
-    "A sentence that begins with the option, where that is what was typed."
-    named = getattr(error, "argument", None)
-    for name in {named, _ALSO.get(named)} & _options(command):
-        if given.get(name) is not None or error.value is None:
-            return f"--{name.replace('_', '-')}{told.removeprefix(named)}"
-    return told
-
-
 @contextmanager
 def warned_in_words():
     "A warning is a sentence, without the file and the line of code that it is from."

@@ -227,7 +227,7 @@ def mechanism_of(name, target, bounds=None, integers=False, **words):
     stated = target.stated() if isinstance(target, Target) else target
     return kind.make(bounds, stated | words)
 
-
+# %% ../../nbs/2_publish/28_choices.ipynb #5ee0046a
 def audited(name, target, p):
     """The mechanism of a name as it is attacked: bounds of one unit, a graph of two
     groups that are joined. `WordsError` where thousands of runs take too long.

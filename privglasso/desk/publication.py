@@ -794,12 +794,11 @@ def _drafted(desk, usual, n, names, left, data):
 
         said.append(MOSTLY_MISSING)
     target, mu = _shares(desk, target)
-    told = _details_and_make(desk, name, box, bounds, target, n, names, delta)
-    made, warnings = told
+    made, warned = _details_and_make(desk, name, box, bounds, target, n, names, delta)
     made = _with_check(desk, made, mu, names, data)
     read_as = getattr(data, "attrs", {}).get("read as")
     cells = name == "table" and best is None and len(names) > 1 and not desk.how.meant
-    return Draft(n, names, left, made, delta, best, said, warnings, read_as, cells)
+    return Draft(n, names, left, made, delta, best, said, warned, read_as, cells)
 
 
 def _details_and_make(desk, name, box, bounds, target, n, names, delta):

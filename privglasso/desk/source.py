@@ -61,7 +61,7 @@ _WHICH = (
 )
 _GAPS = (
     "; missing cells are taken by a covariance without bounds, as their column's"
-    " centre: {missing:center}"
+    " centre: {missing:center}; or a schema states what they count as: fill"
 )
 
 
@@ -80,6 +80,8 @@ def check_names(name, columns, numbered=False, dropped=False):
     """
     from privglasso.publish.sources import reads_like_a_record
 
+    if not columns and not dropped:
+        raise WordsError("{file}: the table has no columns", file=name)
     if not numbered and reads_like_a_record(columns):
         rest = list(filter(None, columns))
         unnamed = "" in columns and not reads_like_a_record(rest)

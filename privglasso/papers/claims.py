@@ -45,9 +45,9 @@ def claims_table(paper=None) -> pd.DataFrame:
     >>> bool(table.agrees.all()), "FALSE" in set(table.verdict)
     (True, True)
     """
-    asked = (paper or "").lower()
+    asked = paper.lower() if isinstance(paper, str) else ""
     chosen = [claim for claim in CLAIMS if claim.paper.lower().startswith(asked)]
-    if not chosen:
+    if not chosen or not isinstance(paper, str | None):
         known = ", ".join(dict.fromkeys(claim.paper for claim in CLAIMS))
         raise InputError("paper", paper, f"give one of {known}")
     return table_of_claims(chosen)

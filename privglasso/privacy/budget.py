@@ -17,7 +17,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, NotRequired
 
-from ..base.io import LEDGER, claimed, is_read_only, write_whole
+from ..base.io import LEDGER, check_path, claimed, is_read_only
+from ..base.io import write_whole
 from ..base.records import ContradictionError, DamageError, Fields, number
 from ..base.records import plain, read_record, require
 from ..base.validation import InputError, check_integer, check_positive
@@ -544,6 +545,7 @@ class BudgetBook:
     """
 
     def __init__(self, path):
+        path = check_path(path)
         self.path = Path(os.path.realpath(path))  # says nothing of links in a circle
         _load(self.path)
 

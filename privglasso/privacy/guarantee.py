@@ -321,7 +321,8 @@ class Guarantee:
         return max(1 - float(missed), float(alpha), float(self.failure))
 
     def __post_init__(self):
-        if self.neighbors not in tuple(self._changed):
+        named = isinstance(self.neighbors, str)
+        if not named or self.neighbors not in tuple(self._changed):
             raise InputError(
                 "neighbors", self.neighbors, f"give one of {list(self._changed)}"
             )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..base.io import check_path
 from ..base.records import ContradictionError, DamageError, Fields
 from ..base.records import read_record, require, word
 from .continual import StreamError, is_stream_of_releases, read_stream
@@ -140,7 +141,7 @@ def read_release(path):
     >>> back.guarantee == release.guarantee
     True
     """
-    return _read_checked(Path(path))
+    return _read_checked(check_path(path))
 
 # %% ../../nbs/2_publish/20_files.ipynb #835f9fe7
 def _checked_release(metadata, table):

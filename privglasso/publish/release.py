@@ -42,11 +42,11 @@ def framed(matrix, columns):
 
     return pd.DataFrame(matrix, index=list(columns), columns=list(columns))
 
-# %% ../../nbs/2_publish/15_release.ipynb #35ac3343
+
 # of moments of rows as they are, not of their directions, signs or normal scores
 NORMAL_ROWS = "for jointly normal rows: where tails are heavy, errors are larger"
 
-
+# %% ../../nbs/2_publish/15_release.ipynb #35ac3343
 class AnyRelease(ABC):
     """What was published, and everything a stranger may know about how it was made.
 

@@ -499,6 +499,7 @@ class Schema:
         Text is left out until its levels are stated, and what is called like an
         identifier is left out, too. How a file was stated to be read is kept."""
         table = read_table(table)
+        check_plain(table.columns)
         guessed = {str(each): _guess(str(each), k) for each, k in table.dtypes.items()}
         return cls(guessed, table.attrs.get("form", {}))
 

@@ -233,6 +233,7 @@ def write_edges(X, path) -> None:
     if path.suffix.lower() not in ENDINGS:
         raise InputError("path", str(path), f"end it in {', '.join(ENDINGS)}")
     if isinstance(X, ExactGraph) and not X.decided:
-        raise InputError("X", type(X).__name__, "its graph is undecided: nothing to write")
+        remedy = "its graph is undecided: there is nothing to write"
+        raise InputError("X", type(X).__name__, remedy)
     edges = X.edges if isinstance(X, ExactGraph) else certain_edges(X)
     write_graph(path, list(X.graph_.nodes), edges)

@@ -514,6 +514,8 @@ def plot_plan(plans, p, level=0.05, power=0.8):
     """
     from matplotlib import pyplot as plt
 
+    if not {"epsilon", "n", "mechanism"} <= set(getattr(plans, "columns", ())):
+        raise InputError("plans", type(plans).__name__, "give a table of `plan_over`")
     epsilons = sorted(plans.epsilon.unique())
     size = 3.6 * len(epsilons), 3.6
     _, axes = plt.subplots(1, len(epsilons), sharey=True, squeeze=False, figsize=size)

@@ -170,6 +170,8 @@ def test_places_of_nodes_are_found_by_their_names():
         ("labels", lambda: plots.plot_graph(np.eye(3), labels="abcd")),
         ("node_colors", lambda: plots.plot_graph(np.eye(3), node_colors=["red"])),
         ("adjacency", lambda: plots.graph_layout(np.triu(np.ones((3, 3))))),
+        *(("curves", lambda x=x: plots.plot_roc(x)) for x in (None, "a", np.eye(2))),
+        *(("curves", lambda x=x: plots.plot_tradeoff(x)) for x in ([1.0], 3)),
         *(
             ("pos", lambda pos=pos, s=s: plots.plot_graph(PATH, pos=pos, signed=s))
             for pos in BAD_PLACES
