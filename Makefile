@@ -42,11 +42,11 @@ demo: $(VENV)/.core  ## publish, recover and compare; DATA=sachs for the real ce
 
 test: $(VENV)/.dev  ## run every chapter's proofs, compare what it prints with what it holds, run every test
 	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS)
-	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile
+	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-data: $(VENV)/.dev  ## of these what looks at downloaded data, in PRIVGLASSO_DATA or the user's cache
 	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS) $$($(BIN)/python docs/data_chapters.py)
-	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile -m data
+	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m data
 
 mutate: $(VENV)/.dev  ## alter one fact at a time in the proofs, list what no check notices; SHARE=.1 for a part
 	$(RUN) $(BIN)/python tests/mutate.py --elsewhere $(if $(SHARE),--share $(SHARE)) $(ONLY)

@@ -18,6 +18,14 @@ for name in ("http_proxy", "https_proxy"):
 os.environ["no_proxy"] = os.environ["NO_PROXY"] = "127.0.0.1,localhost"
 
 
+LONG = ("test_core_install.py", "test_mutate.py", "test_cli.py")
+
+
+def pytest_collection_modifyitems(items):
+    "Few tests that take long come first: at the end, one worker would wait for them."
+    items.sort(key=lambda item: item.path.name not in LONG)
+
+
 def pytest_collection_finish():
     "From here on garbage is looked for among what tests make, not among all modules."
     gc.freeze()
