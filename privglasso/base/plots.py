@@ -328,10 +328,10 @@ def plot_graph(
     """
     weights, true, names = _read_graphs(adjacency, truth)
     edges, nodes = _edges(weights, "adjacency"), names or range(len(weights))
+    true = _true_edges(true, edges)
     pos = _check_pos(pos, list(nodes))
     labels = _check_labels(names if labels is None else labels, len(edges))
     node_colors = _check_labels(node_colors, len(edges), "node_colors")
-    true = _true_edges(true, edges)
     if signed is None:
         signed = truth is None and _has_weights(adjacency, weights[edges])
     draw = partial(_plot_plain, true=true)

@@ -238,7 +238,10 @@ def _lines(path, form):
 
 def _names(path, form):
     "Names in the first line that is not empty."
-    return next(_lines(path, form), [])
+    names = next(_lines(path, form), [])
+    if any("\0" in name for name in names):  # no text, whatever the file's name says
+        raise TableError(f"{path.name}: {_NOT_WHOLE.format(_ending(path))}{_HOW}")
+    return names
 
 
 def _separator(path, form):

@@ -13,8 +13,8 @@ import pytest
 import privglasso
 from privglasso.base import kernels
 from privglasso.privacy import sampler
-from privglasso.publish import copula, covariance, margins, sphere, table, units
-from privglasso.publish import whitening
+from privglasso.publish import copula, covariance, margins, ranks, sphere, table
+from privglasso.publish import units, whitening
 
 # in a process of its own, so that nothing of this one's settings is seen
 PROGRAM = """
@@ -240,6 +240,12 @@ def boxed(rng):
     return values, *of_columns(rng, 4), 1e5, np.empty((300, 4))
 
 
+def compared(rng):
+    rows = rng.choice(wild(rng, 40, 1).ravel(), (300, 4))
+    shift = int(rng.integers(1, 99))
+    return rows, shift, np.empty((300 - shift, 4), np.float32)
+
+
 KERNELS = {
     "box": (covariance._put_in_box, boxed),
     "fill": (sampler._fill, fill),
@@ -254,6 +260,7 @@ KERNELS = {
     "cells": (copula._count_cells, cells),
     "placed": (margins._place, placed),
     "scored": (margins._score, scored),
+    "compared": (ranks._compare, compared),
 }
 
 
@@ -277,7 +284,7 @@ def test_a_stand_in_gives_the_same_bits(name, way):
 
 
 def test_every_stand_in_is_held_to_its_kernel():
-    modules = (sampler, copula, margins, sphere, table, units, whitening)
+    modules = (sampler, copula, margins, ranks, sphere, table, units, whitening)
     found = [value for module in modules for value in vars(module).values()]
     found = [v for v in found if isinstance(v, kernels.Kernel) and v.small]
     source = Path(privglasso.__file__).parent

@@ -98,6 +98,9 @@ def test_a_table_without_records_is_one(table, call):
         [*batches], records = text_batches(Path("bare.csv"), Form())[1](), "1,2" in text
         assert sum(map(len, batches)) == records
         assert table_shape("bare.csv")[0] == records
+    Path("bare.csv").write_text("%PDF-1.4\x00")
+    code, told = call("publish bare.csv r.parquet --epsilon 1")
+    assert code == 2 and "bare.csv: this is not a whole .csv table" in told
     pd.testing.assert_frame_equal(
         read_table("zero.csv").astype(float), table.iloc[:0].reset_index(drop=True)
     )

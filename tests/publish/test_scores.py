@@ -213,10 +213,10 @@ def test_weighted_rows_stay_in_the_ball_and_the_longest_reach_it():
 
 def test_noise_on_weighted_rows_is_less_than_their_own_error():
     for n in (10**4, 10**5, 10**6, 10**8):
-        for p in (2, 10, 50, 200):
+        for p in (2, 3, 4, 10, 50, 200):
             for mu in (0.05, 0.2, 1.0, 30.0):
                 constant, half = row_weights(n, p, mu)
-                most = 0.7 if n >= 50_000 else 0.25
+                most = 0.7 if n >= min(50_000, 1000 * p**2) else 0.25
                 if half is None:
                     assert 1.4 * (p + constant**2) > most * mu * math.sqrt(n)
                     continue
