@@ -160,7 +160,7 @@ def room_for(memory, mechanism, n, p, *, folder=False, unpacked=0, text=False) -
     Examples
     --------
     >>> from privglasso.publish.covariance import CovarianceMechanism
-    >>> room_for("1GB", CovarianceMechanism(mu=1.0), 10**8, 10).batch <= 2**22
+    >>> room_for("16GB", CovarianceMechanism(mu=1.0), 10**8, 10).batch <= 2**22
     True
     """
     inner = getattr(mechanism, "mechanism", mechanism)
