@@ -9,7 +9,7 @@ __all__ = ['MISSING', 'MOSTLY_MISSING', 'NO_VALUE', 'ScoresLattice', 'scores_pro
 # %% ../../nbs/2_publish/22_scores.ipynb #66dd2358
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 from scipy.special import gammaincinv
@@ -284,7 +284,6 @@ def row_weights(n, p, mu):
     return constant, size + math.sqrt(size**2 - usual**2)
 
 
-@lru_cache(maxsize=64)
 def _rows(n, p, mu):
     "Lattice of rows of scores and a constant, about 0, and how they are weighted."
     constant, half = row_weights(n, p, mu)

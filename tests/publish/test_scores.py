@@ -639,3 +639,18 @@ def test_there_and_back(options, tmp_path):
     for name in ("matrix", "location", "scale", "matrix_noise_variance"):
         assert np.array_equal(getattr(back, name), getattr(release, name)), name
     assert math.isfinite(back.floor) and back.settings() == release.settings()
+
+
+@pytest.mark.parametrize("more", [{}, {"levels": {"x0": (1, 5)}}])
+def test_what_a_release_hands_out_is_no_part_of_the_next(more):
+    "Numbers of its lattice that somebody overwrites would be the next one's noise."
+    rng = np.random.default_rng(4)
+    table = np.column_stack([rng.integers(1, 6, 3000), rng.normal(size=(3000, 3))])
+    mechanism = CovarianceMechanism(mu=0.5, **more)
+    first = mechanism.publish(table, 1)
+    kept = first.matrix.copy()
+    for lattice in (first.lattice, mechanism.lattice(3000, 4)):
+        for numbers in vars(getattr(lattice, "rows", lattice)).values():
+            if isinstance(numbers, np.ndarray):
+                numbers *= 0.5
+    assert np.array_equal(mechanism.publish(table, 1).matrix, kept)
