@@ -41,11 +41,15 @@ class Room:
     mapped : bool
         Whether a file may be mapped into memory, which then counts as the memory of
         this process, and a database may take what it likes.
+    few : bool
+        Whether few rows of a batch will be taken: what Arrow has read is not copied
+        before.
     """
 
     batch: int = 1 << 22
-    held: int = 1 << 26
+    held: int = 89 << 20
     mapped: bool = True
+    few: bool = False
 
 # %% ../../nbs/2_publish/27_batches.ipynb #cce898fb
 _room = ContextVar("room")
@@ -202,7 +206,7 @@ class Batches:
         def read(kept):
             whole = kept == every
             for batch in self.read(every):
-                made = function(batch)
+                made = function(np.asarray(batch))
                 yield made if whole else made[:, kept]
 
         return Batches(self.columns, read, self._n, self.name, self.start)
@@ -362,6 +366,41 @@ def gap_counts(values):
     return counts
 
 # %% ../../nbs/2_publish/27_batches.ipynb #d9f24b31
+class _Marked:
+    "Some of n places, a bit each."
+
+    def __init__(self, n, parts):
+        self.bits = np.zeros(-(-n // 64) * 8, dtype=np.uint8)
+        for places in parts:
+            bit = np.left_shift(1, places & 7, dtype=np.uint8, casting="unsafe")
+            np.bitwise_or.at(self.bits, places >> 3, bit)
+        self._words = self.bits.view("<u8")
+        ends = np.cumsum(np.bitwise_count(self._words), dtype=np.int64)
+        self.many, self._before = int(ends[-1]), ends - np.bitwise_count(self._words)
+
+    def between(self, start, stop):
+        "Those from `start` on and before `stop`, counted from `start`."
+        eight = np.unpackbits(self.bits[start // 8 : -(-stop // 8)], bitorder="little")
+        return np.flatnonzero(eight.view(bool)[start % 8 :][: stop - start])
+
+    def ranks(self, places):
+        "How many marked places are before each of some."
+        word, bit = places >> 6, np.uint64(1) << (places & 63).astype(np.uint64)
+        own = np.bitwise_count(self._words[word] & (bit - np.uint64(1)))
+        return self._before[word] + own
+
+
+def _fill(found, values, chosen):
+    "The rows that are chosen between two places, one batch after the other."
+    start = many = 0
+    with within(replace(room_here(), few=True)):
+        for batch in values.batches():
+            rows = batch[chosen(start, start + len(batch))]
+            found[many : many + len(rows)] = rows
+            start, many = start + len(batch), many + len(rows)
+    return found
+
+# %% ../../nbs/2_publish/27_batches.ipynb #01c6eb4c
 def rows_at(values, places=None):
     """The rows at such places, in their order; all rows when None.
 
@@ -382,19 +421,14 @@ def rows_at(values, places=None):
     """
     if not isinstance(values, Batches):
         return values if places is None else values[places]
+    if places is None and not hasattr(values, "rows_at"):
+        announced = lambda start, stop: slice(max(len(values) - start, 0))
+        return _fill(np.empty(values.shape), values, announced)
     places = np.arange(len(values)) if places is None else places
-    if hasattr(values, "rows_at"):
-        return values.rows_at(places)
-    found, order = np.empty((len(places), values.shape[1])), np.argsort(places)
-    ordered, start = places[order].astype(np.int64), 0  # as what is looked for
-    for block in values.blocks():
-        low, high = np.searchsorted(ordered, [start, start + len(block)])
-        found[order[low:high]] = block.take(ordered[low:high] - start, axis=0)
-        start += len(block)
-    return found
+    return next(gathered(values, [places]))
 
 
-def gathered(values, parts) -> Iterator:
+def gathered(values, parts, spare=lambda: 0) -> Iterator:
     """The rows at the places in each of some arrays; of a source, those of many arrays
     at one reading, as long as there is `Room` for them.
 
@@ -402,6 +436,8 @@ def gathered(values, parts) -> Iterator:
     ----------
     values : ndarray or Batches of shape (n, p)
     parts : iterable of arrays of int
+    spare : callable
+        How many cells more there is room for by now, at most twice as many in all.
 
     Yields
     ------
@@ -416,20 +452,31 @@ def gathered(values, parts) -> Iterator:
     if not isinstance(values, Batches):
         yield from (values[places] for places in parts)
         return
-    held, many, most = [], 0, room_here().held
+    (n, p), found = values.shape, np.empty((0, 0))
+    most = lambda: (room_here().held + spare()) // p
+    for held in _grouped(map(np.asarray, parts), most):
+        if hasattr(values, "rows_at"):
+            rows = values.rows_at(np.concatenate(held))
+            ends = np.cumsum([len(places) for places in held[:-1]])
+            yield from (part.copy() for part in np.split(rows, ends))
+            continue
+        marked = _Marked(n, held)
+        if len(found) < marked.many:  # once: new memory is dear
+            found = np.empty((max(marked.many, min(2 * most(), n)), p))
+        _fill(found, values, marked.between)
+        yield from (found.take(marked.ranks(places), axis=0) for places in held)
+
+
+def _grouped(parts, most):
+    "Arrays in lists, which have so many places together, or one array."
+    held, many, full = [], 0, most()
     for places in parts:
-        if held and (many + len(places)) * values.shape[1] > most:
-            yield from _read_once(values, held)
-            held, many = [], 0
-        held, many = [*held, places], many + len(places)
-    yield from _read_once(values, held)
-
-
-def _read_once(values, parts):
-    "The rows of some arrays of places, by one reading."
-    rows = rows_at(values, np.concatenate(parts))
-    for part in np.split(rows, np.cumsum([len(places) for places in parts[:-1]])):
-        yield part.copy()  # whoever keeps the last one does not keep all of them
+        if held and many + len(places) > full:
+            yield held
+            held, many, full = [], 0, most()
+        held.append(places)
+        many += len(places)
+    yield held
 
 # %% ../../nbs/2_publish/27_batches.ipynb #e176a4a6
 def _is_number(kind):
@@ -440,23 +487,48 @@ def _is_number(kind):
     return any(each(kind) for each in kinds)
 
 
+class _Columns:
+    "The cells of a batch where they were read: column by column."
+
+    def __init__(self, columns):
+        self.columns = list(columns)
+
+    def __len__(self):
+        return len(self.columns[0])
+
+    def __getitem__(self, rows):
+        chosen = np.empty((len(self.columns[0][rows]), len(self.columns)))
+        for j, column in enumerate(self.columns):
+            chosen[:, j] = column[rows]
+        return chosen
+
+    def __array__(self, dtype=None, copy=None):
+        return self[:]
+
+    def sum(self):
+        "The sum of all cells."
+        return sum(column.sum() for column in self.columns)
+
+# %% ../../nbs/2_publish/27_batches.ipynb #898bc073
 def _numbers(table):
     "(rows, p) the cells of an Arrow table."
-    from pyarrow import types
-
     schema = table.schema
     if text := [each.name for each in schema if not _is_number(each.type)]:
         remedy = "these columns are not numeric: encode or drop them"
         raise InputError("X", text, remedy)
-    cells = np.empty((len(table), table.num_columns))
-    for j, field in enumerate(schema):
-        column = table[j]
-        if types.is_boolean(field.type):
-            column = column.cast("int8")
-        if not types.is_float64(field.type):
-            column = column.cast("float64", safe=False)  # an error would quote a cell
-        cells[:, j] = column.to_numpy()
-    return cells
+    columns = _Columns(map(_column, table.columns))
+    return columns if room_here().few else np.asarray(columns)
+
+
+def _column(column):
+    "The numbers in one column."
+    from pyarrow import types
+
+    if types.is_boolean(column.type):
+        column = column.cast("int8")
+    if not types.is_float64(column.type):
+        column = column.cast("float64", safe=False)  # an error would quote a cell
+    return column.to_numpy()
 
 # %% ../../nbs/2_publish/27_batches.ipynb #378c750a
 def _guarded(name, batches):
