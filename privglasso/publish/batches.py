@@ -881,24 +881,35 @@ def as_batches(table, **form) -> Batches:
 class _Late(Batches):
     "A table whose cells are looked at in each reading, not before the first."
 
-    def begun(self):
-        "In the place of `gap_counts`; a record is read, for columns of words."
-        p = len(self.columns)
-        with within(replace(room_here(), batch=1)):
-            next(iter(self.read(list(range(p)))), None)
-        return np.zeros((2, p), dtype=bool)
+    look = None
 
     def refusing(self, gaps):
         "The same table; in the place of a batch that is refused comes the refusal."
 
         def read(places):
-            for batch in self.read(places):
-                if not _is_sound(batch, gaps):
-                    check_rows(Batches(self.columns, self.read, name=self.name), gaps)
-                    raise TableError(f"{self.name}: {_CHANGED}")
-                yield batch
+            refused = False
+            try:
+                for batch in self.read(places):
+                    if refused := not _is_sound(batch, gaps):
+                        break
+                    yield batch
+            except InputError as error:
+                if error.argument != "X":
+                    raise
+                refused = True  # words, where numbers should be
+            if refused:
+                self._refuse(gaps)
 
-        return Batches(self.columns, read, self._n, self.name, self.start)
+        made = Batches(self.columns, read, self._n, self.name, self.start)
+        with within(replace(room_here(), batch=1)):  # of words a record tells
+            next(iter(made.read(list(range(len(self.columns))))), None)
+        return made
+
+    def _refuse(self, gaps):
+        "Look at all cells, and say what is wrong with them."
+        look = self.look or partial(check_rows, gaps=gaps)
+        look(Batches(self.columns, self.read, name=self.name))
+        raise TableError(f"{self.name}: {_CHANGED}")
 
 
 def _is_sound(batch, gaps):
@@ -909,7 +920,7 @@ def _is_sound(batch, gaps):
         return np.isfinite(batch.sum()) or np.isfinite(batch).all()
 
 # %% ../../nbs/2_publish/27_batches.ipynb #e5940192
-def looked_at_late(X):
+def looked_at_late(X, look=None):
     """A table that `check_rows` does not read: its cells are looked at whenever they
     are read. For whoever pays nothing before, or has looked at them.
 
@@ -918,13 +929,19 @@ def looked_at_late(X):
     X : table or path
         What is in memory, or summed elsewhere, or has not counted its records, stays as
         it is.
+    look : callable, optional
+        What looks at the table, instead of `check_rows`, once a batch is refused, and
+        says why.
     """
     if not isinstance(X, (Batches, str, os.PathLike)) and not _is_lazy(X):
         return X
     batches = as_batches(X)
     if hasattr(batches, "summed") or batches._n is None:
         return batches
-    return _Late(batches.columns, batches.read, batches._n, batches.name, batches.start)
+    told = batches._n, batches.name, batches.start
+    late = _Late(batches.columns, batches.read, *told)
+    late.look = look or getattr(batches, "look", None)
+    return late
 
 # %% ../../nbs/2_publish/27_batches.ipynb #5830cb43
 def check_rows(X, gaps=False) -> tuple:
@@ -956,11 +973,13 @@ def check_rows(X, gaps=False) -> tuple:
 
     batches = as_batches(X)
     late = isinstance(batches, _Late)
-    missing, infinite = batches.begun() if late else gap_counts(batches) > 0
+    made = batches.refusing(gaps) if late else batches
+    counts = np.zeros((2, len(made.columns))) if late else gap_counts(made)
+    missing, infinite = counts > 0
     witness = np.where(infinite, np.inf, np.where(missing, np.nan, 0.0))
-    rows = np.tile(witness, (min(len(batches), 2), 1))
-    check(pd.DataFrame(rows, columns=batches.columns))
-    return batches.refusing(gaps) if late else batches, batches.columns
+    rows = np.tile(witness, (min(len(made), 2), 1))
+    check(pd.DataFrame(rows, columns=made.columns))
+    return made, made.columns
 
 # %% ../../nbs/2_publish/27_batches.ipynb #1ddd4432
 def applied(path, schema, n=None, clip=True, **form) -> Batches:
