@@ -547,14 +547,12 @@ class SamplingError:
             Only to be read from now on.
         n : int
         """
-        alone = SamplingError.owning(((corrected, n),))
-        if type(self) is not SamplingError:
-            return alone
-        stated = vars(self).get("_stated", ())
-        held = [k for k, (A, _) in enumerate(stated) if A is corrected]
-        if held:
-            vars(alone).pop("_stated")
-            vars(alone)["parts"] = ((self.parts[held[0]][0], n),)
+        alone, stated = SamplingError.owning(((corrected, n),)), vars(self).get("_stated")
+        if type(self) is SamplingError and stated is not None and len(stated) == 1:
+            ((A, many),) = stated
+            if A is corrected and many == n:
+                vars(alone).pop("_stated")
+                vars(alone)["parts"] = self.parts
         return alone
 
     def covariance_variance(self) -> np.ndarray:

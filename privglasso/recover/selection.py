@@ -62,7 +62,9 @@ def effective_rows(precision, corrected, error, n, clean=None):
     Without noise it is n everywhere."""
     clean = error.without_noise(corrected, n) if clean is None else clean
     of_rows = clean.precision_variance(precision)
-    return n * of_rows / error.precision_variance(precision)
+    if clean.parts is not error.parts:
+        return n * of_rows / error.precision_variance(precision)
+    return n * of_rows / (of_rows + error.noise_in_precision(precision))
 
 # %% ../../nbs/3_recover/09_selection.ipynb #7cfd81a7
 _FIT_TOL = 1e-8  # gap per column at which two graphs can be compared
@@ -89,7 +91,7 @@ def _ebic(fit, data, clean, units, gamma):
     edges = np.nonzero(np.triu(fit.precision, 1))
     known = data.corrected, data.error, data.n, clean
     n_edge = effective_rows(fit.precision / units, *known)[edges]
-    value = np.linalg.slogdet(fit.precision)[1] - np.vdot(
+    value = fit.log_det - np.vdot(
         data.corrected / units, fit.precision
     )
     price = (np.log(n_edge) + 4 * gamma * np.log(len(units))) / n_edge
@@ -272,18 +274,25 @@ class EBIC(Rule):
         path = solvable_path(matrix, alphas, options, _DENSEST)
         table = _ebic_table(path, matrix, problem.data, problem.units, self.gamma)
         alpha = _least_ebic(table, self.alphas)
-        graph = support(path[alpha].precision)
+        graph, _ = _graph_of(path[alpha], len(matrix))
         return _best_with(graph, problem, alpha, ebic_results_=table)
 
 # %% ../../nbs/3_recover/09_selection.ipynb #dc867b93
+def _graph_of(result, p):
+    "The graph (p, p) of a solution, and how many edges it has."
+    i, j, _ = result.edges()
+    graph = np.zeros((p, p), dtype=bool)
+    graph[i, j] = graph[j, i] = True
+    return graph, len(i)
+
+
 def _ebic_table(path, matrix, data, units, gamma):
     """Edges, fit and criterion by descending alpha, until a graph has no best model or
     is too dense."""
     rows, last, scores = [], None, None
     clean = data.error.without_noise(data.corrected, data.n)
     for alpha in sorted(path, reverse=True):
-        graph = support(path[alpha].precision)
-        n_edges = int(np.triu(graph, 1).sum())
+        graph, n_edges = _graph_of(path[alpha], len(matrix))
         if last is None or (graph != last).any():
             fit = (
                 None
