@@ -547,12 +547,12 @@ class SamplingError:
             Only to be read from now on.
         n : int
         """
-        alone, stated = SamplingError.owning(((corrected, n),)), vars(self).get("_stated")
-        if type(self) is SamplingError and stated is not None and len(stated) == 1:
-            ((A, many),) = stated
-            if A is corrected and many == n:
-                vars(alone).pop("_stated")
-                vars(alone)["parts"] = self.parts
+        alone = SamplingError.owning(((corrected, n),))
+        stated = vars(self).get("_stated")
+        is_one = type(self) is SamplingError and len(stated or ()) == 1
+        if is_one and stated[0][0] is corrected and stated[0][1] == n:
+            vars(alone).pop("_stated")
+            vars(alone)["parts"] = self.parts
         return alone
 
     def covariance_variance(self) -> np.ndarray:

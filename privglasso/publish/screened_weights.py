@@ -461,7 +461,8 @@ def _standing_pairs(tau, n, lattice, random_state):
     few, rng, screen = len(tau), np.random.default_rng(random_state), lattice.screen
     pairs = np.column_stack(np.triu_indices(few, 1))
     sums, place = _drawn_sums(tau, n, lattice.p, rng)
-    many = [round(each * few / lattice.p) for each in screen.many]
+    share = few / lattice.p
+    many = [max(round(share * each), min(each, 1)) for each in screen.many]
     race = _in_order(screen_scores(sums), screen.scales[0], rng)
     chosen = [*islice(joining(race, pairs[place], few), many[0])]
     noisy = sums[chosen] + screen.sigma * rng.standard_normal(len(chosen))
@@ -611,7 +612,7 @@ class ScreenedLattice(GraphWeightsLattice):
         seen = np.minimum(sampling, 1) * math.sqrt(own / (own + noise))
         return selected_reach(many, *pairs, seen)
 
-
+# %% ../../nbs/2_publish/26_screened_weights.ipynb #0f58c7e5
 def screened_stages(
     n, pairs, steps, sigma, histogram, units, p, screen
 ) -> ScreenedLattice:
@@ -628,7 +629,7 @@ def screened_stages(
     rows = weight_rows(n, np.searchsorted(nodes, pairs), len(nodes), steps, sigma)
     return ScreenedLattice(rows, nodes, histogram, units, p, screen)
 
-# %% ../../nbs/2_publish/26_screened_weights.ipynb #0f58c7e5
+
 @lru_cache(maxsize=16)
 def _planned(n, p, mu, unknown, failure, edges):
     "The `ScreenedLattice` that is `mu`-GDP, for so many columns without units."

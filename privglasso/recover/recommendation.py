@@ -255,7 +255,7 @@ class _Raced:
         these the release's own test asks for; None if there are no weights."""
         return _weighed(self)
 
-
+# %% ../../nbs/3_recover/20_recommendation.ipynb #44f62850
 def _race(mechanism, n, p, seen):
     "How the race ends on the chain, or a shorter one; None if the screen cannot run."
     few = standing_for_all(mechanism, p)

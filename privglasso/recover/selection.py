@@ -97,6 +97,14 @@ def _ebic(fit, data, clean, units, gamma):
     price = (np.log(n_edge) + 4 * gamma * np.log(len(units))) / n_edge
     return value, price.sum() - value
 
+
+def _graph_of(result, p):
+    "The graph (p, p) of a solution, and how many edges it has."
+    i, j, _ = result.edges()
+    graph = np.zeros((p, p), dtype=bool)
+    graph[i, j] = graph[j, i] = True
+    return graph, len(i)
+
 # %% ../../nbs/3_recover/09_selection.ipynb #c6093a1c
 _DENSEST = 5  # edges per column
 _SMALLEST_SHARE = 200  # of the largest alpha
@@ -278,14 +286,6 @@ class EBIC(Rule):
         return _best_with(graph, problem, alpha, ebic_results_=table)
 
 # %% ../../nbs/3_recover/09_selection.ipynb #dc867b93
-def _graph_of(result, p):
-    "The graph (p, p) of a solution, and how many edges it has."
-    i, j, _ = result.edges()
-    graph = np.zeros((p, p), dtype=bool)
-    graph[i, j] = graph[j, i] = True
-    return graph, len(i)
-
-
 def _ebic_table(path, matrix, data, units, gamma):
     """Edges, fit and criterion by descending alpha, until a graph has no best model or
     is too dense."""
@@ -452,14 +452,8 @@ class _Search(Rule):
         fit, threshold, rows, error = efficient_search(observation)
         # the search needs its model known to less than itself, a test to half of that
         tests = EdgeTests(*pair_estimates(fit), error / 2)
-        return efficient(
-            fit,
-            observation.units,
-            tests,
-            threshold_=threshold,
-            effective_rows_=rows,
-            relative_error_=error,
-        )
+        told = {"threshold_": threshold, "effective_rows_": rows}
+        return efficient(fit, observation.units, tests, **told, relative_error_=error)
 
 
 def as_rule(rule) -> Rule:

@@ -159,3 +159,5 @@ def test_plans_of_many_columns_make_no_matrix_of_all_pairs_and_race_once(monkeyp
     (row,) = epsilon_rows(100_000, 5000, epsilons=(1.0,))
     assert row["mechanism"] == "screened" and 0.6 < row["auc"] < 0.8
     assert raced == [256]
+    few = ScreenedGraphMechanism(edges=2, epsilon=1.0, delta=1e-10)
+    assert 0 <= recommendation.expected_recovery(few, 100_000, 1000).found <= 1
