@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
-           'column_names', 'check_table', 'check_incomplete_table', 'is_plain', 'html_card', 'how_many', 'unmasked',
-           'as_numbers', 'from_arrow', 'check_plain', 'check_symmetric', 'strips', 'is_symmetric', 'per_column']
+           'column_names', 'check_table', 'check_incomplete_table', 'all_finite', 'is_plain', 'html_card', 'how_many',
+           'unmasked', 'as_numbers', 'from_arrow', 'check_plain', 'check_symmetric', 'strips', 'is_symmetric',
+           'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
@@ -127,12 +128,10 @@ def check_table(X, name="X", min_rows=2, copy=True):
     float64 array of shape (n, p), and the p column names
     """
     values, columns = _table(X, name, min_rows, copy)
-    _refuse_cells(
-        ~np.isfinite(values),
-        name,
-        columns,
-        "these columns hold NaN or infinity: fill those cells with public values",
-    )
+    if not all_finite(values):
+        remedy = "fill those cells with public values"
+        reason = f"these columns hold NaN or infinity: {remedy}"
+        raise InputError(name, _columns_with(~np.isfinite(values), columns), reason)
     return values, columns
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #5a7e0c13
@@ -161,7 +160,9 @@ def check_incomplete_table(X, name="X", min_rows=2, copy=True):
     [[1.0, nan], [2.0, 3.0]]
     """
     values, columns = _table(X, name, min_rows, copy)
-    _refuse_cells(np.isinf(values), name, columns, "these columns hold infinity")
+    if not all_finite(values, gaps=True):
+        found = _columns_with(np.isinf(values), columns)
+        raise InputError(name, found, "these columns hold infinity")
     return values, columns
 
 
@@ -176,11 +177,17 @@ def _table(X, name, min_rows, copy):
     return values, columns
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #5a7e0c1f
-def _refuse_cells(bad, name, columns, reason):
-    "`InputError` that names the columns in which a cell is bad."
-    if bad.any():
-        found = [columns[j] for j in np.flatnonzero(bad.any(axis=0))]
-        raise InputError(name, found, reason)
+def all_finite(values, gaps=False):
+    "Whether all cells are finite or, where there may be gaps, none is infinite."
+    with np.errstate(all="ignore"):  # a finite sum tells it sooner; others do not tell
+        if np.isfinite(values.sum()):
+            return True
+    return bool(not np.isinf(values).any() if gaps else np.isfinite(values).all())
+
+
+def _columns_with(bad, columns):
+    "Names of the columns in which a cell is bad."
+    return [columns[j] for j in np.flatnonzero(bad.any(axis=0))]
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #adb57845
 _JOINERS = "\u200c\u200d"  # by which Persian, Indian scripts and emoji are spelled

@@ -73,13 +73,14 @@ _PARTS = 256
 
 def _search(edges, asked):
     """What `_place` searches with: (p, most + 1) edges of all columns, NaN behind the
-    last; which columns are `asked` for the presence of their cells; where a column's
-    parts begin and how many are in one unit; (p, 256) edges in earlier parts; and the
-    most edges in one part."""
+    last; which columns are `asked` for the presence of their cells, where every number
+    is beyond the edge; where a column's parts begin and how many are in one unit;
+    (p, 256) edges in earlier parts; and the most edges in one part."""
     p, most = len(edges), max(map(len, edges), default=0)
     padded, first = np.full((p, most + 1), np.nan), np.zeros((p, _PARTS), np.uint8)
     low, per, steps = np.zeros(p), np.zeros(p), 0
     for j, own in enumerate(edges):
+        own = np.array([-np.inf]) if asked[j] else own
         padded[j, : len(own)], parts = own, np.ones(len(own), int)
         with np.errstate(all="ignore"):  # one edge, or edges too far apart
             rate = (_PARTS - 2) / (own[-1] - own[0])
@@ -112,24 +113,23 @@ def _place(values, search, places, counts):
     of a column that is asked for its presence is 1 or 0."""
     edges, asked, low, per, first, steps = search
     n, p = values.shape
-    found = np.empty(p, np.int64)
-    for i in range(n):  # loops that only count let a machine take several columns
+    part = np.empty(p, np.uint8)
+    for i in range(n):  # short loops let a machine take several columns at once
         for j in range(p):
             y = (values[i, j] - low[j]) * per[j] + 1
             y = y if y > 0 else 0.0  # missing cells, too
-            found[j] = first[j, int(y if y < 255 else 255.0)]
-        for _ in range(steps):
-            for j in range(p):
-                found[j] += edges[j, found[j]] <= values[i, j]
+            part[j] = np.uint8(np.int32(y if y < 255 else 255.0))
         for j in range(p):
-            x, place = values[i, j], found[j]
-            if asked[j]:
-                x, place = 0.0, 1 if x == x else 0
-            if x == x:
-                counts[j, place] += 1
+            place = first[j, part[j]]
+            places[i, j] = place + np.uint8(edges[j, place] <= values[i, j])
+        for _ in range(steps - 1):  # seldom more than one edge in a part
+            for j in range(p):
+                places[i, j] += edges[j, places[i, j]] <= values[i, j]
+        for j in range(p):
+            if values[i, j] == values[i, j] or asked[j]:
+                counts[j, places[i, j]] += 1
             else:
-                place = 255
-            places[i, j] = place
+                places[i, j] = 255
 
 # %% ../../nbs/2_publish/21_margins.ipynb #62666202
 def placed_cells(values, kinds, center, scale):

@@ -38,7 +38,7 @@ from .shape import TOO_EXTREME, UnitsError, average_direction
 from .shape import check_set_aside, gauss_rule, pair_kernel
 from .shape import shape_behind, sphere_spectrum
 from .sphere import Ball, RowLattice, Sphere, has_fourth_powers
-from .sphere import integer_sums, row_lattice
+from .sphere import row_lattice, rows_on_lattice, watched_blocks
 from .units import UnitsPlan, find_units, plan_units
 
 # %% ../../nbs/2_publish/22_scores.ipynb #b231bbc4
@@ -435,12 +435,14 @@ def weighted_sums(places, margins, rows, constant, half, key) -> np.ndarray:
     key : int
         Of the jitter inside bins.
     """
-    total = np.zeros((places.shape[1] + 1,) * 2, dtype=np.int64)
-    for scores in score_blocks(places, margins, key, [constant]):
+    total = np.zeros((places.shape[1] + 1,) * 2)
+    blocks = score_blocks(places, margins, key, [constant])
+    for scores in watched_blocks(blocks, places):
         if half is not None:
             _weigh(scores, half, rows.radius)
-        total += integer_sums(scores, rows)[0]  # shortens what is too long
-    return total
+        counts = rows_on_lattice(scores, rows, scores)  # shortens what is too long
+        total += counts.T @ counts  # whole numbers up to 2^53: exact in any order
+    return total.astype(np.int64)
 
 # %% ../../nbs/2_publish/22_scores.ipynb #cbac04b4
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ from scipy.special import erf, log_ndtr, ndtr, ndtri
 from ..base.kernels import kernel
 from ..base.records import DamageError, Fields, number, whole
 from ..base.roots import root_between
-from ..base.validation import InputError, check_integer, check_positive
-from ..base.validation import check_probability
+from ..base.validation import InputError, all_finite, check_integer
+from ..base.validation import check_positive, check_probability
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, count_sigma
 from ..privacy.discrete_gaussian import counted_variance
 from ..privacy.guarantee import Guarantee
@@ -704,9 +704,8 @@ def _check_values(values, plan):
         raise InputError("values", values.shape, f"the plan is for {plan.n, plan.p}")
     if isinstance(values, Batches):  # `check_rows` has seen their cells
         return
-    infinite = np.isinf(values)
-    if infinite.any():
-        columns = np.flatnonzero(infinite.any(axis=0)).tolist()
+    if not all_finite(values, gaps=True):
+        columns = np.flatnonzero(np.isinf(values).any(axis=0)).tolist()
         remedy = "these columns hold infinite cells: mark them as missing first"
         raise InputError("values", columns, remedy)
 

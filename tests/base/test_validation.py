@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso.base.validation import InputError, check_generator, check_integer
-from privglasso.base.validation import check_positive, check_probability
+from privglasso.base.validation import InputError, all_finite, check_generator
+from privglasso.base.validation import check_integer, check_positive, check_probability
 from privglasso.base.validation import check_symmetric, check_table, is_symmetric
 from privglasso.base.validation import per_column, strips
 from privglasso.privacy.audit import AuditResult
@@ -190,3 +190,12 @@ def test_one_entry_that_differs_is_seen(p):
             other = matrix.copy()
             other[i, j] += 1e-9
             assert not is_symmetric(other)
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_a_cell_that_is_not_finite_is_seen_whatever_the_sum_says(gaps):
+    big = np.full((3, 2), 1e308)  # the sum overflows
+    assert all_finite(big, gaps) and all_finite(-big, gaps)
+    assert all_finite(np.array([[np.nan]]), gaps) == gaps
+    for bad in ([np.inf], [-np.inf], [np.inf, -np.inf], [np.nan, np.inf]):
+        assert not all_finite(np.array([[*bad, 1e308, 1e308, -1e308]]), gaps)

@@ -279,6 +279,7 @@ COLUMNS = {
     "machine": ["what", "value"],
     "noise": ["sigma", "method", "repeat", "seconds"],
     "mechanisms": ["method", "repeat", "seconds"],
+    "releases": ["method", "repeat", "seconds"],
     "memory": ["p", "block", "seconds", "matrices", "density", "excess"],
 }
 SOLVED = [

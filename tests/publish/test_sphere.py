@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source
 from privglasso.publish.sphere import Ball, Sphere, integer_sums, noisy_sums
-from privglasso.publish.sphere import row_lattice
+from privglasso.publish.sphere import row_lattice, rows_on_lattice
 
 CELLS = st.floats(allow_nan=True, allow_infinity=False)
 
@@ -128,3 +128,14 @@ def test_rows_of_another_width_are_refused(columns):
 def test_a_constant_that_no_row_could_have_is_refused(mean):
     with pytest.raises(InputError, match="mean"):
         row_lattice(10, 3, 1.0, Sphere(), mean=mean)
+
+
+@pytest.mark.parametrize("shape", [Sphere(), Ball(2.0)])
+def test_rows_may_be_put_on_their_lattice_where_they_stand(shape):
+    rows = np.random.default_rng(3).normal(size=(40, 3))
+    rows[::7] *= 1e180  # squares overflow, vanish, or a cell is missing
+    rows[1::7] *= 1e-180
+    rows[2::7, 1], rows[3] = np.nan, 0.0
+    lattice = row_lattice(len(rows), 3, 0.5, shape)
+    beside = rows_on_lattice(rows, lattice, np.full((50, 3), 9.0))
+    assert np.array_equal(rows_on_lattice(rows, lattice, rows), beside)
