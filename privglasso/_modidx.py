@@ -4719,6 +4719,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                      'privglasso/publish/mechanism.py'),
                                               'privglasso.publish.mechanism.AnyMechanism.__repr__': ( '2_publish/mechanism.html#anymechanism.__repr__',
                                                                                                       'privglasso/publish/mechanism.py'),
+                                              'privglasso.publish.mechanism.AnyMechanism.__sklearn_clone__': ( '2_publish/mechanism.html#anymechanism.__sklearn_clone__',
+                                                                                                               'privglasso/publish/mechanism.py'),
                                               'privglasso.publish.mechanism.AnyMechanism._changed': ( '2_publish/mechanism.html#anymechanism._changed',
                                                                                                       'privglasso/publish/mechanism.py'),
                                               'privglasso.publish.mechanism.AnyMechanism._lattice': ( '2_publish/mechanism.html#anymechanism._lattice',

@@ -802,6 +802,7 @@ class CovarianceMechanism(Mechanism):
             if self.bounds is None and bounds is not None:  # a schema clips by itself
                 pairs = zip(*bounds, strict=True)
                 told.bounds = check_bounds(dict(zip(schema.names, pairs, strict=True)))
+            told._told = {"levels": told.levels, "limits": schema.limits()}
         return told
 
     def _likelihood(self, lattice, X, X_neighbor):

@@ -9,8 +9,10 @@ __all__ = ['Bounds', 'check_bounds', 'in_order', 'check_budget', 'target_mu', 'c
 # %% ../../nbs/2_publish/43_mechanism.ipynb #f4841723
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from copy import deepcopy
 from functools import lru_cache
 from inspect import Parameter, Signature, signature
+from types import MappingProxyType
 from typing import TypedDict
 
 import numpy as np
@@ -295,6 +297,7 @@ class AnyMechanism(ABC):
     et al., Lemma 2."""
 
     follows = None  # a mechanism whose settings are taken as well
+    _told = MappingProxyType({})  # by name, what a schema states beside the settings
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -441,10 +444,14 @@ class AnyMechanism(ABC):
         self._given.apply_defaults()
         return dict(self._given.arguments)
 
+    def __sklearn_clone__(self):
+        return deepcopy(self)  # settings alone would forget what a schema states
+
     def __eq__(self, other):
         if type(self) is not type(other):
             return NotImplemented
-        return _same_setting(self.get_params(), other.get_params())
+        ours, theirs = ((each.get_params(), each._told) for each in (self, other))
+        return _same_setting(ours, theirs)
 
     def __hash__(self):
         return hash(type(self))

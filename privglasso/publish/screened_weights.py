@@ -880,6 +880,7 @@ class ScreenedGraphMechanism(AnyMechanism):
         "The same mechanism, told what a schema states of the columns."
         told = copy(self)
         told.levels = schema.levels | self.levels
+        told._told = {"levels": told.levels}
         return told
 
     def rehearse(self, correlations, n, random_state=0, p=None) -> ScreenedLattice:

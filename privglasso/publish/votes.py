@@ -926,6 +926,7 @@ class VotedWeightsMechanism(VotedGraphMechanism):
         "The same mechanism, told what a schema states of the columns."
         told, levels = copy(self), schema.levels | (self.weights.get("levels") or {})
         told.weights = self.weights | {"levels": levels}
+        told._told = {"levels": levels}
         return told
 
     def _likelihood(self, lattice, X, X_neighbor):

@@ -18,6 +18,7 @@ from privglasso.base.validation import InputError
 from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.local import LocalMechanism
 from privglasso.publish.mechanism import AnyMechanism
+from privglasso.publish.schema import Schema
 from privglasso.publish.votes import VotedGraphMechanism, VotedWeightsMechanism
 from privglasso.publish.warehouse import ask
 
@@ -83,6 +84,18 @@ def test_a_clone_is_equal_and_makes_the_same_release(name):
     assert 1.0 in made.get_params().values()
     once, twice = (str(each.publish(TABLE, 0)) for each in (made, clone(made)))
     assert once == twice
+
+
+@pytest.mark.parametrize("name", ["scores", "screened", "votes and weights"])
+def test_what_a_schema_states_is_cloned_and_compared(name):
+    made, schema = MADE[name](), Schema({"a": {"kind": "integer", "low": 0, "high": 3}})
+    told = made.knowing(schema)
+    assert clone(told) == told != made
+    answers = TABLE.assign(a=TABLE["a"].clip(-1.4, 1.4).round() + 1)
+    once, twice = (each.publish(answers, 0) for each in (told, clone(told)))
+    assert str(once) == str(twice)
+    if name == "scores":
+        assert "levels" in once.margins.kinds and "levels" in twice.margins.kinds
 
 
 @pytest.mark.parametrize("name", MADE)
