@@ -565,7 +565,8 @@ class Publication:
             raise InputError("to", to, "give the path of a .parquet file or a folder")
         draft, data = self._draft(to, replace, random_state, True)
         with self._room(draft, to):
-            numbers = self.table.numbers(data, self.how.integers, self.how.gaps)
+            words = self.how.integers, self.how.gaps, self._is_free(to)
+            numbers = self.table.numbers(data, *words)
             self._announce(draft, heard)
             with accounted(to, self.ledger):
                 release = self._run(draft.mechanism, numbers, to, replace, random_state)
@@ -573,6 +574,12 @@ class Publication:
                 if heard is not None:
                     heard(record)
         return record
+
+    def _is_free(self, to):
+        """Whether a cell that is refused costs nothing, however late it is read: no
+        ledger has paid by then, no part is written, and no other check has begun."""
+        paid = self.ledger is not None or self.how.check_bounds is not None
+        return not paid and not is_folder(to)
 
     def _room(self, draft, to):
         "The context in which memory is bounded, or the sentence why it cannot be."

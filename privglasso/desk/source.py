@@ -9,7 +9,7 @@ __all__ = ['as_path', 'name_of', 'is_folder', 'check_there', 'shown', 'check_nam
 # %% ../../nbs/2_publish/29_source.ipynb #1e013dcd
 import os
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from ..base.io import is_stream
@@ -526,16 +526,21 @@ class PrivateTable:
         kept = self._places(data.columns)
         return data if len(kept) == data.shape[1] else data.iloc[:, kept]
 
-    def numbers(self, data, integers=False, gaps=False):
-        "The columns of numbers that are published."
-        if self.is_parted:
-            from privglasso.publish.batches import looked_at_late
-
-            made = self._in_batches(data)
-        else:
+    def numbers(self, data, integers=False, gaps=False, late=False):
+        """The columns of numbers that are published; of a table in batches they may be
+        looked at as `late` as they are read."""
+        look = partial(check_cells, self.name, integers=integers, gaps=gaps)
+        if not self.is_parted:
             made = self._kept(data) if self.schema is None else self.schema.apply(data)
-        check_cells(self.name, made, integers, gaps)
-        return looked_at_late(made) if self.is_parted else made
+            look(made)
+            return made
+        from privglasso.publish.batches import looked_at_late
+
+        found = self._in_batches(data)
+        made = looked_at_late(found, look)
+        if made is found or integers or not late:
+            look(found)
+        return made
 
     def _in_batches(self, data, **clip):
         "The same of a table in batches."

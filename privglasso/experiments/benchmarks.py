@@ -447,7 +447,8 @@ solve(block_correlations(40, 20))
 before, answers = held(), []
 S = np.load({path!r})
 seconds = processor_seconds(lambda: answers.append(solve(S)))
-memory, density = most_held() - before, (answers[0].precision != 0).mean()
+memory, p = most_held() - before, len(S)
+density = (2 * len(answers[0].edges()[0]) + p) / p**2
 print(seconds, memory, density, answers[0].dual_gap)
 """
 

@@ -150,9 +150,14 @@ def most_held(commands=False):
     """
     import resource as system  # not on every system
 
-    whose = (system.RUSAGE_SELF, system.RUSAGE_CHILDREN)[: 1 + commands]
-    most = max(system.getrusage(each).ru_maxrss for each in whose)
-    return most * (1 if sys.platform == "darwin" else 1024)
+    unit = 1 if sys.platform == "darwin" else 1024
+    used = lambda whose: unit * system.getrusage(whose).ru_maxrss
+    try:  # rusage counts what the parent held when it started this process, too
+        said = Path("/proc/self/status").read_text()
+        own = 1024 * int(said.split("VmHWM:")[1].split()[0])
+    except (OSError, IndexError):
+        own = used(system.RUSAGE_SELF)
+    return max(own, used(system.RUSAGE_CHILDREN)) if commands else own
 
 
 def held():

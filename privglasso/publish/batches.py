@@ -41,11 +41,15 @@ class Room:
     mapped : bool
         Whether a file may be mapped into memory, which then counts as the memory of
         this process, and a database may take what it likes.
+    few : bool
+        Whether few rows of a batch will be taken: what Arrow has read is not copied
+        before.
     """
 
     batch: int = 1 << 22
-    held: int = 1 << 26
+    held: int = 89 << 20
     mapped: bool = True
+    few: bool = False
 
 # %% ../../nbs/2_publish/27_batches.ipynb #cce898fb
 _room = ContextVar("room")
@@ -202,7 +206,7 @@ class Batches:
         def read(kept):
             whole = kept == every
             for batch in self.read(every):
-                made = function(batch)
+                made = function(np.asarray(batch))
                 yield made if whole else made[:, kept]
 
         return Batches(self.columns, read, self._n, self.name, self.start)
@@ -362,6 +366,41 @@ def gap_counts(values):
     return counts
 
 # %% ../../nbs/2_publish/27_batches.ipynb #d9f24b31
+class _Marked:
+    "Some of n places, a bit each."
+
+    def __init__(self, n, parts):
+        self.bits = np.zeros(-(-n // 64) * 8, dtype=np.uint8)
+        for places in parts:
+            bit = np.left_shift(1, places & 7, dtype=np.uint8, casting="unsafe")
+            np.bitwise_or.at(self.bits, places >> 3, bit)
+        self._words = self.bits.view("<u8")
+        ends = np.cumsum(np.bitwise_count(self._words), dtype=np.int64)
+        self.many, self._before = int(ends[-1]), ends - np.bitwise_count(self._words)
+
+    def between(self, start, stop):
+        "Those from `start` on and before `stop`, counted from `start`."
+        eight = np.unpackbits(self.bits[start // 8 : -(-stop // 8)], bitorder="little")
+        return np.flatnonzero(eight.view(bool)[start % 8 :][: stop - start])
+
+    def ranks(self, places):
+        "How many marked places are before each of some."
+        word, bit = places >> 6, np.uint64(1) << (places & 63).astype(np.uint64)
+        own = np.bitwise_count(self._words[word] & (bit - np.uint64(1)))
+        return self._before[word] + own
+
+
+def _fill(found, values, chosen):
+    "The rows that are chosen between two places, one batch after the other."
+    start = many = 0
+    with within(replace(room_here(), few=True)):
+        for batch in values.batches():
+            rows = batch[chosen(start, start + len(batch))]
+            found[many : many + len(rows)] = rows
+            start, many = start + len(batch), many + len(rows)
+    return found
+
+# %% ../../nbs/2_publish/27_batches.ipynb #01c6eb4c
 def rows_at(values, places=None):
     """The rows at such places, in their order; all rows when None.
 
@@ -382,19 +421,14 @@ def rows_at(values, places=None):
     """
     if not isinstance(values, Batches):
         return values if places is None else values[places]
+    if places is None and not hasattr(values, "rows_at"):
+        announced = lambda start, stop: slice(max(len(values) - start, 0))
+        return _fill(np.empty(values.shape), values, announced)
     places = np.arange(len(values)) if places is None else places
-    if hasattr(values, "rows_at"):
-        return values.rows_at(places)
-    found, order = np.empty((len(places), values.shape[1])), np.argsort(places)
-    ordered, start = places[order].astype(np.int64), 0  # as what is looked for
-    for block in values.blocks():
-        low, high = np.searchsorted(ordered, [start, start + len(block)])
-        found[order[low:high]] = block.take(ordered[low:high] - start, axis=0)
-        start += len(block)
-    return found
+    return next(gathered(values, [places]))
 
 
-def gathered(values, parts) -> Iterator:
+def gathered(values, parts, spare=lambda: 0) -> Iterator:
     """The rows at the places in each of some arrays; of a source, those of many arrays
     at one reading, as long as there is `Room` for them.
 
@@ -402,6 +436,8 @@ def gathered(values, parts) -> Iterator:
     ----------
     values : ndarray or Batches of shape (n, p)
     parts : iterable of arrays of int
+    spare : callable
+        How many cells more there is room for by now, at most twice as many in all.
 
     Yields
     ------
@@ -416,20 +452,31 @@ def gathered(values, parts) -> Iterator:
     if not isinstance(values, Batches):
         yield from (values[places] for places in parts)
         return
-    held, many, most = [], 0, room_here().held
+    (n, p), found = values.shape, np.empty((0, 0))
+    most = lambda: (room_here().held + spare()) // p
+    for held in _grouped(map(np.asarray, parts), most):
+        if hasattr(values, "rows_at"):
+            rows = values.rows_at(np.concatenate(held))
+            ends = np.cumsum([len(places) for places in held[:-1]])
+            yield from (part.copy() for part in np.split(rows, ends))
+            continue
+        marked = _Marked(n, held)
+        if len(found) < marked.many:  # once: new memory is dear
+            found = np.empty((max(marked.many, min(2 * most(), n)), p))
+        _fill(found, values, marked.between)
+        yield from (found.take(marked.ranks(places), axis=0) for places in held)
+
+
+def _grouped(parts, most):
+    "Arrays in lists, which have so many places together, or one array."
+    held, many, full = [], 0, most()
     for places in parts:
-        if held and (many + len(places)) * values.shape[1] > most:
-            yield from _read_once(values, held)
-            held, many = [], 0
-        held, many = [*held, places], many + len(places)
-    yield from _read_once(values, held)
-
-
-def _read_once(values, parts):
-    "The rows of some arrays of places, by one reading."
-    rows = rows_at(values, np.concatenate(parts))
-    for part in np.split(rows, np.cumsum([len(places) for places in parts[:-1]])):
-        yield part.copy()  # whoever keeps the last one does not keep all of them
+        if held and many + len(places) > full:
+            yield held
+            held, many, full = [], 0, most()
+        held.append(places)
+        many += len(places)
+    yield held
 
 # %% ../../nbs/2_publish/27_batches.ipynb #e176a4a6
 def _is_number(kind):
@@ -440,23 +487,48 @@ def _is_number(kind):
     return any(each(kind) for each in kinds)
 
 
+class _Columns:
+    "The cells of a batch where they were read: column by column."
+
+    def __init__(self, columns):
+        self.columns = list(columns)
+
+    def __len__(self):
+        return len(self.columns[0])
+
+    def __getitem__(self, rows):
+        chosen = np.empty((len(self.columns[0][rows]), len(self.columns)))
+        for j, column in enumerate(self.columns):
+            chosen[:, j] = column[rows]
+        return chosen
+
+    def __array__(self, dtype=None, copy=None):
+        return self[:]
+
+    def sum(self):
+        "The sum of all cells."
+        return sum(column.sum() for column in self.columns)
+
+# %% ../../nbs/2_publish/27_batches.ipynb #898bc073
 def _numbers(table):
     "(rows, p) the cells of an Arrow table."
-    from pyarrow import types
-
     schema = table.schema
     if text := [each.name for each in schema if not _is_number(each.type)]:
         remedy = "these columns are not numeric: encode or drop them"
         raise InputError("X", text, remedy)
-    cells = np.empty((len(table), table.num_columns))
-    for j, field in enumerate(schema):
-        column = table[j]
-        if types.is_boolean(field.type):
-            column = column.cast("int8")
-        if not types.is_float64(field.type):
-            column = column.cast("float64", safe=False)  # an error would quote a cell
-        cells[:, j] = column.to_numpy()
-    return cells
+    columns = _Columns(map(_column, table.columns))
+    return columns if room_here().few else np.asarray(columns)
+
+
+def _column(column):
+    "The numbers in one column."
+    from pyarrow import types
+
+    if types.is_boolean(column.type):
+        column = column.cast("int8")
+    if not types.is_float64(column.type):
+        column = column.cast("float64", safe=False)  # an error would quote a cell
+    return column.to_numpy()
 
 # %% ../../nbs/2_publish/27_batches.ipynb #378c750a
 def _guarded(name, batches):
@@ -809,24 +881,35 @@ def as_batches(table, **form) -> Batches:
 class _Late(Batches):
     "A table whose cells are looked at in each reading, not before the first."
 
-    def begun(self):
-        "In the place of `gap_counts`; a record is read, for columns of words."
-        p = len(self.columns)
-        with within(replace(room_here(), batch=1)):
-            next(iter(self.read(list(range(p)))), None)
-        return np.zeros((2, p), dtype=bool)
+    look = None
 
     def refusing(self, gaps):
         "The same table; in the place of a batch that is refused comes the refusal."
 
         def read(places):
-            for batch in self.read(places):
-                if not _is_sound(batch, gaps):
-                    check_rows(Batches(self.columns, self.read, name=self.name), gaps)
-                    raise TableError(f"{self.name}: {_CHANGED}")
-                yield batch
+            refused = False
+            try:
+                for batch in self.read(places):
+                    if refused := not _is_sound(batch, gaps):
+                        break
+                    yield batch
+            except InputError as error:
+                if error.argument != "X":
+                    raise
+                refused = True  # words, where numbers should be
+            if refused:
+                self._refuse(gaps)
 
-        return Batches(self.columns, read, self._n, self.name, self.start)
+        made = Batches(self.columns, read, self._n, self.name, self.start)
+        with within(replace(room_here(), batch=1)):  # of words a record tells
+            next(iter(made.read(list(range(len(self.columns))))), None)
+        return made
+
+    def _refuse(self, gaps):
+        "Look at all cells, and say what is wrong with them."
+        look = self.look or partial(check_rows, gaps=gaps)
+        look(Batches(self.columns, self.read, name=self.name))
+        raise TableError(f"{self.name}: {_CHANGED}")
 
 
 def _is_sound(batch, gaps):
@@ -837,7 +920,7 @@ def _is_sound(batch, gaps):
         return np.isfinite(batch.sum()) or np.isfinite(batch).all()
 
 # %% ../../nbs/2_publish/27_batches.ipynb #e5940192
-def looked_at_late(X):
+def looked_at_late(X, look=None):
     """A table that `check_rows` does not read: its cells are looked at whenever they
     are read. For whoever pays nothing before, or has looked at them.
 
@@ -846,13 +929,19 @@ def looked_at_late(X):
     X : table or path
         What is in memory, or summed elsewhere, or has not counted its records, stays as
         it is.
+    look : callable, optional
+        What looks at the table, instead of `check_rows`, once a batch is refused, and
+        says why.
     """
     if not isinstance(X, (Batches, str, os.PathLike)) and not _is_lazy(X):
         return X
     batches = as_batches(X)
     if hasattr(batches, "summed") or batches._n is None:
         return batches
-    return _Late(batches.columns, batches.read, batches._n, batches.name, batches.start)
+    told = batches._n, batches.name, batches.start
+    late = _Late(batches.columns, batches.read, *told)
+    late.look = look or getattr(batches, "look", None)
+    return late
 
 # %% ../../nbs/2_publish/27_batches.ipynb #5830cb43
 def check_rows(X, gaps=False) -> tuple:
@@ -884,11 +973,13 @@ def check_rows(X, gaps=False) -> tuple:
 
     batches = as_batches(X)
     late = isinstance(batches, _Late)
-    missing, infinite = batches.begun() if late else gap_counts(batches) > 0
+    made = batches.refusing(gaps) if late else batches
+    counts = np.zeros((2, len(made.columns))) if late else gap_counts(made)
+    missing, infinite = counts > 0
     witness = np.where(infinite, np.inf, np.where(missing, np.nan, 0.0))
-    rows = np.tile(witness, (min(len(batches), 2), 1))
-    check(pd.DataFrame(rows, columns=batches.columns))
-    return batches.refusing(gaps) if late else batches, batches.columns
+    rows = np.tile(witness, (min(len(made), 2), 1))
+    check(pd.DataFrame(rows, columns=made.columns))
+    return made, made.columns
 
 # %% ../../nbs/2_publish/27_batches.ipynb #1ddd4432
 def applied(path, schema, n=None, clip=True, **form) -> Batches:

@@ -402,6 +402,17 @@ def _positive_part(A):
     root = units[:, None] * vectors * np.sqrt(np.maximum(values, 0))
     return root @ root.T
 
+
+def _most_own(A):
+    "Numbers that the diagonal of the same matrix does not exceed."
+    variances = np.abs(np.diag(A))
+    units = np.sqrt(np.where(variances > 0, variances, 1.0))
+    squares = np.empty(len(A))
+    for at in strips(len(A)):
+        scaled = A[at] / units
+        squares[at] = np.einsum("ij,ij->i", scaled, scaled)
+    return units * np.sqrt(squares)
+
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #b16a69e1
 def _check_parts(parts, copy=True):
     "Pairs of a covariance, all of one size, and a number of rows."
@@ -526,9 +537,38 @@ class SamplingError:
             known["_stated"] = [(one(A), n) for A, n in known["_stated"]]
         return self
 
+    def without_noise(self, corrected, n) -> "SamplingError":
+        """The error of a covariance of n Gaussian rows alone; a part that it shares has
+        its negative eigenvalues found once.
+
+        Parameters
+        ----------
+        corrected : array of shape (p, p)
+            Only to be read from now on.
+        n : int
+        """
+        alone = SamplingError.owning(((corrected, n),))
+        stated = vars(self).get("_stated")
+        is_one = type(self) is SamplingError and len(stated or ()) == 1
+        if is_one and stated[0][0] is corrected and stated[0][1] == n:
+            vars(alone).pop("_stated")
+            vars(alone)["parts"] = self.parts
+        return alone
+
     def covariance_variance(self) -> np.ndarray:
         "(p, p) variance of each entry of the corrected covariance."
         return sum(wishart_variance(A) / n for A, n in self.parts) + self.noise
+
+    def own_variances(self) -> tuple:
+        """Two bounds (p,) on the variances of the diagonal's entries, found without
+        eigenvalues; they are equal where the exact ones are known."""
+        if type(self) is not SamplingError or "_stated" not in vars(self):
+            return 2 * (np.diag(self.covariance_variance()),)
+        least = most = np.diag(self.noise)
+        for A, n in self._stated:
+            least = least + 2 * np.maximum(np.diag(A), 0) ** 2 / n
+            most = most + 2 * _most_own(A) ** 2 / n
+        return least, most
 
     def correlation_variance(self, S) -> np.ndarray:
         """Variance of each corrected correlation, the errors of the two scales

@@ -429,8 +429,11 @@ class Selection(Release):
     def _refuse_unsure(self, least):
         "`CovarianceError` if a variance is not so many standard errors above 0."
         matrix, error = self._known
-        known = least * np.sqrt(np.diag(error.covariance_variance()))
-        if lost := np.flatnonzero(np.diag(matrix) < known).tolist():
+        lost, unsure = (np.diag(matrix) < least * v**0.5 for v in error.own_variances())
+        if (lost != unsure).any():  # the bounds do not decide
+            own = np.diag(error.covariance_variance())
+            lost = np.diag(matrix) < least * np.sqrt(own)
+        if lost := np.flatnonzero(lost).tolist():
             names = [self.columns[j] for j in lost]
             raise CovarianceError(names, "their variance may be all noise")
 

@@ -11,7 +11,7 @@ __all__ = ['selection_mu', 'screen_squared_mu', 'Race', 'sign_steps', 'spread_of
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #70005b50
 import math
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import combinations, islice
 from typing import Unpack
@@ -432,6 +432,49 @@ def strongest(sums, n, spread, screen, bits) -> np.ndarray:
         chosen += left[list(islice(race, many))].tolist()
     return pairs[np.sort(chosen)]
 
+# %% ../../nbs/2_publish/26_screened_weights.ipynb #8717bffc
+_RANKED = 1 << 13  # pairs of a race that are put in order: far more than win it
+
+
+def _drawn_sums(tau, n, p, rng):
+    """Sums of signs of the pairs (N,) of a few columns and of as many others as these
+    have with the rest of `p`; and the places of all among the N."""
+    few, own = len(tau), tau[np.triu_indices(len(tau), 1)]
+    far = np.argsort(np.abs(own), kind="stable")[: -(-len(own) // 2)]
+    place = np.r_[: len(own), np.resize(far, few * (p - few) // 2)]
+    chance = np.sqrt(n) * rng.standard_normal(len(place), dtype=np.float32)
+    chance[: len(own)] *= np.sqrt(1 - own**2)
+    chance[: len(own)] += n * own
+    return np.rint(_FINE**2 * chance).astype(np.int64), place
+
+
+def _in_order(scores, scale, rng):
+    "The first places of a race: scores with Gumbel noise, to the digits that count."
+    keys = np.log(rng.standard_exponential(len(scores), dtype=np.float32))
+    keys -= np.float32(1 / scale) * scores.astype(np.float32)
+    first = np.argpartition(keys, min(_RANKED, len(keys) - 1))[:_RANKED]
+    return first[np.argsort(keys[first])]
+
+
+def _standing_pairs(tau, n, lattice, random_state):
+    "The pairs (m, 2) of a few columns that win, where these stand for all."
+    few, rng, screen = len(tau), np.random.default_rng(random_state), lattice.screen
+    pairs = np.column_stack(np.triu_indices(few, 1))
+    sums, place = _drawn_sums(tau, n, lattice.p, rng)
+    share = few / lattice.p
+    many = [max(round(share * each), min(each, 1)) for each in screen.many]
+    race = _in_order(screen_scores(sums), screen.scales[0], rng)
+    chosen = [*islice(joining(race, pairs[place], few), many[0])]
+    noisy = sums[chosen] + screen.sigma * rng.standard_normal(len(chosen))
+    forest = place[chosen], noisy, n, np.ones(few)
+    sums[: len(pairs)] -= _explained(pairs, *forest)
+    scores, taken = screen_scores(sums), np.zeros(len(pairs), bool)
+    taken[place[chosen]] = True
+    for most, scale in zip(many[1:], screen.scales[1:], strict=True):
+        race = _in_order(scores, scale, rng)
+        taken[place[race[~taken[place[race]]][:most]]] = True
+    return pairs[taken]
+
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #11f223bc
 _MARGINS, _FOREST, _WEIGHTS = 0.04, 0.04, 0.27  # of mu², less what units take
 _ROUGHNESS = np.array([1.8, 1.35, 1.0])  # of the scales
@@ -529,7 +572,26 @@ class ScreenedLattice(GraphWeightsLattice):
         noise = rows.steps, rows.sigma, self.sigma, units
         return screened_stages(rows.n, pairs, *noise, self.p, self.screen)
 
-    def reach(self, many, sampling, columns) -> np.ndarray:
+    def standing_for(self, pairs, share) -> "ScreenedLattice":
+        """The stages on pairs (m, 2) of a few columns that stand for all, as noisy as
+        all are: for a rehearsal alone.
+
+        Parameters
+        ----------
+        pairs : array of int, shape (m, 2)
+        share : float
+            How many columns these are, over how many there are.
+        """
+        made = self.on(pairs)
+        rows, many = made.rows, round(len(pairs) / share)
+        stated = np.zeros((many, 2), int), round(made.rows.k / share)
+        whole = weight_rows(rows.n, *stated, rows.steps, rows.sigma)
+        # as much of a row is cut off, and sums are as noisy
+        rows = replace(rows, radius=whole.radius * math.sqrt(share))
+        rows = replace(rows, sigma=rows.sigma * whole.step / rows.step)
+        return replace(made, rows=rows)
+
+    def reach(self, many, sampling, columns, share=1.0) -> np.ndarray:
         """Standard errors that so `many` selected pairs that are no edges exceed, in
         expectation and at most.
 
@@ -541,14 +603,16 @@ class ScreenedLattice(GraphWeightsLattice):
             the correlation of a product of signs with one of scores.
         columns : int
             Of which pairs could be selected.
+        share : float
+            Of the columns, that stand for all of these.
         """
-        pairs = len(self.rows.pairs), columns * (columns - 1) // 2
+        pairs = len(self.rows.pairs) / share, columns * (columns - 1) // 2
         # of a score, half a sum of signs, and of the noise in its last race
         own, noise = self.rows.n / 4, (math.pi * min(self.screen.scales)) ** 2 / 6
         seen = np.minimum(sampling, 1) * math.sqrt(own / (own + noise))
         return selected_reach(many, *pairs, seen)
 
-
+# %% ../../nbs/2_publish/26_screened_weights.ipynb #0f58c7e5
 def screened_stages(
     n, pairs, steps, sigma, histogram, units, p, screen
 ) -> ScreenedLattice:
@@ -565,7 +629,7 @@ def screened_stages(
     rows = weight_rows(n, np.searchsorted(nodes, pairs), len(nodes), steps, sigma)
     return ScreenedLattice(rows, nodes, histogram, units, p, screen)
 
-# %% ../../nbs/2_publish/26_screened_weights.ipynb #0f58c7e5
+
 @lru_cache(maxsize=16)
 def _planned(n, p, mu, unknown, failure, edges):
     "The `ScreenedLattice` that is `mu`-GDP, for so many columns without units."
@@ -818,23 +882,29 @@ class ScreenedGraphMechanism(AnyMechanism):
         told.levels = schema.levels | self.levels
         return told
 
-    def rehearse(self, correlations, n, random_state=0) -> ScreenedLattice:
+    def rehearse(self, correlations, n, random_state=0, p=None) -> ScreenedLattice:
         """What may be selected of normal columns, before any record is seen.
 
         Parameters
         ----------
-        correlations : array of shape (p, p)
+        correlations : array of shape (few, few)
             Assumed ones.
         n : int
         random_state : int
+        p : int, optional
+            Columns of the table, if these stand for more than they are.
 
         Returns
         -------
         ScreenedLattice
             Of the pairs that win the race on sums that are drawn for such columns.
         """
-        lattice = self._lattice(n, len(correlations))
+        few = len(correlations)
+        lattice = self._lattice(n, few if p is None else p)
         tau = 2 / math.pi * np.arcsin(np.clip(correlations, -1, 1))
+        if few < lattice.p:
+            pairs = _standing_pairs(tau, n, lattice, random_state)
+            return lattice.standing_for(pairs, few / lattice.p)
         chance = np.random.default_rng(random_state).standard_normal(tau.shape)
         sums = _FINE**2 * (n * tau + np.sqrt(n * (1 - tau**2)) * chance)
         sums, spread = np.rint(sums).astype(np.int64), np.ones(len(tau))

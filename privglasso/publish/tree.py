@@ -16,10 +16,9 @@ import numpy as np
 from ..base.records import number, require, whole
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import per_column
-from ..privacy.sampler import random_order
 from .best_test import StableCertificate, StableGraphMechanism
 from .lattice import LARGEST
-from .ranks import compared_signs, signs_about, sum_products
+from .ranks import pair_sums, secret_order, signs_about, sum_products
 from .release import ExactGraph, exact_record
 
 # %% ../../nbs/2_publish/10_tree.ipynb #c18df8e3
@@ -79,8 +78,8 @@ def sign_counts(values, center=None, shifts=1, order=None):
         the differences between rows.
     shifts : int
         How many others each row is compared with, if there are no centres.
-    order : array of shape (n,), optional
-        Places of the rows, one after the other; as they stand when None.
+    order : array of shape (n,) or deque of arrays, optional
+        As for `pair_sums`.
 
     Returns
     -------
@@ -93,7 +92,7 @@ def sign_counts(values, center=None, shifts=1, order=None):
     """
     if center is not None:
         return sum_products(signs_about(values, center))
-    return sum_products(compared_signs(values, shifts, order))
+    return pair_sums(values, shifts, order)
 
 # %% ../../nbs/2_publish/10_tree.ipynb #0e16e17c
 @dataclass(frozen=True, eq=False)
@@ -336,7 +335,7 @@ class GraphMechanism(StableGraphMechanism):
 
     def _decided(self, values, certificate, bits):
         center, shifts = certificate.center, certificate.shifts
-        order = random_order(len(values), bits) if shifts else None
+        order = secret_order(len(values), bits) if shifts else None
         counts = sign_counts(values, center, shifts, order)
         adjacency, gap = self.decide(counts, certificate)
         return adjacency, certificate.distance(gap)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MOST_COLUMNS', 'edge_threshold', 'relative_error', 'HiddenGraphError', 'FoundGraph', 'efficient_search',
-           'pair_estimates', 'working_fit', 'other_fits']
+           'pair_estimates', 'check_columns', 'working_fit', 'other_fits']
 
 # %% ../../nbs/3_recover/19_efficient_search.ipynb #947b3abb
 from typing import NamedTuple
@@ -410,12 +410,17 @@ def pair_estimates(fit):
     return -estimate / np.outer(scale, scale), deviation / np.outer(scale, scale)
 
 # %% ../../nbs/3_recover/19_efficient_search.ipynb #816ece36
-def _empty_fit(observation):
-    "The fit without edges; refuses what is too wide, or has none."
-    p = len(observation.statistic)
+def check_columns(p):
+    "So many columns, if they can be searched; otherwise `InputError`."
     if p > MOST_COLUMNS:
         remedy = "use PrivateGraphicalLasso(EBIC()), or give a penalty"
         raise InputError("X", f"{p} columns (of {MOST_COLUMNS} at most)", remedy)
+    return p
+
+
+def _empty_fit(observation):
+    "The fit without edges; refuses what is too wide, or has none."
+    p = check_columns(len(observation.statistic))
     fit = fit_graph(observation, np.zeros((p, p), dtype=bool), np.eye(p))
     if fit is None:
         raise HiddenGraphError(np.inf)

@@ -19,7 +19,8 @@ from ..publish.graph_weights import GraphWeightsRelease
 from ..publish.release import ExactGraph
 from ..publish.screened_weights import ScreenedGraphRelease
 from .efficient_score import fit_graph, observe
-from .efficient_search import HiddenGraphError, other_fits
+from .efficient_search import HiddenGraphError, check_columns
+from .efficient_search import other_fits
 from .efficient_search import pair_estimates, working_fit
 from .graph_models import Q_METHODS, EdgeTests, q_values
 from .selection import Rule, efficient
@@ -107,6 +108,7 @@ class FDR(Rule):
             raise InputError("method", self.method, remedy)
 
     def choose(self, problem):
+        check_columns(len(problem.matrix))
         observation = observe(problem.data.source, problem.data)
         working, error = working_fit(observation)
         found = least_sure(working, *other_fits(working))

@@ -960,10 +960,12 @@ def _sparse_path(matrix, alphas, options, densest):
     path, last = {}, None
     for alpha in tqdm(sorted(alphas, reverse=True), "penalties", leave=False, delay=2):
         path |= solvable_path(matrix, [alpha], options | {"start": last})
+        if last is not None:
+            last.forget_copies()  # of thousands of columns a path would hold too many
         if alpha not in path:
             break
         last = path[alpha]
-        if np.count_nonzero(np.triu(last.precision, 1)) > densest * len(matrix):
+        if len(last.edges()[0]) > densest * len(matrix):
             break
     return path
 

@@ -82,6 +82,12 @@ class GraphicalLassoResult:
             raise AttributeError(f"GraphicalLassoResult has no attribute {name!r}")
         return vars(self).setdefault(name, pieces.dense())
 
+    def forget_copies(self) -> None:
+        "Hold no (p, p) matrix that can be made again of the pieces of a graph."
+        for name in ("precision", "dual_covariance", "covariance"):
+            if vars(self).keys() >= {"_precision", "_dual_covariance"}:
+                vars(self).pop(name, None)
+
     def in_units(self, units) -> tuple:
         """Precision, its inverse, and the dual covariance in units of the table,
         computed without further (p, p) matrices if the graph is in pieces.
@@ -139,7 +145,20 @@ class GraphicalLassoResult:
         -------
         float
         """
-        return self.trace_and_penalty - log_det(self.precision)
+        return self.trace_and_penalty - self.log_det
+
+    @cached_property
+    def log_det(self):
+        """The logarithm of the determinant of `precision`; of a graph in pieces the sum
+        of theirs.
+
+        Returns
+        -------
+        float
+        """
+        if "_precision" not in vars(self):
+            return log_det(self.precision)
+        return sum(log_det(block) for _, block in self._precision.blocks())
 
     def _repr_html_(self):
         pieces, edges = vars(self).get("_precision"), len(self.edges()[0])

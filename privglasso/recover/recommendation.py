@@ -9,7 +9,7 @@ __all__ = ['REFERENCE', 'WANTED', 'level_share', 'reference_chain', 'Recovery', 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #2da161a1
 import math
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -186,7 +186,7 @@ def expected_auc(mechanism, n, p, seen=1.0, spread=0.125) -> float:
     if check_integer(p, "p", 1) == 1:
         return math.nan
     if hasattr(mechanism, "rehearse"):
-        return (1 + _share_selected(_race(mechanism, n, p, seen), p)) / 2
+        return (1 + _share_selected(_race(mechanism, n, p, seen))) / 2
     if hasattr(mechanism, "certificate"):
         return (1 + _share_decided(mechanism, n, p, seen)) / 2
     told = _chain_release(mechanism, n, p, seen, spread)
@@ -219,8 +219,8 @@ def expected_recovery(mechanism, n, p, seen=1.0, spread=0.125) -> Recovery:
     """
     if hasattr(mechanism, "rehearse") and p > 1:
         raced = _race(mechanism, n, p, seen)
-        auc = (1 + _share_selected(raced, p)) / 2
-        return Recovery(auc, _share_tested(raced, p))
+        auc = (1 + _share_selected(raced)) / 2
+        return Recovery(auc, _share_tested(raced))
     auc = expected_auc(mechanism, n, p, seen, spread)
     if math.isnan(auc):
         return Recovery(auc, math.nan)
@@ -235,50 +235,78 @@ def expected_recovery(mechanism, n, p, seen=1.0, spread=0.125) -> Recovery:
 _MANY = 50  # columns from which on a screen of pairs is asked, too
 
 
+@dataclass(frozen=True, eq=False)
+class _Raced:
+    "The stages of the pairs that a screen selects of the chain, and what these are."
+
+    stages: object
+    correlations: np.ndarray
+    edges: np.ndarray  # whether they are of the chain
+    columns: int  # of the chain: perhaps fewer, which stand for all
+
+    @property
+    def selected(self) -> float:
+        "The share of the chain's edges that win the race."
+        return float(self.edges.sum() / (self.columns - 1))
+
+    @cached_property
+    def weighed(self):
+        """Partial correlations of the selected pairs, their errors, and how many of
+        these the release's own test asks for; None if there are no weights."""
+        return _weighed(self)
+
+# %% ../../nbs/3_recover/20_recommendation.ipynb #44f62850
 def _race(mechanism, n, p, seen):
-    """The stages of the pairs that a screen selects of the chain, their correlations,
-    and which of them are its edges; None if the screen cannot run."""
+    "How the race ends on the chain, or a shorter one; None if the screen cannot run."
+    few = standing_for_all(mechanism, p)
+    seen = np.broadcast_to(seen, (p,))[np.linspace(0, p - 1, few).astype(int)]
+    known = len(mechanism.levels)  # a schema's are no setting of its own
+    return _run(mechanism, known, n, p, tuple(seen.tolist()))
+
+
+@lru_cache(maxsize=1)  # its order is asked for, then its weights, then their reach
+def _run(mechanism, _, n, p, seen):
+    few = len(seen)
     try:
-        mechanism.guarantee(n, p)  # refuses before a long chain is made
-        correlations, graph = reference_chain(p, seen)
-        stages = mechanism.rehearse(correlations, n)
+        mechanism.guarantee(n, p)  # refuses before a chain is made
+        correlations, graph = reference_chain(few, seen)
+        stages = mechanism.rehearse(correlations, n, p=p)
     except InputError as refusal:  # too little budget, or too many columns
         if refusal.argument not in ("mu", "n", "edges"):
             raise
         return None
     pairs = tuple(stages.nodes[stages.rows.pairs].T)
-    return stages, correlations[pairs], graph[pairs]
+    return _Raced(stages, correlations[pairs], graph[pairs], few)
 
 
-def _share_selected(raced, p):
+def _share_selected(raced):
     "The share of the chain's edges that win the race."
-    return 0.0 if raced is None else float(raced[2].sum() / (p - 1))
+    return 0.0 if raced is None else raced.selected
 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #5d2c53f5
 def _weighed(raced):
-    """Partial correlations of the selected pairs, their errors, and how many of these
-    the release's own test asks for; None if there are no weights."""
+    "As `_Raced.weighed`."
     from privglasso.publish.graph_weights import rehearse_weights  # slow to load
     from privglasso.publish.screened_weights import ScreenedGraphRelease
 
-    if raced is None:
-        return None
-    stages, correlations, _ = raced
-    partial, error = rehearse_weights(stages.rows, correlations)
+    stages, share = raced.stages, raced.columns / raced.stages.p
+    partial, error = rehearse_weights(stages.rows, raced.correlations)
     if partial is None:
         return None
     # of normal columns, whose signs tell 2/π of what is in their products
     sampling = 2 / math.pi * (1 - partial**2) / math.sqrt(stages.rows.n) / error
-    reach = stages.reach(ScreenedGraphRelease.usual_level, sampling, stages.p)
+    level = ScreenedGraphRelease.usual_level
+    reach = stages.reach(level, sampling, stages.p, share)
     return partial, error, reach
 
 
-def _share_tested(raced, p):
+def _share_tested(raced):
     "The share of the chain's edges that win the race, and whose weights stand out."
-    if (told := _weighed(raced)) is None:
+    if raced is None or raced.weighed is None:
         return 0.0
-    partial, error, reach = told
-    return float(((np.abs(partial) > reach * error) & raced[2]).sum() / (p - 1))
+    partial, error, reach = raced.weighed
+    found = (np.abs(partial) > reach * error) & raced.edges
+    return float(found.sum() / (raced.columns - 1))
 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #5eeb985a
 def smallest_tested(mechanism, n, p, power=0.8) -> float:
@@ -305,10 +333,9 @@ def smallest_tested(mechanism, n, p, power=0.8) -> float:
     True
     """
     raced = _race(mechanism, n, p, 1.0)
-    told = _weighed(raced)
-    if told is None or _share_selected(raced, p) < power:
+    if raced is None or raced.weighed is None or raced.selected < power:
         return math.inf
-    _, error, reach = told
+    _, error, reach = raced.weighed
     return float(np.median((reach + ndtri(power)) * error))
 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #5eed0005

@@ -25,7 +25,8 @@ from ..base.validation import check_symmetric, how_many
 from ..publish.noise_correction import CovarianceError, SamplingError
 from ..publish.noise_correction import noise_corrected_covariance
 from .efficient_score import observe
-from .efficient_search import efficient_search, pair_estimates
+from .efficient_search import check_columns, efficient_search
+from .efficient_search import pair_estimates
 from .feasibility import ConvergenceError, InfeasibleError
 from .graph_models import EdgeTests, Evidence, check_alphas
 from .graph_models import penalized_matrix, solvable_path
@@ -34,7 +35,7 @@ from .graphical_lasso import graphical_lasso
 from .textbook import largest_alpha
 
 # %% ../../nbs/3_recover/09_selection.ipynb #831d0a6a
-def effective_rows(precision, corrected, error, n):
+def effective_rows(precision, corrected, error, n, clean=None):
     """How many records without noise would tell as much about each entry of the
     precision matrix.
 
@@ -48,6 +49,8 @@ def effective_rows(precision, corrected, error, n):
         How far its entries may be off.
     n : int
         Records.
+    clean : SamplingError, optional
+        The same without noise, if it is known: `SamplingError.without_noise`.
 
     Returns
     -------
@@ -57,8 +60,11 @@ def effective_rows(precision, corrected, error, n):
     -----
     n times the variance without noise over the variance (Isserlis 1918 for both).
     Without noise it is n everywhere."""
-    clean = SamplingError(((corrected, n),)).precision_variance(precision)
-    return n * clean / error.precision_variance(precision)
+    clean = error.without_noise(corrected, n) if clean is None else clean
+    of_rows = clean.precision_variance(precision)
+    if clean.parts is not error.parts:
+        return n * of_rows / error.precision_variance(precision)
+    return n * of_rows / (of_rows + error.noise_in_precision(precision))
 
 # %% ../../nbs/3_recover/09_selection.ipynb #7cfd81a7
 _FIT_TOL = 1e-8  # gap per column at which two graphs can be compared
@@ -80,21 +86,29 @@ def _fit_graph(S, graph):
         return None
 
 # %% ../../nbs/3_recover/09_selection.ipynb #9f1faf3b
-def _ebic(fit, data, units, gamma):
+def _ebic(fit, data, clean, units, gamma):
     "Fit and extended BIC of a maximum-likelihood model, per record."
     edges = np.nonzero(np.triu(fit.precision, 1))
-    n_edge = effective_rows(fit.precision / units, data.corrected, data.error, data.n)[
-        edges
-    ]
-    value = np.linalg.slogdet(fit.precision)[1] - np.vdot(
+    known = data.corrected, data.error, data.n, clean
+    n_edge = effective_rows(fit.precision / units, *known)[edges]
+    value = fit.log_det - np.vdot(
         data.corrected / units, fit.precision
     )
     price = (np.log(n_edge) + 4 * gamma * np.log(len(units))) / n_edge
     return value, price.sum() - value
 
+
+def _graph_of(result, p):
+    "The graph (p, p) of a solution, and how many edges it has."
+    i, j, _ = result.edges()
+    graph = np.zeros((p, p), dtype=bool)
+    graph[i, j] = graph[j, i] = True
+    return graph, len(i)
+
 # %% ../../nbs/3_recover/09_selection.ipynb #c6093a1c
 _DENSEST = 5  # edges per column
 _SMALLEST_SHARE = 200  # of the largest alpha
+_SEARCHED = 500  # columns up to which the end of solutions is looked for
 
 
 def _graph_grid(alphas, matrices, penalize_diagonal):
@@ -103,7 +117,9 @@ def _graph_grid(alphas, matrices, penalize_diagonal):
     if not isinstance(alphas, int | np.integer):
         return alphas
     top = max(largest_alpha(matrix) for matrix in matrices) or 1.0
-    bottom = max(top / _SMALLEST_SHARE, surely_solvable(matrices, penalize_diagonal))
+    bottom = top / _SMALLEST_SHARE
+    if len(matrices[0]) <= _SEARCHED:  # of more a walk ends where solutions do
+        bottom = max(bottom, surely_solvable(matrices, penalize_diagonal))
     return np.geomspace(top, bottom, alphas).tolist() if bottom < top else [bottom]
 
 # %% ../../nbs/3_recover/09_selection.ipynb #bc4914fa
@@ -266,7 +282,7 @@ class EBIC(Rule):
         path = solvable_path(matrix, alphas, options, _DENSEST)
         table = _ebic_table(path, matrix, problem.data, problem.units, self.gamma)
         alpha = _least_ebic(table, self.alphas)
-        graph = support(path[alpha].precision)
+        graph, _ = _graph_of(path[alpha], len(matrix))
         return _best_with(graph, problem, alpha, ebic_results_=table)
 
 # %% ../../nbs/3_recover/09_selection.ipynb #dc867b93
@@ -274,9 +290,9 @@ def _ebic_table(path, matrix, data, units, gamma):
     """Edges, fit and criterion by descending alpha, until a graph has no best model or
     is too dense."""
     rows, last, scores = [], None, None
+    clean = data.error.without_noise(data.corrected, data.n)
     for alpha in sorted(path, reverse=True):
-        graph = support(path[alpha].precision)
-        n_edges = int(np.triu(graph, 1).sum())
+        graph, n_edges = _graph_of(path[alpha], len(matrix))
         if last is None or (graph != last).any():
             fit = (
                 None
@@ -285,7 +301,7 @@ def _ebic_table(path, matrix, data, units, gamma):
             )
             if fit is None:
                 break
-            last, scores = graph, _ebic(fit, data, units, gamma)
+            last, scores = graph, _ebic(fit, data, clean, units, gamma)
         rows.append((alpha, n_edges, *scores))
     return pd.DataFrame(rows, columns=["alpha", "n_edges", "fit", "ebic"])
 
@@ -431,18 +447,13 @@ class _Search(Rule):
     "The graph that a release is sure of, without a penalty."
 
     def choose(self, problem):
+        check_columns(len(problem.matrix))  # before anything large is computed
         observation = observe(problem.data.source, problem.data)
         fit, threshold, rows, error = efficient_search(observation)
         # the search needs its model known to less than itself, a test to half of that
         tests = EdgeTests(*pair_estimates(fit), error / 2)
-        return efficient(
-            fit,
-            observation.units,
-            tests,
-            threshold_=threshold,
-            effective_rows_=rows,
-            relative_error_=error,
-        )
+        told = {"threshold_": threshold, "effective_rows_": rows}
+        return efficient(fit, observation.units, tests, **told, relative_error_=error)
 
 
 def as_rule(rule) -> Rule:

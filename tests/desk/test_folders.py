@@ -167,6 +167,28 @@ def test_a_ledger_pays_for_a_folder_once(folder, tmp_path):
     assert not desk.rehearse(tmp_path / "other.parquet").fits
 
 
+def test_no_reading_is_made_for_cells_alone_unless_a_ledger_pays(
+    folder, tmp_path, monkeypatch
+):
+    whole, seen = pq.ParquetFile.iter_batches, []
+
+    def read(file, *words, **named):
+        for batch in whole(file, *words, **named):
+            seen.append(len(batch))
+            yield batch
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", read)
+    readings = lambda: sum(seen) // N
+    _, record = published(folder, tmp_path / "one.parquet", epsilon=1)
+    by_desk = readings()
+    record.draft.mechanism.publish(folder, random_state=3)
+    assert by_desk == 3 and readings() == 2 * by_desk
+    begin_ledger(tmp_path / "ledger.json", epsilon=1.0, delta=1e-9)
+    desk = pg.Publication(folder, epsilon=0.8, ledger=tmp_path / "ledger.json")
+    desk.publish(tmp_path / "two.parquet")
+    assert readings() == 3 * by_desk + 1
+
+
 def test_a_rehearsal_and_a_plan_read_no_value(folder, monkeypatch):
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)
     desk = pg.Publication(folder, epsilon=1)
@@ -185,14 +207,17 @@ def test_cells_are_refused_in_the_sentence_of_a_file(kind, table, tmp_path):
         wrong.iloc[-1, 0] = np.nan if kind == "gap" else np.inf
     folder, one = cut(wrong, tmp_path / "parts"), tmp_path / "parts.parquet"
     wrong.to_parquet(one)
-    told = []
-    for source in (one, folder):
+    told, ledger = [], tmp_path / "ledger.json"
+    begin_ledger(ledger, mu=2.0)
+    for source, paid in ((one, None), (folder, None), (folder, ledger)):
         with pytest.raises(WordsError) as refused:
-            desk = pg.Publication(source, "covariance", mu=1)
+            desk = pg.Publication(source, "covariance", mu=1, ledger=paid)
             desk.publish(tmp_path / "open.parquet")
+        assert refused.value.__cause__ is None and refused.value.__context__ is None
         told.append(str(refused.value).replace("parts.parquet", "parts"))
-    assert told[0] == told[1] and "Ada" not in told[0]
+    assert told[0] == told[1] == told[2] and "Ada" not in told[0]
     assert not (tmp_path / "open.parquet").exists()
+    assert not len(Budget(ledger).table())
 
 
 def test_a_release_lies_outside_of_the_folder(table, tmp_path):

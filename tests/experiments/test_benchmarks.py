@@ -346,3 +346,12 @@ def test_the_machine_has_no_name():
     import platform
 
     assert platform.node() not in " ".join(measured("machine").value.astype(str))
+
+
+def test_a_process_is_not_charged_with_what_its_parent_held():
+    kept = np.ones(30_000_000)
+    program = """
+from privglasso.experiments.measuring import held, most_held
+print(most_held() - held())
+"""
+    assert int(measuring.in_a_process(program)) < kept.nbytes / 2

@@ -14,7 +14,7 @@ from pyarrow import feather
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source, random_order
 from privglasso.publish.batches import Batches, Room, as_batches, blocks_of, gathered
-from privglasso.publish.batches import rows_at, within
+from privglasso.publish.batches import looked_at_late, rows_at, within
 from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.papers.private_precision import PapersCovarianceMechanism
@@ -139,6 +139,39 @@ def test_rows_in_a_secret_order_are_gathered_in_several_readings(name):
     with within(Room(held=N)):  # a quarter of the cells
         assert_same(mechanism.publish(Batches(list(held), read), 1), expected)
     assert len(readings) > 2  # the cells are checked in one, all rows would take one
+
+
+def test_an_order_that_is_used_up_leaves_room_for_rows(monkeypatch):
+    "Ten readings would be needed if it were kept."
+    for name, value in (("_PIECE", 1000), ("_BLOCK_CELLS", 1)):
+        monkeypatch.setattr(f"privglasso.publish.ranks.{name}", value)
+    held, readings = chain()[["a", "b"]], []
+
+    def read(places):
+        readings.append(places)
+        return iter([held.to_numpy(float)[:, places]])
+
+    expected = MECHANISMS["kendall"].publish(held, random_state=1)
+    source = looked_at_late(Batches(list(held), read, N))
+    with within(Room(held=N // 4)):
+        assert_same(MECHANISMS["kendall"].publish(source, 1), expected)
+    assert len(readings) <= 7  # one of these ends after a record
+
+
+def test_few_rows_of_a_file_are_those_of_the_table(tmp_path):
+    held = table(3000).assign(flag=np.arange(3000) % 3 == 0)
+    held.to_parquet(tmp_path / "t.parquet", index=False, row_group_size=999)
+    cells, source = held.to_numpy(float), as_batches(tmp_path / "t.parquet")
+    places = random_order(3000, bit_source(3), 200)
+    for room in (Room(), Room(batch=700, held=170)):
+        with within(room):
+            parts = np.concatenate(list(gathered(source, np.split(places, 8))))
+            assert (parts == cells[places]).all()
+            few = rows_at(source[:, [4, 1]], places)
+            assert (few == cells[places][:, [4, 1]]).all()
+            squares = source.mapped(lambda rows: rows[:, :2] ** 2)
+            assert (rows_at(source) == cells).all()
+        assert (np.concatenate(list(squares.batches())) == cells[:, :2] ** 2).all()
 
 
 def test_parts_are_gathered_as_they_were_asked_for():

@@ -391,3 +391,44 @@ def test_noise_between_sparse_columns_is_that_of_all_of_them():
         for j in range(p):
             expected[i, j] += Theta[i] * Theta[j] @ V @ (Theta[i] * Theta[j])
     assert np.allclose(found[::37], expected[::37], rtol=1e-12, atol=1e-15)
+
+
+def no_eigenvalues(*_):
+    raise AssertionError("eigenvalues were asked for")
+
+
+def test_variances_of_the_diagonal_are_enclosed_without_eigenvalues(monkeypatch):
+    rng = np.random.default_rng(0)
+    for p, size in ((1, 1.0), (2, 3.0), (7, 1.0), (40, 0.1), (40, 10.0)):
+        A = size * rng.normal(size=(p, p)) + np.diag(rng.normal(1, 0.5, p))
+        A, units = (A + A.T) / 2, np.outer(*2 * [10.0 ** rng.integers(-3, 4, p)])
+        made = lambda: SamplingError([(A * units, 50)], 0.1 * units**2)  # noqa: B023
+        exact = np.diag(made().covariance_variance())
+        with monkeypatch.context() as patch:
+            for name in ("eigh", "eigvalsh", "cholesky"):
+                patch.setattr(np.linalg, name, no_eigenvalues)
+            least, most = made().own_variances()
+        assert (least <= exact * (1 + 1e-12)).all()
+        assert (exact <= most * (1 + 1e-12)).all()
+    own = SamplingError([(np.diag([2.0, 0.5]), 50)])  # where the bounds are attained
+    assert np.allclose(own.own_variances(), [0.16, 0.01])
+    known = SamplingError([(A, 50)])
+    known.covariance_variance()
+    assert np.array_equal(*known.own_variances())
+
+
+def test_eigenvalues_of_a_shared_part_are_found_once(monkeypatch):
+    A = np.array([[1.0, 1.2, 0.1], [1.2, 1.0, 0.0], [0.1, 0.0, 1.0]])
+    error = SamplingError([(A, 50)], 0.01).sharing(A)
+    expected = SamplingError([(A, 50)]).covariance_variance()
+    calls = []
+    found = noise_correction._positive_part
+    monkeypatch.setattr(
+        noise_correction, "_positive_part", lambda A: calls.append(1) or found(A)
+    )
+    alone = error.without_noise(A, 50)
+    assert np.array_equal(alone.covariance_variance(), expected)
+    assert np.allclose(error.covariance_variance(), expected + 0.01)
+    assert len(calls) == 1
+    fewer = SamplingError([(A, 50)], 0.01).sharing(A).without_noise(A, 25)
+    assert np.allclose(fewer.covariance_variance(), 2 * expected)

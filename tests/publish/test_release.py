@@ -12,7 +12,7 @@ from privglasso.privacy.guarantee import Guarantee, NoGuarantee
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
 from privglasso.publish.local import LocalMechanism
-from privglasso.publish.noise_correction import CovarianceError
+from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.quadrants import QuadrantMechanism
 from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.mechanism import check_bounds, check_budget, check_neighbors
@@ -316,3 +316,34 @@ def test_releases_are_shown_in_a_few_words(kind):
     card = release._repr_html_()
     assert "&lt;script&gt;" in card and "<script>" not in card
     assert "not for publication" in card
+
+
+@pytest.mark.parametrize("least", [0.5, 3.0, 6.0, 12.0])
+def test_lost_columns_are_those_of_the_exact_variances(least, monkeypatch):
+    rng, bounded = np.random.default_rng(5), 0
+    rows = rng.standard_normal((400, 60)) * np.geomspace(0.05, 2, 60)
+    mechanism = CovarianceMechanism((-6, 6), mu=60.0, clipping="box")
+    release = mechanism.publish(pd.DataFrame(rows), random_state=0)
+    found = []
+    for of in (SamplingError.own_variances, lambda error: 2 * (exact(error),)):
+        monkeypatch.setattr(SamplingError, "own_variances", of)
+        found.append(release.without_lost(least).columns)
+        bounded += len(found[-1])
+    assert found[0] == found[1] and 0 < bounded < 120
+
+
+def exact(error):
+    return np.diag(error.covariance_variance())
+
+
+def test_clear_variances_are_kept_without_eigenvalues(monkeypatch):
+    rows = pd.DataFrame(np.random.default_rng(5).standard_normal((400, 60)))
+    mechanism = CovarianceMechanism((-6, 6), mu=60.0, clipping="box")
+    release = mechanism.publish(rows, random_state=0)
+
+    def refused(*_):
+        raise AssertionError("a dense matrix was taken apart")
+
+    for name in ("eigh", "eigvalsh", "cholesky"):
+        monkeypatch.setattr(np.linalg, name, refused)
+    assert len(release.without_lost().columns) == 60

@@ -14,6 +14,7 @@ from privglasso.data_sets.grids import load_grid11
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.experiments.search_rules import NETWORKS, network_model
 from privglasso.publish.whitening import WhitenedCovarianceMechanism
+from privglasso.recover import false_discoveries, selection
 from privglasso.recover.efficient_score import Observation, fit_graph
 from privglasso.recover.efficient_search import MOST_COLUMNS, HiddenGraphError
 from privglasso.recover.efficient_search import _best_end, _empty_fit, _lead
@@ -230,3 +231,12 @@ def test_edges_that_are_not_looked_at_lead_all_rivals():
         rivalled.append(leads[~alone])
     unrivalled, rivalled = map(np.concatenate, (unrivalled, rivalled))
     assert len(unrivalled) > 50 and unrivalled.min() > 0 > rivalled.min()
+
+
+@pytest.mark.parametrize("rule", [None, pg.FDR()])
+def test_too_many_columns_are_refused_before_they_are_read(rule, monkeypatch):
+    for module in (selection, false_discoveries):
+        monkeypatch.setattr(module, "observe", None)
+    table = np.random.default_rng(0).normal(size=(50, MOST_COLUMNS + 1))
+    with pytest.raises(InputError, match="EBIC"):
+        pg.PrivateGraphicalLasso(rule).fit(table)

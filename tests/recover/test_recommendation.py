@@ -134,3 +134,30 @@ def test_shorter_chains_stand_for_a_very_long_one(n, monkeypatch):
     whole = [recommendation.expected_auc(each, n, 400) for each in (made, box)]
     assert short != whole and short == pytest.approx(whole, abs=2e-3)
     assert 0.55 < min(whole) < max(whole) < 1
+
+
+def test_a_race_of_a_few_columns_stands_for_that_of_many(monkeypatch):
+    screen = ScreenedGraphMechanism(epsilon=1.0, delta=1e-10)
+    told = []
+    for enough in (128, 400):
+        monkeypatch.setattr(planning, "_ENOUGH", enough)
+        recommendation._run.cache_clear()
+        told.append(recommendation.expected_recovery(screen, 15_000, 400))
+    recommendation._run.cache_clear()
+    assert told[0] != told[1] and np.allclose(*told, atol=0.06)
+    assert 0.7 < told[1].auc < 0.99
+
+
+def test_plans_of_many_columns_make_no_matrix_of_all_pairs_and_race_once(monkeypatch):
+    raced, rehearse = [], ScreenedGraphMechanism.rehearse
+
+    def seen(self, correlations, *args, **words):
+        raced.append(len(correlations))
+        return rehearse(self, correlations, *args, **words)
+
+    monkeypatch.setattr(ScreenedGraphMechanism, "rehearse", seen)
+    (row,) = epsilon_rows(100_000, 5000, epsilons=(1.0,))
+    assert row["mechanism"] == "screened" and 0.6 < row["auc"] < 0.8
+    assert raced == [256]
+    few = ScreenedGraphMechanism(edges=2, epsilon=1.0, delta=1e-10)
+    assert 0 <= recommendation.expected_recovery(few, 100_000, 1000).found <= 1

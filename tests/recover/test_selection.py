@@ -19,7 +19,7 @@ from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.noise_correction import correlation_scale, sample_covariance
 from privglasso.publish.table import GaussianMechanism
-from privglasso.recover import selection
+from privglasso.recover import graph_models, selection
 from privglasso.recover.estimators import PrivateGraphicalLasso
 from privglasso.recover.feasibility import InfeasibleError
 from privglasso.recover.metrics import confusion
@@ -377,3 +377,29 @@ def test_stability_stops_at_the_number_of_edges_that_its_bound_allows(monkeypatc
     with pytest.raises(InputError):
         model.fit(rows)
     assert seen == [pytest.approx(np.sqrt((2 * 0.8 - 1) * 2 * 10))]
+
+
+def test_a_wide_walk_needs_no_threshold_and_holds_no_dense_solutions(monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(300, 40))
+    rows[:, 1::2] += rows[:, ::2]
+    expected = PrivateGraphicalLasso(EBIC()).fit(rows)
+    kept, walked = [], selection.solvable_path
+
+    def seen(*asked):
+        path = walked(*asked)
+        kept.extend(vars(result) for result in path.values())
+        return path
+
+    monkeypatch.setattr(selection, "_SEARCHED", 39)
+    monkeypatch.setattr(graph_models, "_WIDE", 39)
+    monkeypatch.setattr(selection, "surely_solvable", None)
+    for name, value in {"_IN_PIECES": 39, "_LEAST_WORK": 0}.items():
+        monkeypatch.setattr(f"privglasso.recover.graphical_lasso.{name}", value)
+    monkeypatch.setattr(selection, "solvable_path", seen)
+    model = PrivateGraphicalLasso(EBIC()).fit(rows)
+    assert model.edges_[["source", "target"]].equals(
+        expected.edges_[["source", "target"]]
+    )
+    assert np.allclose(model.precision_, expected.precision_, atol=1e-4)
+    pieces = [each for each in kept if "_precision" in each]
+    assert len(pieces) > 3 and not any("precision" in each for each in pieces)
