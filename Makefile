@@ -17,7 +17,7 @@ INSTALL = if command -v uv >/dev/null 2>&1; then uv pip install -q --python $(BI
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # half an environment would pass for a whole one the next time
-.PHONY: help demo test test-data mutate docs course lab check refresh reproduce bench grid
+.PHONY: help demo test test-data oldest mutate docs course lab check refresh reproduce bench grid
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -47,6 +47,15 @@ test: $(VENV)/.dev  ## run every chapter's proofs, compare what it prints with w
 test-data: $(VENV)/.dev  ## of these what looks at downloaded data, in PRIVGLASSO_DATA or the user's cache
 	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS) $$($(BIN)/python docs/data_chapters.py)
 	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m data
+
+$(VENV)/.oldest: pyproject.toml docs/oldest.py | $(BIN)/python
+	@$(BIN)/python docs/oldest.py > $(VENV)/oldest.txt
+	@$(call INSTALL,-e . -r $(VENV)/oldest.txt)
+	@touch $@
+
+oldest:  ## test what publishes and recovers with the oldest libraries that pyproject.toml allows, in .venv-oldest
+	@$(MAKE) VENV=.venv-oldest .venv-oldest/.oldest
+	$(ONE_THREAD) .venv-oldest/bin/pytest -n $(WORKERS) --dist loadfile tests/base tests/privacy tests/publish tests/recover tests/desk
 
 mutate: $(VENV)/.dev  ## alter one fact at a time in the proofs, list what no check notices; SHARE=.1 for a part
 	$(RUN) $(BIN)/python tests/mutate.py --elsewhere $(if $(SHARE),--share $(SHARE)) $(ONLY)

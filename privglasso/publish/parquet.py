@@ -282,7 +282,7 @@ def _written(stored, file):
         pq.write_table(stored, file, write_page_checksum=True, **plain)
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf60501
-_FLAGS, _BYTE, _I32, _I64, _TEXT, _LIST, _STRUCT = (1, 2), 3, 5, 6, 8, 9, 12
+_FLAGS, _BYTE, _I16, _I32, _I64, _TEXT, _LIST, _STRUCT = (1, 2), 3, 4, 5, 6, 8, 9, 12
 _LISTS = {(0, 2): _STRUCT, (0, 4): _STRUCT, (0, 5): _STRUCT, (0, 7): _STRUCT}
 _LISTS |= {(1, 1): _STRUCT, (1, 4): _STRUCT, (3, 2): _I32, (3, 3): _TEXT}
 _LISTS |= {(3, 8): _STRUCT, (3, 13): _STRUCT, (4, 2): _I64, (4, 3): _I64}
@@ -305,7 +305,7 @@ def _value(raw, at, kind, place):
     if kind == _LIST:
         return _list(raw, at, place)
     value, at = (1, at) if kind == _BYTE else _integer(raw, at)
-    if kind in (_I32, _I64):
+    if kind in (_I16, _I32, _I64):
         return value >> 1 ^ -(value & 1), at  # its sign is the last bit
     if kind not in (_BYTE, _TEXT):
         raise IndexError(f"no value is of kind {kind}")

@@ -515,6 +515,22 @@ def test_what_is_skimmed_is_what_the_pages_hold(tmp_path):
     assert 0 < said - unpacked < 9 * 99  # headers: two of each "b", one of each "a"
 
 
+def test_older_writers_number_the_groups_of_rows(path):
+    "pyarrow 17 ends each group with its ordinal, of sixteen bits."
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    sizes = [group.column(j).total_compressed_size for j in range(group.num_columns)]
+    end = b"\x16" + integer(2 * sum(sizes))
+
+    def numbered(footer):
+        assert footer.count(end + b"\0") == 1
+        return footer.replace(end + b"\0", end + b"\x14\0\0")
+
+    expected = read_release(path).table
+    with_footer(path, numbered)
+    assert pq.ParquetFile(path).metadata.num_rows == 4
+    pd.testing.assert_frame_equal(read_release(path).table, expected)
+
+
 # -------------------------------------------------- every honest file is read again
 
 SURE = dict(epsilon=5.0, delta=1e-6)
