@@ -260,12 +260,11 @@ def _race(mechanism, n, p, seen):
     "How the race ends on the chain, or a shorter one; None if the screen cannot run."
     few = standing_for_all(mechanism, p)
     seen = np.broadcast_to(seen, (p,))[np.linspace(0, p - 1, few).astype(int)]
-    known = len(mechanism.levels)  # a schema's are no setting of its own
-    return _run(mechanism, known, n, p, tuple(seen.tolist()))
+    return _run(mechanism, n, p, tuple(seen.tolist()))
 
 
 @lru_cache(maxsize=1)  # its order is asked for, then its weights, then their reach
-def _run(mechanism, _, n, p, seen):
+def _run(mechanism, n, p, seen):
     few = len(seen)
     try:
         mechanism.guarantee(n, p)  # refuses before a chain is made
