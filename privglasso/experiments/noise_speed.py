@@ -139,13 +139,13 @@ def _mechanism_jobs(profile):
     ]
 
 
-def _measure_mechanisms(n, p, rounds):
-    "Seconds for a million cells, by method and round."
+def _measure(n, p, rounds, methods):
+    "Seconds by method and round."
     buy()
-    methods = mechanism_methods(n, p)
-    for task in methods.values():
+    tasks = methods(n, p)
+    for task in tasks.values():
         task()
-    return in_turn(methods, rounds)
+    return in_turn(tasks, rounds)
 
 # %% ../../nbs/6_experiments/42_noise_speed.ipynb #99789e84
 def release_methods(n, p):
@@ -176,14 +176,6 @@ def _release_jobs(profile):
     n, rounds = (setting(f"bench.{key}", int, profile) for key in ("rows", "rounds"))
     return [{"n": n, "p": 20, "rounds": rounds}]
 
-
-def _measure_releases(n, p, rounds):
-    "Seconds for a release, by method and round."
-    buy()
-    methods = release_methods(n, p)
-    for task in methods.values():
-        task()
-    return in_turn(methods, rounds)
 
 # %% ../../nbs/6_experiments/42_noise_speed.ipynb #bb2f75f0
 def _processor():
@@ -224,7 +216,7 @@ def _measure_machine():
 _PARTS = (
     ("machine", lambda profile: [{}], _measure_machine),
     ("noise", _noise_jobs, _measure_noise),
-    ("mechanisms", _mechanism_jobs, _measure_mechanisms),
-    ("releases", _release_jobs, _measure_releases),
+    ("mechanisms", _mechanism_jobs, partial(_measure, methods=mechanism_methods)),
+    ("releases", _release_jobs, partial(_measure, methods=release_methods)),
 )
 PARTS = {part: Study(f"benchmark_{part}", jobs, run) for part, jobs, run in _PARTS}
