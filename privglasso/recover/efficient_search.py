@@ -413,7 +413,7 @@ def pair_estimates(fit):
 def check_columns(p):
     "So many columns, if they can be searched; otherwise `InputError`."
     if p > MOST_COLUMNS:
-        remedy = "use PrivateGraphicalLasso(EBIC()), or give a penalty"
+        remedy = "take the rule EBIC(), at the shell --rule ebic, or give a penalty"
         raise InputError("X", f"{p} columns (of {MOST_COLUMNS} at most)", remedy)
     return p
 
