@@ -7721,8 +7721,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                               'privglasso/recover/recommendation.py'),
                                                    'privglasso.recover.recommendation._voted_mechanism': ( '3_recover/recommendation.html#_voted_mechanism',
                                                                                                            'privglasso/recover/recommendation.py'),
-                                                   'privglasso.recover.recommendation._weighed': ( '3_recover/recommendation.html#_weighed',
-                                                                                                   'privglasso/recover/recommendation.py'),
                                                    'privglasso.recover.recommendation.expected_auc': ( '3_recover/recommendation.html#expected_auc',
                                                                                                        'privglasso/recover/recommendation.py'),
                                                    'privglasso.recover.recommendation.expected_recovery': ( '3_recover/recommendation.html#expected_recovery',

@@ -253,7 +253,17 @@ class _Raced:
     def weighed(self):
         """Partial correlations of the selected pairs, their errors, and how many of
         these the release's own test asks for; None if there are no weights."""
-        return _weighed(self)
+        from privglasso.publish.graph_weights import rehearse_weights  # slow to load
+        from privglasso.publish.screened_weights import ScreenedGraphRelease
+
+        stages, share = self.stages, self.columns / self.stages.p
+        partial, error = rehearse_weights(stages.rows, self.correlations)
+        if partial is None:
+            return None
+        # of normal columns, whose signs tell 2/π of what is in their products
+        sampling = 2 / math.pi * (1 - partial**2) / math.sqrt(stages.rows.n) / error
+        level = ScreenedGraphRelease.usual_level
+        return partial, error, stages.reach(level, sampling, stages.p, share)
 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #44f62850
 def _race(mechanism, n, p, seen):
@@ -283,22 +293,6 @@ def _share_selected(raced):
     return 0.0 if raced is None else raced.selected
 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #5d2c53f5
-def _weighed(raced):
-    "As `_Raced.weighed`."
-    from privglasso.publish.graph_weights import rehearse_weights  # slow to load
-    from privglasso.publish.screened_weights import ScreenedGraphRelease
-
-    stages, share = raced.stages, raced.columns / raced.stages.p
-    partial, error = rehearse_weights(stages.rows, raced.correlations)
-    if partial is None:
-        return None
-    # of normal columns, whose signs tell 2/π of what is in their products
-    sampling = 2 / math.pi * (1 - partial**2) / math.sqrt(stages.rows.n) / error
-    level = ScreenedGraphRelease.usual_level
-    reach = stages.reach(level, sampling, stages.p, share)
-    return partial, error, reach
-
-
 def _share_tested(raced):
     "The share of the chain's edges that win the race, and whose weights stand out."
     if raced is None or raced.weighed is None:
