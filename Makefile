@@ -48,8 +48,8 @@ test-data: $(VENV)/.dev  ## of these what looks at downloaded data, in PRIVGLASS
 	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS) $$($(BIN)/python docs/data_chapters.py)
 	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m data
 
-$(VENV)/.oldest: pyproject.toml docs/oldest.py | $(BIN)/python
-	@$(BIN)/python docs/oldest.py > $(VENV)/oldest.txt
+$(VENV)/.oldest: pyproject.toml tests/oldest.py | $(BIN)/python
+	@$(BIN)/python tests/oldest.py > $(VENV)/oldest.txt
 	@$(call INSTALL,-e . -r $(VENV)/oldest.txt)
 	@touch $@
 

@@ -4,8 +4,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.append(str(ROOT / "docs"))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests"))
 
 from oldest import EXTRAS, PROJECT, oldest  # noqa: E402
 

@@ -1,6 +1,6 @@
 """The oldest libraries that pyproject.toml allows, as pip's requirements.
 
-`python docs/oldest.py` prints them: of every lower bound of the package and its extras
+`python tests/oldest.py` prints them: of every lower bound of the package and its extras
 the last repair of that very version, and what the tests need, in any version.
 """
 
