@@ -461,8 +461,10 @@ def gathered(values, parts, spare=lambda: 0) -> Iterator:
             yield from (part.copy() for part in np.split(rows, ends))
             continue
         marked = _Marked(n, held)
-        if len(found) < marked.many:  # once: new memory is dear
-            found = np.empty((max(marked.many, min(2 * most(), n)), p))
+        if len(found) < marked.many:
+            # once, if more will come: new memory is dear
+            more = min(2 * most(), n) if 2 * marked.many > most() else 0
+            found = np.empty((max(marked.many, more), p))
         _fill(found, values, marked.between)
         yield from (found.take(marked.ranks(places), axis=0) for places in held)
 

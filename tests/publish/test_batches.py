@@ -3,6 +3,7 @@
 import gzip
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -464,6 +465,7 @@ def test_rows_are_not_chosen_from_a_source():
 
 CHILD = """
 import sys
+import tracemalloc
 from privglasso.base.kernels import buy
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.quadrants import QuadrantMechanism
@@ -519,3 +521,17 @@ def test_a_batch_of_many_columns_has_few_rows(tmp_path):
     assert [len(block) for block in blocks] == [most, 2500 - most]
     assert np.array_equal(np.vstack(blocks), made)
     assert [len(block) for block in batches.read([0, 1])] == [2500]
+
+
+def test_a_few_rows_are_not_given_the_room_of_many():
+    "A secret sample of a long table: memory that is not asked for is not reserved."
+    table = as_batches(pa.table({"a": np.arange(2e6)}))
+    list(gathered(table, [np.arange(3)]))  # what is loaded is loaded
+    tracemalloc.start()
+    try:
+        (found,) = gathered(table, [np.arange(0, 2_000_000, 200_000)])
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found[:, 0].tolist() == list(range(0, 2_000_000, 200_000))
+    assert most < 8e6, most  # the table itself has sixteen million bytes
