@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import networkx as nx
@@ -975,16 +976,18 @@ def test_a_stopped_publication_says_what_it_cost(
 ):
     file, release = tmp_path / "budget.json", tmp_path / "r.parquet"
     call("budget", "new", file, "--mu", 1)
-    whole = Budget.publish
+    whole = Budget.paying
 
-    def stopped(self, mechanism, X, path, *, label):
-        if moment == "charged":
-            self.spend(mechanism.guarantee(*X.shape), label=label)
-        if moment == "written":
-            whole(self, mechanism, X, path, label=label)
+    @contextmanager
+    def stopped(self, path, *promises, shape, **named):
+        if moment != "before":
+            with whole(self, path, *promises, shape=shape, **named) as charge:
+                charge(*shape)
+                if moment == "written":
+                    yield charge
         raise error
 
-    monkeypatch.setattr(Budget, "publish", stopped)
+    monkeypatch.setattr(Budget, "paying", stopped)
     words = ("publish", secret, release, *WITHIN, "--mu", 0.3, "--budget", file)
     found, output = call(*words)
     assert found == code and "Traceback" not in output

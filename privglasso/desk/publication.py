@@ -9,7 +9,7 @@ __all__ = ['How', 'Draft', 'Rehearsed', 'Published', 'Publication']
 import math
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from numbers import Real
@@ -184,7 +184,7 @@ class Draft(Record):
         Records.
     columns, left_out : list of str
     mechanism : mechanism
-        That will run, with the check of bounds if one is paid for.
+        That will run.
     delta : float
         Where ε is stated.
     best : Recommendation or None
@@ -196,6 +196,10 @@ class Draft(Record):
     on_cells : bool
         Whether it is noise on every cell of a table that has pairs, and nobody has said
         that this is meant.
+    check : BoundsCheck or None
+        What tells how many cells were outside of their bounds, if that is paid for.
+    checked : list of str
+        The columns whose cells it counts.
     """
 
     n: int
@@ -208,17 +212,29 @@ class Draft(Record):
     warnings: list
     read_as: str | None = None
     on_cells: bool = False
+    check: object = None
+    checked: tuple = ()
+
+    @property
+    def promises(self) -> list:
+        "What is paid for: all that is known of the release, and of the check."
+        paid = [self.mechanism.guarantees(self.n, len(self.columns))]
+        if self.check is not None:
+            paid.append(self.check.guarantees(self.n, len(self.checked)))
+        return paid
 
     @property
     def promise(self):
         "The guarantee, of mechanism and check together."
-        return self.mechanism.guarantee(self.n, len(self.columns))
+        ours = self.mechanism.guarantee(self.n, len(self.columns))
+        if self.check is None:
+            return ours
+        return ours.compose(self.check.guarantee(self.n, len(self.checked)))
 
     def as_dict(self) -> dict:
         "All of it in numbers, all of them public."
-        inner = getattr(self.mechanism, "mechanism", self.mechanism)
         return {
-            "mechanism": type(inner).__name__,
+            "mechanism": type(self.mechanism).__name__,
             "records": self.n,
             "columns": self.columns,
             "left_out": self.left_out,
@@ -294,16 +310,14 @@ class Published(Record):
     draft : Draft
     release : release
         As a stranger reads it.
+    outside : BoundsReport or None
+        What the check of the bounds says, if one was paid for.
     """
 
     name: str
     draft: Draft
     release: object
-
-    @property
-    def outside(self):
-        "What the check of the bounds says, if one was paid for."
-        return getattr(self.draft.mechanism, "report", None)
+    outside: object = None
 
     def report(self, path=None, *, replace=False):
         """What the release says, for people.
@@ -484,7 +498,7 @@ class Publication:
         with _as_typed(self.target):
             draft = _drafted(self, usual, n, used, left, data)
         if to is not None and is_folder(to):
-            _check_in_parts(to, draft.mechanism)
+            _check_in_parts(to, draft)
         return draft, data
 
     def _announce(self, draft, heard):
@@ -518,8 +532,7 @@ class Publication:
             from privglasso.privacy.budget import Budget
 
             p, ledger = len(draft.columns), self.ledger.name
-            promises = draft.mechanism.guarantees(draft.n, p)
-            fits = bool(Budget(self.ledger).allows(promises, columns=p))
+            fits = bool(Budget(self.ledger).allows(*draft.promises, columns=p))
         return Rehearsed(name, draft, self._unchecked(), ledger, fits)
 
     def _unchecked(self):
@@ -532,7 +545,7 @@ class Publication:
         return f"whether every cell {told}{gaps}"
 
     def publish(self, to, *, replace=False, random_state=None, heard=None):
-        """Check the cells, charge the ledger, draw the noise, write the file.
+        """Read the cells, charge the ledger, draw the noise, write the file.
 
         Parameters
         ----------
@@ -565,41 +578,58 @@ class Publication:
             raise InputError("to", to, "give the path of a .parquet file or a folder")
         draft, data = self._draft(to, replace, random_state, True)
         with self._room(draft, to):
-            words = self.how.integers, self.how.gaps, self._is_free(to)
+            words = self.how.integers, self.how.gaps, not is_folder(to)
             numbers = self.table.numbers(data, *words)
             self._announce(draft, heard)
             with accounted(to, self.ledger):
-                release = self._run(draft.mechanism, numbers, to, replace, random_state)
-                record = Published(to.name, draft, release)
+                if is_folder(to):
+                    record = self._in_parts(draft, numbers, to, random_state)
+                else:
+                    cells = self.table.unclipped(data, draft.checked)
+                    where = to, replace, random_state
+                    record = self._in_file(draft, numbers, cells, *where)
                 if heard is not None:
                     heard(record)
         return record
-
-    def _is_free(self, to):
-        """Whether a cell that is refused costs nothing, however late it is read: no
-        ledger has paid by then, no part is written, and no other check has begun."""
-        paid = self.ledger is not None or self.how.check_bounds is not None
-        return not paid and not is_folder(to)
 
     def _room(self, draft, to):
         "The context in which memory is bounded, or the sentence why it cannot be."
         folder, p = to is not None and is_folder(to), len(draft.columns)
         return self.table.room(draft.mechanism, draft.n, p, folder)
 
-    def _run(self, mechanism, numbers, to, replace, random_state):
-        "Publish to a file or folder, from the ledger if one is given."
-        if is_folder(to):
-            from privglasso.publish.folders import publish_folder
+    def _in_parts(self, draft, numbers, to, random_state):
+        "Publish to a folder, from the ledger if one is given."
+        from privglasso.publish.folders import publish_folder
 
-            paid = {"ledger": self.ledger, "random_state": random_state}
-            return publish_folder(mechanism, numbers, to, **paid)
-        if self.ledger is None:
-            release = mechanism.publish(numbers, random_state=random_state)
+        paid = {"ledger": self.ledger, "random_state": random_state}
+        release = publish_folder(draft.mechanism, numbers, to, **paid)
+        return Published(to.name, draft, release)
+
+    def _in_file(self, draft, numbers, cells, to, replace, random_state):
+        "Publish to a file, and count what lay outside; a ledger pays if one is given."
+        seeds, outside = (None, random_state), None
+        if draft.check is not None and random_state is not None:
+            import numpy as np
+
+            # two streams of one seed
+            seeds = np.random.default_rng(random_state).integers(2**63, size=2).tolist()
+        with self._paying(draft, to) as charge:
+            words = {"random_state": seeds[1], "charge": charge}
+            release = draft.mechanism.publish(numbers, **words)
+            if draft.check is not None:
+                outside = draft.check.publish(cells, seeds[0])
             release.to_parquet(to, replace=replace)
-            return release
+        return Published(to.name, draft, release, outside)
+
+    def _paying(self, draft, to):
+        "The context in which the ledger pays for all of it, when the noise begins."
+        if self.ledger is None:
+            return nullcontext()
         from privglasso.privacy.budget import Budget
 
-        return Budget(self.ledger).publish(mechanism, numbers, to, label=to.name)
+        shape, kind = (draft.n, len(draft.columns)), type(draft.mechanism).__name__
+        told = {"shape": shape, "label": to.name, "mechanism": kind}
+        return Budget(self.ledger).paying(to, *draft.promises, **told)
 
 # %% ../../nbs/2_publish/32_publication.ipynb #d08d2546
 @contextmanager
@@ -658,15 +688,14 @@ def _check_folder(to):
         raise WordsError(text, file=to.name, there=there)
 
 
-def _check_in_parts(to, mechanism):
+def _check_in_parts(to, draft):
     "`WordsError` unless what is published has rows to write in parts."
-    from privglasso.publish.bounds_check import CheckedMechanism
     from privglasso.publish.folders import check_in_parts
 
-    if isinstance(mechanism, CheckedMechanism):
+    if draft.check is not None:
         text = "{file}: {check_bounds} is for a file: end its name in .parquet"
         raise WordsError(text, file=to.name)
-    check_in_parts(mechanism)
+    check_in_parts(draft.mechanism)
 
 
 def _check_outside(to, table):
@@ -764,11 +793,11 @@ def _shares(desk, target):
     return rest | {"mu": total * (1 - share) ** 0.5}, total * share**0.5
 
 
-def _with_check(desk, made, mu, names, data):
-    "The mechanism, and beside it the check of the bounds, if one is asked for."
+def _check_of(desk, mu, names):
+    "The check of the bounds and the columns that it counts, if one is asked for."
     if mu is None:
-        return made
-    from privglasso.publish.bounds_check import BoundsCheck, CheckedMechanism
+        return None, []
+    from privglasso.publish.bounds_check import BoundsCheck
 
     bounds, schema = desk.bounds, desk.table.schema
     if schema is not None:
@@ -779,8 +808,7 @@ def _with_check(desk, made, mu, names, data):
     if not bounds:
         text = "{check_bounds}: no bounds are stated, so none are checked"
         raise WordsError(text)
-    check = BoundsCheck(bounds, neighbors=desk.target.neighbors, mu=mu)
-    return CheckedMechanism(made, check, desk.table.unclipped(data, names))
+    return BoundsCheck(bounds, neighbors=desk.target.neighbors, mu=mu), names
 
 # %% ../../nbs/2_publish/32_publication.ipynb #73d53851
 def _drafted(desk, usual, n, names, left, data):
@@ -802,10 +830,10 @@ def _drafted(desk, usual, n, names, left, data):
         said.append(MOSTLY_MISSING)
     target, mu = _shares(desk, target)
     made, warned = _details_and_make(desk, name, box, bounds, target, n, names, delta)
-    made = _with_check(desk, made, mu, names, data)
     read_as = getattr(data, "attrs", {}).get("read as")
     cells = name == "table" and best is None and len(names) > 1 and not desk.how.meant
-    return Draft(n, names, left, made, delta, best, said, warned, read_as, cells)
+    told = best, said, warned, read_as, cells
+    return Draft(n, names, left, made, delta, *told, *_check_of(desk, mu, names))
 
 
 def _details_and_make(desk, name, box, bounds, target, n, names, delta):

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import ROUND_FLOOR, Context
 from fractions import Fraction
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, NotRequired
 
@@ -438,11 +439,16 @@ def _check_words(label, mechanism):
             raise InputError(argument, words, remedy)
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #f4e02d04
-def _enter(path, promises, columns, label, mechanism):
-    "Add a spending to a budget file if it fits."
+def _check_writable(path, label, mechanism):
+    "Refuse what cannot be entered, whatever it costs."
     _check_words(label, str(mechanism))
     if is_read_only(path):
         raise BudgetFileError(f"{path.name} is read-only: nothing was spent from it")
+
+
+def _enter(path, promises, columns, label, mechanism):
+    "Add a spending to a budget file if it fits."
+    _check_writable(path, label, mechanism)
     with _locked(path):
         _check_one_name(path)
         state = _load(path)
@@ -594,10 +600,15 @@ class BudgetBook:
         """Whether a release with these `promises` (of a table of so many `columns`)
         would fit; nothing is spent."""
         try:
-            _charges(_load(self.path), promises, columns)
+            self.check(*promises, columns=columns)
         except BudgetError:
             return False
         return True
+
+    def check(self, *promises: Guarantee | tuple, columns: int | None = None) -> None:
+        """`BudgetError` unless a release with these `promises` (of a table of so many
+        `columns`) would fit; nothing is spent."""
+        _charges(_load(self.path), promises, columns)
 
     def delta(self) -> float | None:
         "δ at which ε is stated, if one was when the budget began."
@@ -717,14 +728,67 @@ class Budget(BudgetBook):
         """
         _enter(self.path, promises, columns, label, mechanism)
 
+    @contextmanager
+    def paying(self, path: str | Path, *promises, shape: tuple, label: str, **named):
+        """The right to make a file, and a function that pays for what will stand in it:
+        for those who draw noise themselves. `publish` does this for a mechanism.
+
+        Parameters
+        ----------
+        path : str | Path
+            Where the release goes: a file that is not there yet, in a folder that is.
+        *promises : Guarantee or tuple of Guarantee
+            As for `spend`.
+        shape : (int, int)
+            Records and columns of the table that they are made for.
+        label : str
+            What is published.
+        **named
+            mechanism: what makes it.
+
+        Yields
+        ------
+        charge : callable
+            To be called with (n, p) before the first noise is drawn; it pays once.
+
+        Raises
+        ------
+        BudgetError
+            If it does not fit: before the context begins, or in it, where another has
+            spent what was left. Nothing is then spent.
+        ChargedError
+            If something failed after `charge` was called.
+        """
+        _check_writable(self.path, label, named.get("mechanism", ""))
+        self.check(*promises, columns=shape[1])
+        paid = []
+
+        def charge(n, p):
+            if (n, p) != tuple(shape):
+                remedy = f"the table has changed: it was one of {tuple(shape)}"
+                raise InputError("X", (n, p), remedy)
+            if not paid:
+                self.spend(*promises, label=label, columns=p, **named)
+                paid.append(label)
+
+        with claimed(path):
+            try:
+                yield charge
+            except BaseException as error:
+                if not paid:
+                    raise
+                raise _told(error, label, self.path) from error
+
     def publish(self, mechanism, X, path: str | Path, *, label: str):
-        """Spend, release `X`, and write the release to a file, in this order.
+        """Read `X`, spend, draw the noise, and write the release to a file, in this
+        order.
 
         Parameters
         ----------
         mechanism
             Has guarantee(n, p) and publish(X); its noise comes from the operating
-            system.
+            system. One whose `publish` takes `charge`, as ours do, calls it when the
+            noise begins; any other is paid for before it runs.
         X
             The data: array or DataFrame of shape (n, p).
         path : str | Path
@@ -743,15 +807,15 @@ class Budget(BudgetBook):
         ChargedError
             If something failed after that: the budget is charged, nothing published.
         """
-        path = Path(path)
-        n, p = getattr(mechanism, "check", check_table)(X)[0].shape
-        both = getattr(mechanism, "guarantees", mechanism.guarantee)
-        name, promises = type(mechanism).__name__, both(n, p)
-        with claimed(path):
-            self.spend(promises, label=label, mechanism=name, columns=p)
-            try:
+        shape = getattr(mechanism, "shape", lambda X: check_table(X)[0].shape)(X)
+        promises = getattr(mechanism, "guarantees", mechanism.guarantee)(*shape)
+        told = {"label": label, "mechanism": type(mechanism).__name__}
+        with self.paying(path, promises, shape=shape, **told) as charge:
+            if "charge" in signature(mechanism.publish).parameters:
+                release = mechanism.publish(X, charge=charge)
+            else:
+                charge(*shape)
                 release = mechanism.publish(X)
-                release.to_parquet(path)
-            except BaseException as error:
-                raise _told(error, label, self.path) from error
+            charge(*shape)  # whatever a mechanism makes of `charge`
+            release.to_parquet(path)
         return release

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NOISE_KEY', 'SystemBits', 'GeneratorBits', 'bit_source', 'exp_bounds', 'CumulativeSums', 'cumulative_sums',
            'threshold_words', 'locate', 'MagnitudeTable', 'TableSampler', 'exact_coin', 'BlockSampler', 'sampler',
-           'sample', 'random_order', 'KeyedBits']
+           'sample', 'random_order', 'KeyedBits', 'PaidBits', 'unpaid']
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #a31b4087
 import hashlib
@@ -77,7 +77,8 @@ def bit_source(random_state=None):
     Parameters
     ----------
     random_state : optional
-        None: the operating system; an int seed or numpy Generator: research.
+        None: the operating system; an int seed or numpy Generator: research. A source
+        of bits is returned as it is.
 
     Returns
     -------
@@ -90,7 +91,7 @@ def bit_source(random_state=None):
     """
     if random_state is None:
         return SystemBits()
-    if isinstance(random_state, (SystemBits, GeneratorBits)):
+    if hasattr(random_state, "words"):  # a source already
         return random_state
     if isinstance(random_state, np.random.Generator):
         entropy = random_state.integers(0, 2**32, size=8, dtype=np.uint32).tolist()
@@ -679,3 +680,52 @@ class KeyedBits:
     def bits(self, k):
         "An integer of `k` bits."
         return int.from_bytes(self._bytes((k + 7) // 8), "little") >> (-k % 8)
+
+# %% ../../nbs/1_privacy/05_sampler.ipynb #8b764213
+class PaidBits:
+    """Random bits that are paid for before the first of them is drawn.
+
+    Parameters
+    ----------
+    source
+        Of random bits.
+    pay : callable
+        Called once; while it raises, no bit is drawn.
+
+    Examples
+    --------
+    >>> paid = PaidBits(SystemBits(), lambda: print("paid"))
+    >>> order = random_order(3, unpaid(paid))
+    >>> two = paid.bits(8), paid.bits(8)
+    paid
+    """
+
+    def __init__(self, source, pay):
+        self.secure, self.source = source.secure, source
+        self._pay, self._paid = pay, False
+
+    def _settled(self):
+        if not self._paid:
+            self._pay()
+            self._paid = True
+        return self.source
+
+    def words(self, n):
+        "So many 32-bit words."
+        return self._settled().words(n)
+
+    def bits(self, k):
+        "An integer of `k` bits."
+        return self._settled().bits(k)
+
+
+def unpaid(bits):
+    """The same random bits, for what is no noise: an order or a sample that stays
+    secret.
+
+    Parameters
+    ----------
+    bits
+        Source of random bits.
+    """
+    return bits.source if isinstance(bits, PaidBits) else bits

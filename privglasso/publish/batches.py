@@ -883,7 +883,7 @@ def as_batches(table, **form) -> Batches:
 class _Late(Batches):
     "A table whose cells are looked at in each reading, not before the first."
 
-    look = None
+    look, _seen = None, frozenset()  # of the columns, which were read to their end
 
     def refusing(self, gaps):
         "The same table; in the place of a batch that is refused comes the refusal."
@@ -901,11 +901,19 @@ class _Late(Batches):
                 refused = True  # words, where numbers should be
             if refused:
                 self._refuse(gaps)
+            self._seen |= {*places}
 
         made = Batches(self.columns, read, self._n, self.name, self.start)
         with within(replace(room_here(), batch=1)):  # of words a record tells
             next(iter(made.read(list(range(len(self.columns))))), None)
+        self._refusing = made
         return made
+
+    def look_at_rest(self):
+        "Look at the columns that no reading has looked at to their end."
+        rest = sorted({*range(len(self.columns))} - self._seen)
+        for _ in self._refusing[:, rest].batches() if rest else ():
+            pass
 
     def _refuse(self, gaps):
         "Look at all cells, and say what is wrong with them."
@@ -914,6 +922,7 @@ class _Late(Batches):
         raise TableError(f"{self.name}: {_CHANGED}")
 
 
+# %% ../../nbs/2_publish/27_batches.ipynb #e5940192
 def _is_sound(batch, gaps):
     "Whether all cells are finite; or, where there may be gaps, none is infinite."
     if gaps:
@@ -921,7 +930,7 @@ def _is_sound(batch, gaps):
     with np.errstate(all="ignore"):  # a sum that overflows is looked at again
         return np.isfinite(batch.sum()) or np.isfinite(batch).all()
 
-# %% ../../nbs/2_publish/27_batches.ipynb #e5940192
+
 def looked_at_late(X, look=None):
     """A table that `check_rows` does not read: its cells are looked at whenever they
     are read. For whoever pays nothing before, or has looked at them.

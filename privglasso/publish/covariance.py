@@ -783,15 +783,16 @@ class CovarianceMechanism(Mechanism):
         remedy = f"{error.remedy}; neither bounds nor levels are stated for {bare}"
         return InputError(error.argument, error.value, remedy)
 
-    def publish(self, X, random_state=None, schema=None) -> Release:
+    def publish(self, X, random_state=None, schema=None, charge=None) -> Release:
         """Release `X` as its covariance: see `Mechanism.publish`; a schema also tells
         of which columns levels or bounds are known."""
         if schema is None:
-            return super().publish(X, random_state)
+            return super().publish(X, random_state, charge=charge)
         from privglasso.publish.schema import as_schema  # slow to load
 
         schema = as_schema(schema)
-        return self.knowing(schema).publish(schema.apply(X), random_state)
+        told = self.knowing(schema)
+        return told.publish(schema.apply(X), random_state, charge=charge)
 
     def knowing(self, schema):
         "The same mechanism, told what a schema states of the columns."

@@ -12,9 +12,10 @@ import json
 import math
 import os
 import shutil
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,12 @@ import numpy as np
 from ..base.io import claimed, synced, write_secret
 from ..base.validation import InputError
 from ..privacy.budget import Budget, BudgetError
-from ..privacy.sampler import KeyedBits, bit_source, random_order, sampler
+from ..privacy.sampler import KeyedBits, PaidBits, bit_source
+from ..privacy.sampler import random_order, sampler
 from .batches import blocks_of, looked_at_late
 from .copula import CopulaMechanism
 from .files import read_release
+from .mechanism import look_and_pay
 from .parquet import MANIFEST, Parts
 from .parquet import manifest_of, part_name, write_part
 from .shape import UnitsError
@@ -222,10 +225,11 @@ class _Secret:
         shutil.rmtree(self.path, ignore_errors=True)
 
 # %% ../../nbs/2_publish/35_folders.ipynb #bc462e54
-def _noisy_parts(mechanism, values, columns, keys, secret):
+def _noisy_parts(mechanism, values, columns, keys, secret, pay):
     "The release of a table with noise, and what its manifest says of its parts."
     import pandas as pd  # slow to load
 
+    pay()
     (n, p), ordered = values.shape, mechanism.neighbors == "record"
     lattice, parts, stated = mechanism.lattice(p), parts_for(n, p), []
     whole = isinstance(mechanism, DiscreteGaussianMechanism)
@@ -252,13 +256,16 @@ def _table_of(folder, part, stated):
     return Parts(paths, list(part.columns), part.dtypes, rows)
 
 # %% ../../nbs/2_publish/35_folders.ipynb #d8b275ca
-def _drawn_parts(mechanism, values, columns, keys, secret):
+def _drawn_parts(mechanism, values, columns, keys, secret, pay):
     "The same of rows that are drawn from private moments."
     path, stated = secret.path / "moments.parquet", []
-    if not path.exists():
+    if path.exists():
+        pay()
+    else:
         few = copy(mechanism)
         few.rows = 2
-        lattice, bits = few._lattice(*values.shape), keys.bits("moments")
+        lattice = few._lattice(*values.shape)
+        bits = PaidBits(keys.bits("moments"), pay)
         with np.errstate(all="ignore"):
             few._release(values, columns, lattice, bits).to_parquet(path)
         synced(secret.path)
@@ -276,15 +283,6 @@ def is_begun(folder) -> bool:
     return _Secret(Path(folder)).is_there
 
 
-def _pay(ledger, mechanism, shape, label, name):
-    "Enter a publication in a ledger, unless it is there already."
-    entry = f"{label} (folder {name})"
-    ledger = ledger if isinstance(ledger, Budget) else Budget(ledger)
-    if entry not in set(ledger.table().label):
-        kind, promises = type(mechanism).__name__, mechanism.guarantees(*shape)
-        ledger.spend(promises, label=entry, mechanism=kind, columns=shape[1])
-
-
 def _check_free(folder, secret):
     "`InputError` if a release, or something else, is there already."
     if (folder / MANIFEST).exists():
@@ -295,6 +293,44 @@ def _check_free(folder, secret):
     if taken or folder.exists() and not secret.path.exists() and any(folder.iterdir()):
         remedy = "something else is there: give a new folder, or an empty one"
         raise InputError("folder", folder.name, remedy)
+
+# %% ../../nbs/2_publish/35_folders.ipynb #9ac29877
+class _Bill:
+    "What a publication in parts costs: paid once, however often it is begun."
+
+    def __init__(self, ledger, mechanism, entry):
+        path = isinstance(ledger, (str, os.PathLike))
+        self.ledger = Budget(ledger) if path else ledger
+        self.mechanism, self.entry, self.paid = mechanism, entry, False
+
+    @property
+    def _is_owed(self):
+        book = self.ledger
+        return book is not None and self.entry not in set(book.table().label)
+
+    def check(self, n, p):
+        "`BudgetError` if it does not fit, before a cell is read."
+        if self._is_owed:
+            self.ledger.check(self.mechanism.guarantees(n, p), columns=p)
+
+    def __call__(self, n, p):
+        if self._is_owed:
+            told = {"label": self.entry, "mechanism": type(self.mechanism).__name__}
+            self.ledger.spend(self.mechanism.guarantees(n, p), columns=p, **told)
+        self.paid = True
+
+
+@contextmanager
+def _or_nothing(secret, bill):
+    "What is refused before it is paid for, or finds no unit, leaves nothing behind."
+    try:
+        yield
+    except (BudgetError, UnitsError, InputError) as error:
+        if not (isinstance(error, InputError) and bill.paid):
+            secret.clear()
+            with suppress(OSError):  # it holds something, or was not made
+                secret.folder.rmdir()
+        raise
 
 # %% ../../nbs/2_publish/35_folders.ipynb #0a5eed5b
 def publish_folder(
@@ -313,7 +349,7 @@ def publish_folder(
         New, or empty, or where the same publication was begun. Secrets lie beside it,
         in a hidden folder, until it is done.
     ledger : Budget, str or Path, optional
-        That pays before any noise is drawn.
+        That pays when the noise begins.
     label : str, optional
         What is published, for the ledger; the folder's name if absent.
     random_state : None, int or numpy Generator
@@ -347,9 +383,8 @@ def publish_folder(
     check_in_parts(mechanism)
     folder, bits, release = Path(folder), bit_source(random_state), None
     drawn = isinstance(mechanism, _DRAWN)
-    free = drawn and ledger is None and not is_begun(folder)
-    values, columns = mechanism.check(looked_at_late(X) if free else X)
-    ends = (BudgetError, UnitsError, InputError) if free else (BudgetError, UnitsError)
+    table = looked_at_late(X) if drawn and not is_begun(folder) else X
+    values, columns = mechanism.check(table)
     with claimed(folder, replace=True):
         secret = _Secret(folder)
         _check_free(folder, secret)
@@ -358,18 +393,13 @@ def publish_folder(
             secret.keep("plan", plan, "another publication was begun here")
         else:
             keys, name = secret.begin(plan, bits)
-            try:
-                if ledger is not None:
-                    words = label or folder.name, name
-                    _pay(ledger, mechanism, values.shape, *words)
+            bill = _Bill(ledger, mechanism, f"{label or folder.name} (folder {name})")
+            with _or_nothing(secret, bill):
+                bill.check(*values.shape)
                 folder.mkdir(exist_ok=True)
+                pay = partial(look_and_pay, bill, values.shape, table)
                 made = _drawn_parts if drawn else _noisy_parts
-                release, parts = made(mechanism, values, columns, keys, secret)
-            except ends:  # nothing is there to be gone on with
-                secret.clear()
-                with suppress(OSError):  # it holds something, or was not made
-                    folder.rmdir()
-                raise
+                release, parts = made(mechanism, values, columns, keys, secret, pay)
             write_secret(secret.manifest, manifest_of(release, parts))
         secret.finish()
     return read_release(folder) if release is None else release

@@ -22,7 +22,7 @@ from ..base.validation import InputError, check_integer, check_symmetric
 from ..privacy.audit import EntryStatistic, check_different, only_in
 from ..privacy.discrete_gaussian import mu_for, sigma_for, variance
 from ..privacy.guarantee import Guarantee
-from ..privacy.sampler import random_order
+from ..privacy.sampler import random_order, unpaid
 from .batches import blocks_of, gathered
 from .lattice import NOISE_REACH, check_noise, check_sums, drawable
 from .lattice import symmetric_noise
@@ -320,7 +320,7 @@ def secret_order(n, bits) -> deque:
     >>> [sorted(piece.tolist()) for piece in secret_order(3, bit_source())]
     [[0, 1, 2]]
     """
-    order = random_order(n, bits)
+    order = random_order(n, unpaid(bits))
     return deque(order[k : k + _PIECE].copy() for k in range(0, n, _PIECE))
 
 

@@ -22,7 +22,7 @@ from ..base.validation import check_positive, check_probability
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, count_sigma
 from ..privacy.discrete_gaussian import counted_variance
 from ..privacy.guarantee import Guarantee
-from ..privacy.sampler import random_order, sampler
+from ..privacy.sampler import random_order, sampler, unpaid
 from .batches import Batches, rows_at
 from .lattice import drawable
 
@@ -713,7 +713,7 @@ def _check_values(values, plan):
 def _counted_rows(values, rows, bits):
     "All rows, or so many of them that are drawn without replacement; in one block."
     n = len(values)
-    places = random_order(n, bits, rows) if rows < n else None
+    places = random_order(n, unpaid(bits), rows) if rows < n else None
     return np.ascontiguousarray(rows_at(values, places), dtype=np.float64)
 
 
@@ -740,7 +740,7 @@ def spread_counts(values, plan, bits):
     -------
     ndarray of int64, shape (p, bins)
     """
-    arguments = random_order(len(values), bits), SPREAD_WINDOW
+    arguments = random_order(len(values), unpaid(bits)), SPREAD_WINDOW
     return _noisy(plan.levels[0], _count_spreads, values, arguments, bits)
 
 # %% ../../nbs/2_publish/06_units.ipynb #e1c39ca9

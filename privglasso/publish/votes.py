@@ -34,7 +34,7 @@ from ..base.roots import root_between
 from ..base.validation import InputError, check_integer, check_number
 from ..privacy.gdp import mu_gdp
 from ..privacy.guarantee import Guarantee
-from ..privacy.sampler import bit_source, random_order
+from ..privacy.sampler import bit_source, random_order, unpaid
 from .batches import gathered
 from .best_test import BestTest, StableCertificate
 from .best_test import StableGraphMechanism, stability_test
@@ -504,7 +504,7 @@ def block_votes(
     """
     from tqdm.auto import tqdm  # slow to load
 
-    bits, p = bit_source(random_state), values.shape[1]
+    bits, p = unpaid(bit_source(random_state)), values.shape[1]
     counts = np.zeros((p, p), dtype=np.int64)
     orders = (random_order(len(values), bits) for _ in range(cuttings))
     cuts = (gathered(values, np.array_split(order, blocks)) for order in orders)

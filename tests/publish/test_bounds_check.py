@@ -3,12 +3,14 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from privglasso.base.validation import InputError
+from privglasso.desk.publication import Publication
+from privglasso.privacy.budget import Budget
 from privglasso.privacy.discrete_gaussian import cdf
 from privglasso.privacy.guarantee import Guarantee
-from privglasso.publish.bounds_check import BoundsCheck, BoundsReport, CheckedMechanism
+from privglasso.publish.bounds_check import BoundsCheck, BoundsReport
 from privglasso.publish.bounds_check import CountLattice, cells_outside
 from privglasso.publish.covariance import CovarianceMechanism
 
@@ -59,23 +61,31 @@ def test_the_noise_of_a_report_is_that_of_its_lattice():
     assert abs(noise.var() / sigma**2 - 1) < 6.2 * math.sqrt(2 / 4000)
 
 
-def test_a_mechanism_and_its_check_cost_the_root_of_both_squares():
-    X = np.random.default_rng(0).normal(size=(500, 2))
-    for neighbors in ("record", "cell"):
-        parts = [kind((-1, 1), neighbors=neighbors, mu=mu) for kind, mu in
-                 ((CovarianceMechanism, 0.8), (BoundsCheck, 0.6))]
-        both = CheckedMechanism(*parts, X)
-        one, two = (part.guarantee(500, 2).mu for part in parts)
-        assert both.guarantee(500, 2).mu == pytest.approx(math.hypot(one, two))
-        for relation, told in zip(("record", "cell"), zip(
-            *(sorted(p.guarantees(500, 2), key=lambda g: g.neighbors != "record")
-              for p in parts), strict=True), strict=True):
-            known = {g.neighbors: g.mu for g in both.guarantees(500, 2)}
-            assert known[relation] == pytest.approx(math.hypot(*(g.mu for g in told)))
-        both.publish(X, 3)
-        assert both.report.guarantee.mu == two
-    with pytest.raises(InputError):
-        CheckedMechanism(parts[0], BoundsCheck((-1, 1), mu=0.5), X)
+@pytest.mark.parametrize("neighbors", ["record", "cell"])
+def test_a_mechanism_and_its_check_cost_the_root_of_both_squares(neighbors, tmp_path):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(500, 2)), columns=["a", "b"])
+    ledger = Budget.create(
+        tmp_path / "ledger.json", Guarantee(3.0, "record"), Guarantee(3.0, "cell")
+    )
+    words = {"box": True, "bounds": (-1, 1), "mu": 1.0, "neighbors": neighbors}
+    desk = Publication(X, check_bounds=0.36, ledger=ledger.path, **words)
+    record = desk.publish(tmp_path / "r.parquet")
+    alone = CovarianceMechanism((-1, 1), neighbors=neighbors, mu=0.8, clipping="box")
+    check = BoundsCheck((-1, 1), neighbors=neighbors, mu=0.6)
+    parts = [each.guarantees(500, 2) for each in (alone, check)]
+    for relation in ("record", "cell"):
+        paid = [g.mu for known in parts for g in known if g.neighbors == relation]
+        assert len(paid) == 2
+        assert ledger.spent(relation).mu == pytest.approx(math.hypot(*paid), rel=1e-9)
+    assert record.draft.promise.mu == pytest.approx(1.0, rel=1e-6)
+    assert record.release.guarantee.mu == pytest.approx(0.8, rel=1e-6)
+    assert record.outside.guarantee.mu == pytest.approx(0.6, rel=1e-6)
+    desk.ledger, rest = None, {"random_state": 3}
+    one, again = (
+        desk.publish(tmp_path / name, **rest) for name in ("1.parquet", "2.parquet")
+    )
+    assert one.outside.counts.tolist() == again.outside.counts.tolist()
+    assert (one.release.matrix == again.release.matrix).all()
 
 
 @pytest.mark.parametrize(("level", "reach"), [(0.5, 21), (0.95, 60), (0.999, 100)])

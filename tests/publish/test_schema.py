@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from privglasso.base.validation import InputError
-from privglasso.publish.bounds_check import BoundsCheck, CheckedMechanism, cells_outside
+from privglasso.publish.bounds_check import BoundsCheck, cells_outside
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.schema import Column, Schema
 from privglasso.publish.sources import read_table
@@ -77,10 +77,7 @@ def test_an_infinity_beyond_bounds_is_outside_whether_it_is_counted_or_not():
     assert clipped.a.tolist() == [0, 1, 0.5, 1]
     values, _ = BoundsCheck((0, 1), mu=0.5).check(kept[["a"]])
     assert cells_outside(values, (0, 1)).tolist() == [3]
-    check = CheckedMechanism(
-        CovarianceMechanism((0, 3), mu=0.5), BoundsCheck((0, 1), mu=0.5), kept[["a"]]
-    )
-    assert len(check.check(clipped)[0]) == 4
+    assert len(CovarianceMechanism((0, 3), mu=0.5).check(clipped)[0]) == 4
     without = Schema({"a": {}}).apply(table)  # nothing to clip to: refused either way
     with pytest.raises(InputError, match="infinity"):
         CovarianceMechanism((0, 3), mu=0.5).check(without)
