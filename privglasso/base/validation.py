@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
            'column_names', 'check_table', 'check_incomplete_table', 'all_finite', 'is_plain', 'html_card', 'how_many',
-           'unmasked', 'as_numbers', 'from_arrow', 'check_plain', 'check_symmetric', 'strips', 'is_symmetric',
-           'per_column']
+           'unmasked', 'as_numbers', 'from_arrow', 'check_plain', 'check_symmetric', 'strips', 'by_strips', 'mirror',
+           'is_symmetric', 'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
@@ -412,7 +412,7 @@ def check_symmetric(S, name="S", copy=True):
         )
     return (S + S.T) / 2
 
-
+# %% ../../nbs/9_workshop/01_validation.ipynb #aee0e26f
 _BLOCK = 128  # rows: a block and its mirror image stay in the cache
 
 
@@ -438,6 +438,44 @@ def strips(p, cells=1 << 15) -> Iterator:
     rows = max(cells // max(p, 1), 1)
     for start in range(0, p, rows):
         yield slice(start, start + rows)
+
+
+def by_strips(function, p):
+    """The (p, p) matrix that a function of a slice of rows gives strip by strip.
+
+    Parameters
+    ----------
+    function : callable
+        Of a slice: its rows (k, p).
+    p : int
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+
+    Examples
+    --------
+    >>> by_strips(lambda at: np.eye(3)[at], 3).trace().item()
+    3.0
+    """
+    matrix = np.empty((p, p))
+    for at in strips(p):
+        matrix[at] = function(at)
+    return matrix
+
+
+def mirror(M) -> None:
+    """Write what is above the diagonal below it, too.
+
+    Parameters
+    ----------
+    M : array of shape (p, p)
+        Is changed.
+    """
+    for at in strips(len(M), 1 << 18):
+        own = M[at, at]
+        own[:] = np.triu(own) + np.triu(own, 1).T
+        M[at.stop :, at] = M[at, at.stop :].T
 
 
 def is_symmetric(S) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 import privglasso
 from ..base.io import claimed, write_whole
 from ..base.records import flag, number, plain, whole, word
-from ..base.validation import InputError, is_symmetric, strips
+from ..base.validation import InputError, is_symmetric, mirror, strips
 from .batches import Batches
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #209439aa
@@ -150,36 +150,50 @@ def sealed(metadata, table):
 _SQUARE = ("covariance", "shape", "whitened", "local", "kendall", "quadrant", "scores")
 
 
-def _upper(table):
-    "A symmetric matrix, as a DataFrame, with zeros below its diagonal."
+class _Triangle:
+    """A symmetric matrix with zeros below its diagonal, of which there is no copy: a
+    column above the diagonal is the beginning of a row."""
+
+    def __init__(self, table):
+        self.cells, self.names = table.to_numpy(), list(table.columns)
+        self.zeros = np.zeros(len(self.cells), self.cells.dtype)
+
+    def pairs(self):
+        "What stands above the diagonal, and on it, in each column; and the zeros."
+        for j, row in enumerate(self.cells, 1):
+            yield np.ascontiguousarray(row[:j]), self.zeros[j:]
+
+    def items(self):
+        "Names and columns."
+        return zip(self.names, map(np.concatenate, self.pairs()), strict=True)
+
+    def stored(self):
+        "The Arrow table."
+        import pyarrow as pa
+
+        columns = [pa.chunked_array(list(pair)) for pair in self.pairs()]
+        return pa.Table.from_arrays(columns, self.names)
+
+
+def _one_triangle(kind, table):
+    "Of what is written for a kind of release, whether one triangle will do."
+    cells = table.to_numpy() if kind in _SQUARE else np.empty((0, 1))
+    # if it is not symmetric it is no release, as whoever reads it will say
+    return len(cells) == cells.shape[1] and is_symmetric(cells)
+
+
+def _whole(path, columns, names):
+    "The symmetric matrix of a triangle, as a DataFrame; its columns are rows here."
     import pandas as pd  # slow to load
 
-    cells = table.to_numpy()
-    if len(cells) != cells.shape[1] or not is_symmetric(cells):
-        return table  # no release, as whoever reads it will say
-    return pd.DataFrame(np.triu(cells), columns=table.columns, copy=False)
-
-
-def _whole(columns, names):
-    """The matrix whose columns were read, as a DataFrame; both triangles, if below the
-    diagonal there are zeros."""
-    import pandas as pd  # slow to load
-
-    square = len(columns) == columns.shape[1]
-    if square:
-        _mirror(columns)
-    # rows that lie one behind the other, which makes no difference if it is symmetric
-    cells = columns if square and is_symmetric(columns) else columns.T
-    return pd.DataFrame(cells, columns=names, copy=False)
-
-
-def _mirror(columns):
-    "Fill what is below the diagonal with what is above, where it holds zeros alone."
-    places = list(strips(len(columns)))
-    if any(np.triu(columns[at, at.start :], 1).any() for at in places):
-        return
-    for at in places:
-        columns[at, at.start :] += np.tril(columns[at.start :, at], -1).T
+    for at in strips(len(columns)):
+        if np.triu(columns[at, at.start :], 1).any():
+            raise ReleaseError(
+                f"{path.name} contradicts itself: the matrix is to end at its diagonal,"
+                " and there are numbers below"
+            )
+    mirror(columns.T)
+    return pd.DataFrame(columns, columns=names, copy=False)
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #3fc2c5ba
 def write_release(
@@ -211,8 +225,11 @@ def write_release(
     metadata = _described(kind, release) | settings
     if isinstance(table, Batches):
         raise InputError("path", str(path), "copy the folder: its rows are in parts")
-    table = _upper(table) if kind in _SQUARE else table
-    stored = pa.Table.from_pandas(table, preserve_index=False)
+    if _one_triangle(kind, table):
+        table = _Triangle(table)
+        stored = table.stored()
+    else:
+        stored = pa.Table.from_pandas(table, preserve_index=False)
     stored = stored.replace_schema_metadata(sealed(metadata, table))
     with claimed(path, replace):
         write_whole(path, partial(_written, stored), replace=replace)
@@ -415,7 +432,7 @@ def _numbers(cells):
     return cells.to_numpy(zero_copy_only=False)
 
 
-_AT_ONCE = 500  # columns of a wide matrix, of which there is no second copy
+_AT_ONCE = 100  # columns of a wide matrix, of which there is no second copy
 
 
 def _fill(columns, parts, names=None):
@@ -539,7 +556,7 @@ def stored_release(path):
         raise ReleaseError(
             f"{path.name} is not what was written, its checksum says: ask for it again"
         )
-    return metadata, table if whole is None else _whole(whole, table.columns)
+    return metadata, table if whole is None else _whole(path, whole, table.columns)
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #66c24507
 def _no_number(name):

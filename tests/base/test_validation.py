@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from privglasso.base.validation import InputError, all_finite, check_generator
+from privglasso.base.validation import InputError, all_finite, by_strips
+from privglasso.base.validation import check_generator, mirror
 from privglasso.base.validation import check_integer, check_positive, check_probability
 from privglasso.base.validation import check_symmetric, check_table, is_symmetric
 from privglasso.base.validation import per_column, strips
@@ -199,3 +200,12 @@ def test_a_cell_that_is_not_finite_is_seen_whatever_the_sum_says(gaps):
     assert all_finite(np.array([[np.nan]]), gaps) == gaps
     for bad in ([np.inf], [-np.inf], [np.inf, -np.inf], [np.nan, np.inf]):
         assert not all_finite(np.array([[*bad, 1e308, 1e308, -1e308]]), gaps)
+
+
+@pytest.mark.parametrize("p", [1, 3, 700])
+def test_a_triangle_is_mirrored_and_strips_are_put_together(p):
+    M = np.random.default_rng(0).normal(size=(p, p))
+    expected = np.triu(M) + np.triu(M, 1).T
+    assert np.array_equal(by_strips(lambda at: expected[at], p), expected)
+    mirror(M)
+    assert np.array_equal(M, expected)

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -647,25 +648,30 @@ def test_one_triangle_is_written_and_both_are_read(tmp_path):
     assert (found == release.second_moment).all() and found.flags.c_contiguous
 
 
-def test_a_file_with_both_triangles_is_twice_as_large_and_read(tmp_path):
+def test_numbers_below_the_diagonal_are_refused(tmp_path):
+    "Both triangles, a single number, and the other triangle; sealed as they are."
     release, path = square_release(), tmp_path / "r.parquet"
     release.to_parquet(path)
     few, stored = path.stat().st_size, pq.read_table(path)
-    both = pd.DataFrame(release.second_moment, columns=release.columns)
     metadata = json.loads(stored.schema.metadata[METADATA_KEY])
-    whole = pa.Table.from_pandas(both, preserve_index=False)
-    whole = whole.replace_schema_metadata(sealed(metadata, both))
-    pq.write_table(whole, path, compression="zstd")
-    assert path.stat().st_size > 1.6 * few
+
+    def written(cells):
+        frame = pd.DataFrame(cells, columns=release.columns)
+        whole = pa.Table.from_pandas(frame, preserve_index=False)
+        whole = whole.replace_schema_metadata(sealed(metadata, frame))
+        pq.write_table(whole, path, compression="zstd")
+
+    upper = np.triu(release.second_moment)
+    written(upper)
     assert (read_release(path).second_moment == release.second_moment).all()
-    # one number below the diagonal: neither a triangle nor symmetric
-    upper = pd.DataFrame(np.triu(release.second_moment), columns=release.columns)
-    upper.iloc[1, 0] = 1
-    whole = pa.Table.from_pandas(upper, preserve_index=False)
-    whole = whole.replace_schema_metadata(sealed(metadata, upper))
-    pq.write_table(whole, path)
-    with pytest.raises(ReleaseError, match="symmetric"):
-        read_release(path)
+    written(release.second_moment)
+    assert path.stat().st_size > 1.6 * few
+    one = upper.copy()
+    one[-1, 0] = 1
+    for cells in (release.second_moment, upper.T, one):
+        written(cells)
+        with pytest.raises(ReleaseError, match="numbers below"):
+            read_release(path)
 
 
 @pytest.mark.parametrize("names", [["a", "a.b", "c"], ["x", "y", "x.y.z"]])
@@ -678,3 +684,39 @@ def test_names_with_points_are_names(names, tmp_path, monkeypatch):
     found = read_release(tmp_path / "r.parquet")
     assert (found.second_moment == release.second_moment).all()
     assert found.columns == names
+
+
+def test_writing_and_reading_need_no_second_matrix(tmp_path):
+    "Arrow's room included."
+    release, path = square_release(1500, 200), tmp_path / "r.parquet"
+    release.to_parquet(path)
+    read_release(path)  # libraries are loaded
+    size, pool = release.second_moment.nbytes, pa.default_memory_pool()
+    tracemalloc.start()
+    try:
+        before = pool.bytes_allocated()
+        release.to_parquet(path, replace=True)
+        written = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        found = read_release(path)
+        read = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert written < 0.4 * size and read < 1.4 * size, (written / size, read / size)
+    assert pool.bytes_allocated() <= before + size // 8
+    assert (found.second_moment == release.second_moment).all()
+
+
+def test_the_file_is_that_of_the_whole_table(tmp_path):
+    "Columns in two pieces are stored, and sealed, as the same columns in one."
+    release, path = square_release(), tmp_path / "r.parquet"
+    release.to_parquet(path)
+    stored = pq.read_table(path)
+    upper = pd.DataFrame(np.triu(release.second_moment), columns=release.columns)
+    metadata = json.loads(stored.schema.metadata[METADATA_KEY])
+    assert stored.schema.metadata[CHECKSUM_KEY] == sealed(metadata, upper)[CHECKSUM_KEY]
+    whole = pa.Table.from_pandas(upper, preserve_index=False)
+    whole = whole.replace_schema_metadata(stored.schema.metadata)
+    with open(tmp_path / "w.parquet", "wb") as file:
+        parquet._written(whole, file)
+    assert (tmp_path / "w.parquet").read_bytes() == path.read_bytes()
