@@ -9,6 +9,7 @@ __all__ = ['MomentLattice', 'moment_lattice', 'integer_moments', 'CovarianceRele
 import math
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Unpack
 
 import numpy as np
@@ -17,7 +18,8 @@ from ..base.kernels import kernel
 from ..base.records import Fields, flag, number, require, whole, word
 from ..base.validation import InputError, check_integer
 from ..base.validation import check_number, check_probability, how_many
-from ..base.validation import check_symmetric, per_column, strips
+from ..base.validation import by_strips, check_symmetric, per_column
+from ..base.validation import mirror, strips
 from ..privacy.audit import EntryStatistic, check_different
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, counted_variance
 from ..privacy.discrete_gaussian import sigma_for, variance
@@ -26,7 +28,7 @@ from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import check_rows, mapped, pieces_of, summed
 from .lattice import LARGEST, NOISE_REACH, check_noise, check_sums
-from .lattice import drawable, proper_unit, symmetric_noise
+from .lattice import add_symmetric_noise, drawable, proper_unit
 from .lattice import whole_sums
 from .noise_correction import SamplingError
 from .mechanism import Mechanism, Promise
@@ -103,14 +105,22 @@ class MomentLattice:
     def second_moment_noise(self, columns=None) -> np.ndarray:
         """(p, p) variance of the noise on the average outer product about the centre,
         in data units to the fourth; of so many columns, all if None."""
-        off_diagonal, diagonal = variance(self.sigma[0]), variance(self.sigma[1])
         unit = self.unit[:columns]
-        noise = np.empty(2 * [len(unit)])
-        for at in strips(len(unit)):  # there may be many columns
-            noise[at] = (np.outer(unit[at], unit) / self.n) ** 2
-        own = noise.diagonal() * diagonal
-        noise *= off_diagonal
-        np.fill_diagonal(noise, own)
+        return by_strips(lambda at: self.noise_rows(unit, at), len(unit))
+
+    def noise_rows(self, unit, at) -> np.ndarray:
+        """(k, p) some rows of `second_moment_noise`.
+
+        Parameters
+        ----------
+        unit : array of shape (p,)
+            Data units in one step, of the columns that are looked at.
+        at : slice
+        """
+        noise = (np.outer(unit[at], unit) / self.n) ** 2
+        own = noise.diagonal(at.start) * variance(self.sigma[1])
+        noise *= variance(self.sigma[0])
+        np.fill_diagonal(noise[:, at.start :], own)
         return noise
 
     def mean_noise(self) -> np.ndarray:
@@ -298,6 +308,7 @@ def _integer_rows(values, lattice):
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #f196661f
 _BLOCK_CELLS = 1 << 18  # that stay in the processor's cache
+_STRIP_CELLS = 1 << 20  # of products of columns, of which there may be many
 
 
 @summed
@@ -321,15 +332,25 @@ def integer_moments(values, lattice):
     for block in pieces_of(values, rows):
         counts = _integer_rows(np.ascontiguousarray(block), lattice)
         # whole numbers below 2^52 throughout: exact in any order
-        second += counts.T @ counts
+        for at in strips(p, _STRIP_CELLS):
+            second[at, at.start :] += counts[:, at].T @ counts[:, at.start :]
         total += np.ones(len(counts)) @ counts
-    return second.astype(np.int64), total.astype(np.int64)
+    return _as_integers(second), total.astype(np.int64)
+
+
+def _as_integers(second):
+    "Both triangles of whole numbers of which one is there, in the same memory."
+    whole = second.view(np.int64)
+    for at in strips(len(second)):
+        whole[at] = second[at].astype(np.int64)
+    mirror(whole)
+    return whole
 
 
 def _noisy_sums(lattice, values, bits):
     "The same with noise; None for the rows if they get none."
     second, total = integer_moments(values, lattice)
-    second += symmetric_noise(len(total), lattice.sigma, bits)
+    add_symmetric_noise(second, lattice.sigma, bits)
     if not lattice.sigma[2]:
         return second, None
     return second, total + sampler(lattice.sigma[2]).draw(len(total), bits)
@@ -341,17 +362,29 @@ def _default_share(p):
     return 1 / (1 + math.sqrt(2 * p))
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #a1476484
-def _matrix_noise_variance(lattice, squared_offset):
-    """(p, p) variances of the noise on the covariance about a private mean so far from
-    the centre."""
-    few, square = len(squared_offset), np.maximum(squared_offset, 0.0)
-    v = lattice.mean_noise()[:few]
-    noise = lattice.second_moment_noise(few)
-    for at in strips(few):
-        cross = np.outer(square[at], v) + np.outer(v[at], square)
-        noise[at] += cross + np.outer(v[at], v)
-    noise[np.diag_indices(few)] += square * v + v * square + v * v
+def _noise_rows(lattice, square, unit, v, at):
+    "Variances of the noise on some rows of a covariance about a private mean."
+    noise = lattice.noise_rows(unit, at)
+    cross = np.outer(square[at], v) + np.outer(v[at], square)
+    noise += cross + np.outer(v[at], v)
+    own = square * v + v * square + v * v
+    rows = np.arange(len(noise))
+    noise[rows, at.start + rows] += own[at]
     return noise
+
+
+def _noise_of_rows(lattice, squared_offset, places):
+    """The variances of the noise on the covariance of such columns about a private mean
+    so far from the centre, as a function of a slice of rows."""
+    square = np.maximum(squared_offset, 0.0)
+    known = lattice.unit[places], lattice.mean_noise()[places]
+    return partial(_noise_rows, lattice, square, *known)
+
+
+def _matrix_noise_variance(lattice, squared_offset):
+    "(p, p) the same of the first columns."
+    few = len(squared_offset)
+    return by_strips(_noise_of_rows(lattice, squared_offset, slice(few)), few)
 
 
 def _expected_error(lattice, covariance, location):
@@ -434,28 +467,40 @@ class CovarianceRelease(Release):
     @property
     def floor(self) -> float:
         "Variance below which a direction cannot be told from noise, in squared units."
-        noise = self.lattice.second_moment_noise() / np.outer(*2 * [self.scale]) ** 2
-        return float(np.sqrt(noise.min()))
+        unit, least = self.lattice.unit / self.scale, np.inf
+        for at in strips(len(unit)):
+            least = min(least, self.lattice.noise_rows(unit, at).min())
+        return float(np.sqrt(least))
 
     @property
     def matrix(self) -> np.ndarray:
         """(p, p) unbiased covariance about the mean (about `location`, if that is the
         public centre); may be indefinite."""
-        unit, offset = self.lattice.unit, self._offset()
-        average = np.empty(self.second_moment.shape)
+        return self._matrix_of(slice(None))
+
+    def _matrix_of(self, places):
+        "(k, k) the same of some columns."
+        second = self.second_moment
+        if not isinstance(places, slice):
+            second = second[np.ix_(places, places)]
+        unit, offset = self.lattice.unit[places], self._offset()[places]
+        average = np.empty(second.shape)
         for at in strips(len(unit)):  # there may be many columns
-            scaled = self.second_moment[at] / self.n * np.outer(unit[at], unit)
+            scaled = second[at] / self.n * np.outer(unit[at], unit)
             average[at] = scaled - np.outer(offset[at], offset)
-        average[np.diag_indices(len(unit))] += self.lattice.mean_noise()
+        average[np.diag_indices(len(unit))] += self.lattice.mean_noise()[places]
         return average
+
+    def _noise_of(self, places):
+        "Variances of the noise on the entries of some columns, by rows."
+        square = self._offset() ** 2 - self.lattice.mean_noise()
+        return _noise_of_rows(self.lattice, square[places], places)
 
     @property
     def matrix_noise_variance(self) -> np.ndarray:
         """(p, p) variance of the noise on each entry of `matrix`, in data units to the
         fourth power."""
-        return _matrix_noise_variance(
-            self.lattice, self._offset() ** 2 - self.lattice.mean_noise()
-        )
+        return by_strips(self._noise_of(slice(None)), len(self.columns))
 
     def corrected_covariance(self) -> np.ndarray:
         """(p, p) the matrix, if every variance is positive: its noise has mean 0, and
@@ -468,13 +513,15 @@ class CovarianceRelease(Release):
         """How far the matrix may be from the population's: rows and noise, the mean's
         noise taken as independent too."""
         seen = ((self.matrix, self.n),)
-        return SamplingError.owning(seen, self.matrix_noise_variance)
+        return SamplingError.owning(seen, self._noise_of(slice(None)))
 
     def _of_columns(self, places):
-        at = np.ix_(places, places)
-        matrix = self._not_lost(self.matrix[at], places, "lost in the noise")
-        noise = self.matrix_noise_variance[at]
-        return matrix, SamplingError(((matrix, self.n),), noise)
+        if np.array_equal(places, np.arange(len(self.columns))):
+            places = slice(None)  # of many columns there is no second matrix
+        matrix = self._matrix_of(places)
+        looked_at = np.arange(len(self.columns))[places]
+        self._not_lost(matrix, looked_at, "lost in the noise")
+        return matrix, SamplingError.owning(((matrix, self.n),), self._noise_of(places))
 
     record = Fields({"lattice": MomentLattice, "total": whole_sums("p") | None})
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LARGEST', 'NOISE_REACH', 'drawable', 'proper_unit', 'whole_sums', 'Lattice', 'sigma_steps', 'lattice_for_sigma',
-           'lattice_for_mu', 'integer_lattice', 'symmetric_noise', 'check_noise', 'check_sums']
+           'lattice_for_mu', 'integer_lattice', 'symmetric_noise', 'add_symmetric_noise', 'check_noise', 'check_sums']
 
 # %% ../../nbs/2_publish/14_lattice.ipynb #ac88d77f
 import math
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.records import number, require, whole
-from ..base.validation import InputError, is_symmetric
+from ..base.validation import InputError, is_symmetric, strips
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, SMALLEST_SIGMA
 from ..privacy.discrete_gaussian import counted_variance, mu_bound, variance
 from ..privacy.gdp import compose_gdp
@@ -296,11 +296,31 @@ def symmetric_noise(p, sigma, bits):
     True
     """
     noise = np.zeros((p, p), dtype=np.int64)
-    place = np.arange(p)
-    noise[place[:, None] < place] = sampler(sigma[0]).draw(p * (p - 1) // 2, bits)
-    noise += noise.T
-    noise.flat[:: p + 1] = sampler(sigma[1]).draw(p, bits)
+    add_symmetric_noise(noise, sigma, bits)
     return noise
+
+
+def add_symmetric_noise(sums, sigma, bits) -> None:
+    """Add `symmetric_noise` to a matrix, without a second one.
+
+    Parameters
+    ----------
+    sums : ndarray of int64, shape (p, p)
+        Is changed.
+    sigma, bits
+        As there.
+    """
+    p, taken = len(sums), 0
+    place, beside = np.arange(p), sampler(sigma[0]).draw(p * (p - 1) // 2, bits)
+    for at in strips(p, 1 << 18):
+        above = place[at, None] < place
+        noise = np.zeros(above.shape, dtype=np.int64)
+        count = np.count_nonzero(above)
+        noise[above] = beside[taken : taken + count]
+        sums[at] += noise
+        sums[:, at] += noise.T
+        taken += count
+    sums.flat[:: p + 1] += sampler(sigma[1]).draw(p, bits)
 
 # %% ../../nbs/2_publish/14_lattice.ipynb #c31e7364
 NOISE_REACH = 50  # times sigma

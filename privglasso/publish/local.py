@@ -7,6 +7,7 @@ __all__ = ['LocalRelease', 'check_norm_bound', 'LocalMechanism']
 
 # %% ../../nbs/2_publish/13_local.ipynb #39a24d65
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +22,11 @@ from .noise_correction import SamplingError
 from .sphere import Ball
 
 # %% ../../nbs/2_publish/13_local.ipynb #11f159cd
+def _of_reports(noise, n, at):
+    "Variances of the noise on some rows of n reports, each with its own."
+    return n * noise(at)
+
+
 @dataclass(frozen=True, eq=False)
 class LocalRelease(CovarianceRelease):
     """What a curator holds when all local reports have come in: a covariance with every
@@ -37,11 +43,8 @@ class LocalRelease(CovarianceRelease):
     Wang & Xu, Algorithm 2, step 4.
     """
 
-    @property
-    def matrix_noise_variance(self) -> np.ndarray:
-        """(p, p) variance of the noise on each entry of `matrix`: n reports, each with
-        its own."""
-        return self.n * self.lattice.second_moment_noise()
+    def _noise_of(self, places):
+        return partial(_of_reports, super()._noise_of(places), self.n)
 
     def _contents(self):
         return "local", *super()._contents()[1:]

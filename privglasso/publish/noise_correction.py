@@ -7,13 +7,13 @@ __all__ = ['CovarianceError', 'column_means', 'sample_covariance', 'check_noise_
            'correlation_scale', 'wishart_variance', 'between', 'check_weights', 'SamplingError']
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #c5e669ec
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..base.graphs import WIDE, is_wide_diagonal
-from ..base.validation import InputError, check_integer, check_symmetric
-from ..base.validation import check_table, strips, unmasked
+from ..base.validation import InputError, by_strips, check_integer
+from ..base.validation import check_symmetric, check_table, strips, unmasked
 from .batches import Batches
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #051bc9a8
@@ -375,14 +375,22 @@ def between(Theta, A):
     """
     if is_wide_diagonal(Theta):
         return np.diag(Theta)[:, None] * A * np.diag(Theta)
-    if len(Theta) > WIDE and np.count_nonzero(Theta) < _SPARSE * Theta.size:
-        from scipy.sparse import csr_array  # slow to load
+    thin = _thin(Theta)
+    if thin is Theta:
+        return Theta @ A @ Theta
+    made = np.empty(A.shape)
+    for at in strips(len(A), 1 << 20):  # in little memory
+        made[:, at] = thin @ np.ascontiguousarray((thin[at] @ A).T)
+    return made
 
-        Theta, made = csr_array(Theta), np.empty(A.shape)
-        for at in strips(len(A), 1 << 20):  # in little memory
-            made[:, at] = Theta @ np.ascontiguousarray((Theta[at] @ A).T)
-        return made
-    return Theta @ A @ Theta
+
+def _thin(Theta):
+    "A large and sparse matrix as SciPy's, any other as it is."
+    if len(Theta) <= WIDE or np.count_nonzero(Theta) >= _SPARSE * Theta.size:
+        return Theta
+    from scipy.sparse import csr_array  # slow to load
+
+    return csr_array(Theta)
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #66813580
 def _positive_part(A):
@@ -474,9 +482,10 @@ class SamplingError:
     parts : tuple of (array of shape (p, p), int)
         Each the covariance A of Gaussian rows *as seen*, noise included, and the number
         of rows.
-    noise : array of shape (p, p) or float
+    noise : array of shape (p, p), float or callable
         Variance of independent symmetric noise that was added to the entries, in
-        squared units of the covariance.
+        squared units of the covariance. A function of a slice of rows gives these rows
+        alone: of many columns, `noise` is then made only where all of it is asked for.
 
     Notes
     -----
@@ -490,7 +499,7 @@ class SamplingError:
     """
 
     parts: tuple
-    noise: np.ndarray = 0.0
+    noise: np.ndarray = field(default_factory=float)
 
     def __post_init__(self):
         self._check()
@@ -498,8 +507,12 @@ class SamplingError:
     def _check(self, copy=True):
         "Keep what was given, checked."
         known = vars(self)
-        known["_stated"] = _check_parts(known.pop("parts"), copy)
-        known["noise"] = _check_noise(self.noise, len(known["_stated"][0][0]), copy)
+        stated = known["_stated"] = _check_parts(known.pop("parts"), copy)
+        known["_diagonals"] = [(np.diag(A).copy(), n) for A, n in stated]
+        if callable(self.noise):
+            known["_rows_of_noise"] = known.pop("noise")
+        else:
+            known["noise"] = _check_noise(self.noise, self.p, copy)
 
     @classmethod
     def owning(cls, parts, noise=0.0) -> "SamplingError":
@@ -516,11 +529,46 @@ class SamplingError:
         return made
 
     def __getattr__(self, name):
-        if name != "parts" or "_stated" not in vars(self):
+        known = vars(self)
+        if name == "noise" and "_rows_of_noise" in known:
+            noise = by_strips(self._rows_of_noise, self.p)
+            return known.setdefault("noise", _check_noise(noise, self.p, copy=False))
+        if name != "parts" or "_stated" not in known:
             raise AttributeError(name)
         # asked for late: of a large matrix negative eigenvalues take long to find
         pairs = [(_positive_part(A), n) for A, n in vars(self).pop("_stated")]
         return vars(self).setdefault("parts", tuple(pairs))
+
+    @property
+    def p(self) -> int:
+        "Number of columns."
+        return len(self._as_stated()[0][0])
+
+    def _as_stated(self):
+        "The parts, negative eigenvalues and all, unless these were replaced."
+        return vars(self).get("_stated") or self.parts
+
+    def noise_rows(self, at) -> np.ndarray:
+        """(k, p) variances of the noise on some rows.
+
+        Parameters
+        ----------
+        at : slice
+        """
+        if "noise" in vars(self):
+            return self.noise[at]
+        return self._rows_of_noise(at)
+
+    def has_noise(self) -> bool:
+        "Whether there is noise on any entry."
+        return any(self.noise_rows(at).any() for at in strips(self.p))
+
+    def own_noise(self) -> np.ndarray:
+        "(p,) variances of the noise on the diagonal's entries."
+        own = np.empty(self.p)
+        for at in strips(self.p):
+            own[at] = self.noise_rows(at).diagonal(at.start)
+        return own
 
     def sharing(self, corrected) -> "SamplingError":
         """The same, a part that equals the corrected covariance being that array, so
@@ -533,7 +581,8 @@ class SamplingError:
         """
         known = vars(self)
         if "_stated" in known:
-            one = lambda A: corrected if np.array_equal(A, corrected) else A
+            same = lambda A: A is corrected or np.array_equal(A, corrected)
+            one = lambda A: corrected if same(A) else A
             known["_stated"] = [(one(A), n) for A, n in known["_stated"]]
         return self
 
@@ -564,11 +613,19 @@ class SamplingError:
         eigenvalues; they are equal where the exact ones are known."""
         if type(self) is not SamplingError or "_stated" not in vars(self):
             return 2 * (np.diag(self.covariance_variance()),)
-        least = most = np.diag(self.noise)
+        most = self.own_noise()
         for A, n in self._stated:
-            least = least + 2 * np.maximum(np.diag(A), 0) ** 2 / n
             most = most + 2 * _most_own(A) ** 2 / n
-        return least, most
+        return self.diagonal_variance(), most
+
+    def diagonal_variance(self) -> np.ndarray:
+        """(p,) variance of each entry of the diagonal, by the variances as they were
+        seen: without eigenvalues, and in much noise nearer to the truth than the
+        diagonal of `covariance_variance`, whose matrix is larger than what was seen."""
+        if type(self) is not SamplingError:
+            return np.diag(self.covariance_variance())
+        rows = sum(2 * np.maximum(own, 0) ** 2 / n for own, n in self._diagonals)
+        return rows + self.own_noise()
 
     def correlation_variance(self, S) -> np.ndarray:
         """Variance of each corrected correlation, the errors of the two scales
@@ -584,7 +641,7 @@ class SamplingError:
         np.ndarray
             (p, p).
         """
-        r, deviation = correlation_scale(_of_size(S, "S", len(self.noise)))
+        r, deviation = correlation_scale(_of_size(S, "S", self.p))
         units = np.outer(deviation, deviation)
         V = self.noise / units**2
         variance = sum(_correlation_variance(A / units, r) / n for A, n in self.parts)
@@ -606,7 +663,7 @@ class SamplingError:
         np.ndarray
             (p, p).
         """
-        Theta = _of_size(precision, "precision", len(self.noise))
+        Theta = _of_size(precision, "precision", self.p)
         variance = sum(wishart_variance(between(Theta, A)) / n for A, n in self.parts)
         return variance + self.noise_in_precision(Theta)
 
@@ -619,6 +676,36 @@ class SamplingError:
             As there.
         """
         return _noise_bracket(precision, self.noise)
+
+    def least_in_precision(self, precision) -> float:
+        """At most the sum of `precision_variance`, each entry over its own row's and
+        its own column's diagonal entry: without eigenvalues, and of a sparse precision
+        without a further (p, p) matrix.
+
+        Parameters
+        ----------
+        precision : array of shape (p, p)
+            With a positive diagonal.
+
+        Notes
+        -----
+        With w the inverse of the diagonal and G = Θ diag(w) Θ, the noise adds x'Vx less
+        its diagonal part, where x = Θ²w, and the sum of V times G² entry by entry.
+        Rows add ⟨A, G⟩² / n at least: the sum of the wishart variances of ΘAΘ is that
+        square and squares, and A without its negative eigenvalues is larger."""
+        w = 1 / np.diag(precision)
+        if type(self) is not SamplingError:  # its noise is of another kind
+            return float(w @ self.noise_in_precision(precision) @ w)
+        Theta = _thin(precision)
+        x, G = (Theta * Theta) @ w, Theta @ (Theta * w[:, None])
+        total, inner = 0.0, np.zeros(len(self._as_stated()))
+        for at in strips(self.p):
+            V = self.noise_rows(at)
+            own = G[at] if Theta is precision else G[at].toarray()
+            total += x[at] @ (V @ x - V.diagonal(at.start) * x[at]) + np.vdot(V, own**2)
+            inner += [np.vdot(A[at], own) for A, _ in self._as_stated()]
+        rows = [n for _, n in self._as_stated()]
+        return float(total + (np.maximum(inner, 0) ** 2 / rows).sum())
 
     def weighted_variance(self, weights) -> np.ndarray:
         """Variances of sums of the entries with given weights: of any estimate whose
@@ -634,7 +721,7 @@ class SamplingError:
         np.ndarray
             (m,).
         """
-        weights = check_weights(weights, len(self.noise))
+        weights = check_weights(weights, self.p)
         moved = [(weights @ A, n) for A, n in self.parts]
         rows = sum(2 * np.einsum("mij,mji->m", B, B) / n for B, n in moved)
         noise = 2 * np.einsum("mij,ij->m", weights**2, self.noise)
@@ -657,7 +744,7 @@ class SamplingError:
         np.ndarray
             (m,).
         """
-        Theta = _of_size(precision, "precision", len(self.noise))
+        Theta = _of_size(precision, "precision", self.p)
         rows = Theta / np.sqrt(np.diag(Theta))[:, None]  # of Θ with a unit diagonal
         r = Theta / np.sqrt(np.outer(np.diag(Theta), np.diag(Theta)))
         parts = [_correlation_variance(rows @ A @ rows.T, r) / n for A, n in self.parts]

@@ -426,6 +426,11 @@ class Selection(Release):
         "How far its entries may be from the population's."
         return self._known[1]
 
+    @property
+    def known(self) -> tuple:
+        "Both, only to be read: of many columns a copy takes much memory."
+        return self._known
+
     def _refuse_unsure(self, least):
         "`CovarianceError` if a variance is not so many standard errors above 0."
         matrix, error = self._known
@@ -470,11 +475,7 @@ def column_table(published):
         else {}
     )
     known |= published._told_of_columns()
-    error = published.sampling_error().covariance_variance().diagonal()
-    return pd.DataFrame(
-        known | {
-            "variance": published.corrected_covariance().diagonal(),
-            "± of it": error**0.5,
-        },
-        index=published.columns,
-    )
+    # of many columns there is one matrix at a time
+    known["variance"] = published.corrected_covariance().diagonal().copy()
+    known["± of it"] = published.sampling_error().diagonal_variance() ** 0.5
+    return pd.DataFrame(known, index=published.columns)

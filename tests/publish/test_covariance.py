@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privglasso.papers.private_precision import PapersCovarianceMechanism
+from privglasso.publish import covariance as covariance_module
 from privglasso.publish.noise_correction import CovarianceError
 from privglasso.publish.covariance import CovarianceMechanism, CovarianceRelease
 from privglasso.publish.covariance import _integer_rows
@@ -35,7 +36,7 @@ def mechanism_of(clipping=None, **arguments):
 def integers(mechanism, rows, monkeypatch):
     "The integer moments that `publish` would add noise to."
     monkeypatch.setattr(
-        "privglasso.publish.covariance.symmetric_noise", lambda p, sigma, bits: 0
+        "privglasso.publish.covariance.add_symmetric_noise", lambda *_: None
     )
     monkeypatch.setattr(
         "privglasso.publish.covariance.sampler",
@@ -554,3 +555,40 @@ def test_a_release_of_sums_is_the_same_in_any_order(mechanism):
     order = np.random.default_rng(1).permutation(len(rows))
     one, two = (mechanism.publish(X, 3) for X in (rows, rows[order]))
     assert np.array_equal(one.matrix, two.matrix)
+
+
+# ----------------------------------------------- of many columns, without more matrices
+
+
+def test_moments_are_those_of_all_columns_at_once(monkeypatch):
+    "By strips of columns, and blocks of rows: to the last integer, both triangles."
+    X = np.random.default_rng(0).normal(size=(700, 23))
+    lattice = CovarianceMechanism((-4, 4), clipping="box", mu=1.0).lattice(700, 23)
+    whole = _integer_rows(X, lattice).astype(np.int64)
+    for cells in (23 * 5, 23, 1 << 20):
+        monkeypatch.setattr(covariance_module, "_STRIP_CELLS", cells)
+        second, total = covariance_module.integer_moments(X, lattice)
+        assert second.dtype == np.int64 and (second == whole.T @ whole).all()
+        assert (total == whole.sum(axis=0)).all()
+
+
+@pytest.mark.parametrize("share", [0, 0.1])
+def test_noise_by_rows_is_that_of_all_entries_to_the_bit(share):
+    p = 300
+    mechanism = CovarianceMechanism(
+        (np.zeros(p), np.arange(1.0, p + 1)), clipping="box", mu=3.0, mean_share=share
+    )
+    X = np.random.default_rng(0).uniform(0, np.arange(1.0, p + 1), size=(5000, p))
+    release = mechanism.publish(X, 1)
+    error, V = release.sampling_error(), release.matrix_noise_variance
+    assert "noise" not in vars(error)
+    assert np.array_equal(error.own_noise(), np.diag(V))
+    assert np.array_equal(error.noise, V) and np.array_equal(V, V.T)
+    few = [5, 2, 200, 17]
+    part = release.select([release.columns[j] for j in few])
+    at = np.ix_(few, few)
+    assert np.array_equal(part.corrected_covariance(), release.matrix[at])
+    assert np.array_equal(part.sampling_error().noise, V[at])
+    whole = release.select(release.columns)
+    assert np.array_equal(whole.corrected_covariance(), release.matrix)
+    assert np.array_equal(whole.sampling_error().noise, V)

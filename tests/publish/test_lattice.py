@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privglasso.base.validation import InputError
+from privglasso.privacy.sampler import bit_source, sampler
+from privglasso.publish.lattice import add_symmetric_noise, symmetric_noise
 from privglasso.publish.lattice import integer_lattice, lattice_for_mu
 from privglasso.publish.lattice import lattice_for_sigma, sigma_steps
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
@@ -151,3 +153,19 @@ def test_integers_lie_within_their_bounds_and_a_double():
             lattice(*beyond)
     with pytest.raises(InputError, match="two whole numbers"):
         lattice(0.5, 1.5)
+
+
+def test_noise_is_added_strip_by_strip_as_it_is_drawn():
+    "As many columns as make three strips; above the diagonal row by row."
+    p, sigma = 900, (30.0, 60.0)
+    bits = bit_source(5)
+    beside, on = sampler(sigma[0]).draw(p * (p - 1) // 2, bits), sampler(sigma[1])
+    expected = np.zeros((p, p), dtype=np.int64)
+    expected[np.triu_indices(p, 1)] = beside
+    expected += expected.T + np.diag(on.draw(p, bits))
+    assert (symmetric_noise(p, sigma, bit_source(5)) == expected).all()
+    sums = np.arange(p * p).reshape(p, p)
+    sums += sums.T
+    added = sums.copy()
+    add_symmetric_noise(added, sigma, bit_source(5))
+    assert (added - sums == expected).all()

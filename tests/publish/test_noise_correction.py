@@ -1,5 +1,6 @@
 """The noise-corrected covariance: exact unbiasedness, peers, bad input."""
 
+import pickle
 from fractions import Fraction
 from itertools import product
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from sklearn.covariance import empirical_covariance
 
 from privglasso.publish import noise_correction
+from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.noise_correction import correlation_scale
 from privglasso.publish.noise_correction import noise_corrected_covariance
@@ -432,3 +434,82 @@ def test_eigenvalues_of_a_shared_part_are_found_once(monkeypatch):
     assert len(calls) == 1
     fewer = SamplingError([(A, 50)], 0.01).sharing(A).without_noise(A, 25)
     assert np.allclose(fewer.covariance_variance(), 2 * expected)
+
+
+# ------------------------------------------- of many columns, without more matrices
+
+
+def noise_and_rows(p=250, seed=0):
+    "Variances of noise on entries, and the function of a slice of rows."
+    u = np.random.default_rng(seed).uniform(0.1, 1, p)
+    V = np.outer(u, u) * (1 + np.eye(p))
+    return V, lambda at: V[at].copy()
+
+
+class Rows:
+    "A function of a slice that can be sent to another process."
+
+    def __init__(self, V):
+        self.V = V
+
+    def __call__(self, at):
+        return self.V[at].copy()
+
+
+def test_noise_by_rows_is_the_noise():
+    V, rows = noise_and_rows()
+    A = 0.4 ** np.abs(np.subtract.outer(range(250), range(250)))
+    whole, late = SamplingError(((A, 90),), V), SamplingError(((A, 90),), Rows(V))
+    assert late.p == 250 and late.has_noise() and "noise" not in vars(late)
+    assert np.array_equal(late.own_noise(), np.diag(V))
+    for found, known in zip(late.own_variances(), whole.own_variances(), strict=True):
+        assert np.array_equal(found, known)
+    assert "noise" not in vars(late)
+    again = pickle.loads(pickle.dumps(late))
+    assert np.array_equal(again.noise, V) and np.array_equal(late.noise, V)
+    assert np.array_equal(late.covariance_variance(), whole.covariance_variance())
+    assert not SamplingError(((A, 90),)).has_noise()
+    with pytest.raises(InputError, match="noise="):
+        assert SamplingError(((A, 90),), Rows(-V)).noise
+
+
+@pytest.mark.parametrize("kind", ["band", "dense", "diagonal"])
+def test_the_least_variance_of_a_precision_is_at_most_it_and_near_it(kind):
+    "Of noise alone it is the sum itself; of rows it lacks the p-th part of it."
+    V, _ = noise_and_rows()
+    A = 0.4 ** np.abs(np.subtract.outer(range(250), range(250)))
+    Theta = {
+        "band": np.where(np.abs(np.linalg.inv(A)) > 1e-9, np.linalg.inv(A), 0),
+        "dense": np.linalg.inv(A) + 0.01,
+        "diagonal": np.diag(np.arange(1.0, 251)),
+    }[kind]
+    w = 1 / np.diag(Theta)
+    for error in (
+        SamplingError(((1e-9 * A, 10**9),), V),
+        SamplingError(((A, 90), (2 * A, 50)), 0.0),
+        SamplingError(((A, 90),), Rows(V)),
+    ):
+        least, exact = error.least_in_precision(Theta), error.precision_variance(Theta)
+        assert 0.98 < least / (w @ exact @ w) <= 1 + 1e-9
+    noise = SamplingError(((0 * A, 1),), V)
+    exact = w @ noise.noise_in_precision(Theta) @ w
+    assert abs(noise.least_in_precision(Theta) / exact - 1) < 1e-9
+
+
+def test_errors_of_variances_are_right_where_noise_makes_a_matrix_indefinite():
+    "Over 400 releases: within a twentieth, where those of the positive part are not."
+    n, p, found, said, positive = 300, 60, [], [], []
+    mechanism = CovarianceMechanism((-4, 4), clipping="box", mu=8.0)
+    for seed in range(400):
+        X = np.random.default_rng(seed).normal(size=(n, p))
+        release = mechanism.publish(X, seed)
+        error = release.sampling_error()
+        found.append(release.matrix.diagonal())
+        said.append(error.diagonal_variance())
+        positive.append(error.covariance_variance().diagonal())
+    spread = np.std(found, axis=0).mean()
+    assert abs(np.sqrt(np.mean(said)) / spread - 1) < 0.05
+    assert np.sqrt(np.mean(positive)) / spread > 1.3
+    definite = SamplingError(((np.eye(3), 50),), 0.1)
+    own = definite.covariance_variance().diagonal()
+    assert np.array_equal(definite.diagonal_variance(), own)
