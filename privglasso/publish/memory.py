@@ -125,7 +125,7 @@ def needed(mechanism, n, p, folder=False) -> int:
     return _SPARE + 8 * cells + 12 * n * _gathers(inner) + _VOTERS * votes
 
 # %% ../../nbs/2_publish/42_memory.ipynb #3025507b
-_OF_BATCH, _OF_TEXT, _OF_GATHERED = 48, 240, 32  # bytes for a cell
+_OF_BATCH, _OF_TEXT, _OF_GATHERED = 48, 240, 10  # bytes for a cell
 _LEAST = 1 << 15  # cells of a batch, unless a row has more
 _READINGS = 100
 

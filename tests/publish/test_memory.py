@@ -266,3 +266,30 @@ def test_rows_of_a_copula_are_counted():
     few, all_of_them = CopulaMechanism(mu=1, rows=10), CopulaMechanism(mu=1)
     assert needed(all_of_them, 10**7, 10) > needed(few, 10**7, 10) + 8 * 10**8
     assert needed(all_of_them, 10**7, 10, True) < needed(all_of_them, 10**7, 10) / 4
+
+
+GATHERED = """
+import sys
+from privglasso.publish.batches import Room, as_batches, within
+from privglasso.publish.ranks import KendallMechanism
+
+used = lambda: int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
+mechanism, source = KendallMechanism(mu=2), sys.argv[1]
+for held in map(int, sys.argv[2:]):
+    with within(Room(1 << 16, held, mapped=False)):
+        mechanism.publish(as_batches(source), 1)
+    print(used() * 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_gathered_cell_takes_what_is_counted_and_little_less(tmp_path):
+    "Of one reading more cells are held than of another, and so much more memory taken."
+    table(1 << 20, 8).to_parquet(tmp_path / "t.parquet", row_group_size=1 << 16)
+    few, many = 1 << 19, 8 << 20
+    words = [tmp_path / "t.parquet", few, many]
+    command = [sys.executable, "-c", GATHERED, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    least, most = map(int, done.stdout.split())
+    each = (most - least) / (many - few)
+    assert 0.7 * memory._OF_GATHERED < each <= memory._OF_GATHERED, each
