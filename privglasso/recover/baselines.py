@@ -357,7 +357,7 @@ class _Columnwise(_Baseline):
             else alpha_above_errors(data, True, self.level)
         )
         (step,) = self._path(matrix, [self.alpha_])
-        self.precision_ = step.precision / units
+        self.precision_ = step.precision / np.outer(units, units)
 
 # %% ../../nbs/3_recover/11_baselines.ipynb #27974202
 @dataclass(eq=False, repr=False)
@@ -470,7 +470,7 @@ class WishartPrior(_Baseline):
             remedy = "nothing is left of the data, or of the prior: give a number near"
             raise InputError("prior_rows", rows, remedy + " the table's own rows")
         (step,) = wishart_path(matrix, [share])
-        self.posterior_mean_ = step.precision / units
+        self.posterior_mean_ = step.precision / np.outer(units, units)
         deviation = (1 - share) * np.sqrt(
             data.error.precision_variance(self.posterior_mean_)
         )

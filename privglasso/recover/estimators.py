@@ -400,7 +400,8 @@ class _Walk:
         "Mean log-likelihood of the held-out rows."
         if result is None:
             return np.nan
-        return expected_log_likelihood(result.precision / self.units, self.moments)
+        precision = result.in_units("precision", self.units)
+        return expected_log_likelihood(precision, self.moments)
 
 
 def _walks(folds, matrix, units, noise_variance):

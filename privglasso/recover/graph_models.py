@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Q_METHODS', 'TESTED', 'penalized_matrix', 'Evidence', 'Estimator', 'log_likelihood', 'expected_log_likelihood',
-           'q_values', 'EdgeTests', 'noise_hides', 'edge_tests', 'strengths', 'GraphModel', 'solvable_path',
+           'q_values', 'EdgeTests', 'least_closeness', 'edge_tests', 'strengths', 'GraphModel', 'solvable_path',
            'surely_solvable', 'descending_alphas', 'check_alphas']
 
 # %% ../../nbs/3_recover/07_graph_models.ipynb #f24b3f69
@@ -13,6 +13,7 @@ import numbers
 import re
 import warnings
 from dataclasses import KW_ONLY, dataclass, is_dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from tqdm import tqdm
 
 from ..base.graphs import pairs_above, partial_correlations
 from ..base.validation import InputError, check_positive, check_probability
-from ..base.validation import check_table
+from ..base.validation import check_table, strips
 from ..publish.batches import Batches
 from ..publish.files import read_release
 from ..publish.noise_correction import CovarianceError, SamplingError
@@ -32,6 +33,7 @@ from ..publish.noise_correction import check_noise_variance, column_means
 from ..publish.noise_correction import correlation_scale
 from ..publish.noise_correction import noise_corrected_covariance
 from ..publish.noise_correction import sample_covariance
+from ..publish.release import Selection
 from .feasibility import ConvergenceError, InfeasibleError
 from .feasibility import min_feasible_alpha
 from .graphical_lasso import graphical_lasso_path
@@ -49,13 +51,13 @@ def penalized_matrix(corrected, scale):
 
     Returns
     -------
-    matrix, units : arrays of shape (p, p)
-        Their product, entry by entry, is `corrected`.
+    matrix : array of shape (p, p)
+    units : array of shape (p,)
+        The matrix times the units of both columns, entry by entry, is `corrected`.
     """
     if not scale:
-        return corrected, np.ones_like(corrected)
-    correlation, deviations = correlation_scale(corrected)
-    return correlation, np.outer(deviations, deviations)
+        return corrected, np.ones(len(corrected))
+    return correlation_scale(corrected)
 
 # %% ../../nbs/3_recover/07_graph_models.ipynb #0678a371
 class Evidence(NamedTuple):
@@ -129,9 +131,12 @@ def _table_evidence(table, noise_variance):
 def _release_evidence(release, rows):
     """What a release says of itself; its rows count as a sample only if nothing else is
     in the error."""
-    error, corrected = release.sampling_error(), release.corrected_covariance()
+    if isinstance(release, Selection):  # of many columns there is no second matrix
+        corrected, error = release.known
+    else:
+        error, corrected = release.sampling_error(), release.corrected_covariance()
     error = error.sharing(corrected)
-    rows = rows if not error.noise.any() and len(error.parts) == 1 else None
+    rows = rows if not error.has_noise() and len(error.parts) == 1 else None
     return Evidence(corrected, error, release.n, rows, release)
 
 # %% ../../nbs/3_recover/07_graph_models.ipynb #a5829581
@@ -173,8 +178,10 @@ def _refuse_collinear(data, names):
     if data.n <= len(names) or not (deviation > 0).all():
         return
     least = _COLLINEAR * deviation
-    rows = zip(data.error.noise, deviation, strict=True)
-    if all((np.sqrt(noise) > own * least).all() for noise, own in rows):
+    if all(
+        (np.sqrt(data.error.noise_rows(at)) > deviation[at, None] * least).all()
+        for at in strips(len(names))
+    ):
         return  # nothing that noise is on is that constant
     correlation = data.corrected / np.outer(deviation, deviation)
     try:  # much faster, and nearly always enough
@@ -399,10 +406,7 @@ class EdgeTests(NamedTuple):
     def doubt(self):
         "Why the errors are not to be relied on; None if they are."
         if not self.closeness <= _CLOSE:
-            return (
-                f"the covariance is known to {self.closeness:.0%} of itself only, and"
-                f" tests at a level need {_CLOSE:.0%}"
-            )
+            return _known_to(f"{self.closeness:.0%} of itself only")
         if not self.unsettled <= _SETTLED:
             return (
                 "the penalised estimates are too far from those without a penalty: a"
@@ -436,25 +440,36 @@ _CLOSE = 0.5  # relative error of a covariance up to which its inverse is linear
 _SETTLED = 0.5  # standard errors by which a second step may move an estimate
 
 
-def noise_hides(precision, error) -> bool:
-    """Whether noise on the covariance alone keeps the errors of `edge_tests` from being
-    relied on, at a wide precision matrix: found without the errors of the rows.
+def least_closeness(precision, error) -> float:
+    """What the `closeness` of `edge_tests` is at least at a wide precision matrix,
+    found without eigenvalues: beyond 0.5 no error need be computed, for none is relied
+    on.
 
     Parameters
     ----------
     precision, error
         As for `edge_tests`.
 
+    Returns
+    -------
+    float
+        0 of up to 200 columns, whose errors cost little.
+
     Examples
     --------
-    >>> noise_hides(np.eye(300), SamplingError([(np.eye(300), 10_000)], noise=0.01))
-    True
+    >>> error = SamplingError([(np.eye(300), 10_000)], noise=0.01)
+    >>> round(least_closeness(np.eye(300), error), 2)
+    3.48
     """
-    if len(precision) <= _WIDE:
-        return False
-    weights, p = 1 / np.diag(precision), len(precision)
-    squared = weights @ error.noise_in_precision(precision) @ weights / p**2
-    return not _closeness(squared, p) <= _CLOSE
+    p = len(precision)
+    if p <= _WIDE:
+        return 0.0
+    return _closeness(error.least_in_precision(precision) / p**2, p)
+
+
+def _known_to(share):
+    "That a covariance is known to such a share only, and tests need more."
+    return f"the covariance is known to {share}, and tests at a level need {_CLOSE:.0%}"
 
 
 def _closeness(squared, p):
@@ -648,6 +663,28 @@ class GraphModel(Estimator):
     _: KW_ONLY
     noise_variance: float | np.ndarray = 0.0
 
+    @cached_property
+    def precision_(self) -> np.ndarray:
+        "(p, p) the estimate, in units of the table."
+        return self._of_solution("precision")
+
+    @cached_property
+    def covariance_(self) -> np.ndarray:
+        "(p, p) its inverse."
+        return self._of_solution("covariance")
+
+    @cached_property
+    def dual_covariance_(self) -> np.ndarray:
+        "(p, p) the dual point."
+        return self._of_solution("dual_covariance")
+
+    def _of_solution(self, name):
+        "A matrix that was not made while nobody asked for it."
+        if "_solution" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no {name} yet")
+        result, units = self._solution
+        return result.in_units(name, units)
+
     def fit(self, X, y=None):
         """Fit a release, or a table with noise of variance `noise_variance`; `y` is
         ignored.
@@ -664,8 +701,9 @@ class GraphModel(Estimator):
         InfeasibleError, GraphFitError
             If there is no estimate; names an alpha at which there is one.
         """
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)  # what another fit has left
+        for name in list(vars(self)):
+            if name.endswith("_") or name == "_solution":
+                delattr(self, name)  # what another fit has left
         if isinstance(X, (str, Path)):
             X = read_release(X)
         data = self._read(X)
@@ -742,9 +780,13 @@ class GraphModel(Estimator):
             return self._pair_tests()
         return kept[1]
 
-    def _noise_hides(self):
-        "Whether noise alone says that no standard error is to be relied on."
-        return noise_hides(self.precision_, self.sampling_error_)
+    def _surely_hidden(self):
+        """Why no standard error is to be relied on, where that is seen without any;
+        otherwise None."""
+        if hasattr(self, "_kept_tests"):
+            return None
+        least = least_closeness(self.precision_, self.sampling_error_)
+        return None if least <= _CLOSE else _known_to(f"{least:.0%} of itself at best")
 
     def _pair_tests(self):
         """Standard errors of all pairs given all other columns, found once for each
@@ -776,8 +818,8 @@ class GraphModel(Estimator):
         """Whether tests, q values and intervals are to be relied on, by what the
         release itself tells: "valid", or "not at this n, p and noise" and why."""
         self._check_fitted()
-        if not hasattr(self, "_kept_tests") and self._noise_hides():
-            return f"{_NOT_VALID}: the noise hides the covariance of so many columns"
+        if hidden := self._surely_hidden():
+            return f"{_NOT_VALID}: {hidden}"
         tests, pairs = self._tests().doubt, self._pair_tests().doubt
         if tests is None and pairs is not None:
             return f"valid given the graph; intervals {_NOT_VALID}: {pairs}"
@@ -787,7 +829,7 @@ class GraphModel(Estimator):
         "The edges, each with its tests and the ends of its interval."
         self._check_fitted()
         ends = dict.fromkeys(("low", "high"), np.nan)
-        if not hasattr(self, "_kept_tests") and self._noise_hides():
+        if self._surely_hidden():
             unknown = dict.fromkeys(TESTED, np.nan) | ends
             return _edge_table(self.precision_, self._names(), ends=unknown)
         tests, pairs = self._pair_tests(), pairs_above(self.precision_)

@@ -88,29 +88,32 @@ class GraphicalLassoResult:
             if vars(self).keys() >= {"_precision", "_dual_covariance"}:
                 vars(self).pop(name, None)
 
-    def in_units(self, units) -> tuple:
-        """Precision, its inverse, and the dual covariance in units of the table,
-        computed without further (p, p) matrices if the graph is in pieces.
+    def in_units(self, name, units):
+        """One of its matrices in units of the table, computed without a further (p, p)
+        matrix if the graph is in pieces.
 
         Parameters
         ----------
-        units : array of shape (p, p)
-            Products of the columns' units.
+        name : {"precision", "covariance", "dual_covariance"}
+        units : array of shape (p,)
+            The columns' units.
 
         Returns
         -------
-        three arrays of shape (p, p)
+        array of shape (p, p)
         """
-        known = vars(self).keys() & {"precision", "dual_covariance", "covariance"}
-        if known or not vars(self).keys() >= {"_precision", "_dual_covariance"}:
-            dual = self.dual_covariance * units
-            return self.precision / units, self.covariance * units, dual
-        of = lambda own: units[np.ix_(own, own)]
-        inverse = lambda own, block: inverse_by_blocks(block, 0) * of(own)
-        return (
-            self._precision.mapped(lambda own, block: block / of(own)),
-            self._precision.mapped(inverse),
-            self._dual_covariance.mapped(lambda own, block: block * of(own)),
+        dual = name == "dual_covariance"
+        pieces = vars(self).get("_dual_covariance" if dual else "_precision")
+        if pieces is None:
+            whole, both = getattr(self, name), np.outer(units, units)
+            return whole / both if name == "precision" else whole * both
+        of = lambda own: np.outer(units[own], units[own])
+        return pieces.mapped(
+            {
+                "precision": lambda own, block: block / of(own),
+                "covariance": lambda own, block: inverse_by_blocks(block, 0) * of(own),
+                "dual_covariance": lambda own, block: block * of(own),
+            }[name]
         )
 
     def edges(self) -> tuple:

@@ -88,13 +88,14 @@ def _fit_graph(S, graph):
 # %% ../../nbs/3_recover/09_selection.ipynb #9f1faf3b
 def _ebic(fit, data, clean, units, gamma):
     "Fit and extended BIC of a maximum-likelihood model, per record."
-    edges = np.nonzero(np.triu(fit.precision, 1))
+    edges, p = np.nonzero(np.triu(fit.precision, 1)), len(units)
+    units = np.outer(units, units)
     known = data.corrected, data.error, data.n, clean
     n_edge = effective_rows(fit.precision / units, *known)[edges]
     value = fit.log_det - np.vdot(
         data.corrected / units, fit.precision
     )
-    price = (np.log(n_edge) + 4 * gamma * np.log(len(units))) / n_edge
+    price = (np.log(n_edge) + 4 * gamma * np.log(p)) / n_edge
     return value, price.sum() - value
 
 
@@ -130,9 +131,10 @@ class Problem(NamedTuple):
     ----------
     data : Evidence
         What the data say.
-    matrix, units : arrays of shape (p, p)
-        What penalties act on, perhaps indefinite; times the units, entry by entry, it
-        is the corrected covariance.
+    matrix : array of shape (p, p)
+        What penalties act on, perhaps indefinite.
+    units : array of shape (p,)
+        The matrix times those of both columns is the corrected covariance.
     noise_variance : array of shape (p,)
         Of the noise in rows.
     scale : bool
@@ -165,7 +167,7 @@ def solved(result, units, **facts):
     Parameters
     ----------
     result : GraphicalLassoResult
-    units : array of shape (p, p)
+    units : array of shape (p,)
         As in a `Problem`.
     facts
         What else is known, by the name of the attribute.
@@ -174,11 +176,8 @@ def solved(result, units, **facts):
     -------
     dict
     """
-    precision, covariance, dual = result.in_units(units)
     return facts | {
-        "precision_": precision,
-        "covariance_": covariance,
-        "dual_covariance_": dual,
+        "_solution": (result, units),  # of its matrices, those that are asked for
         "dual_gap_": result.dual_gap,
         "n_iter_": result.n_iter,
     }

@@ -1,6 +1,7 @@
 """The analyst's desk: the same answers in Python, at the shell and from the file."""
 
 import json
+import tracemalloc
 from itertools import product
 
 import networkx as nx
@@ -18,6 +19,7 @@ from privglasso.publish.files import read_release
 from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.desk.report import Report
 from privglasso.publish.local import LocalMechanism
+from privglasso.publish.release import column_table
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import GaussianMechanism
 from privglasso.publish.tree import TreeMechanism
@@ -194,3 +196,24 @@ def test_what_is_there_is_kept(releases, tmp_path):
         with pytest.raises(ValueError, match="give one of"):
             write(tmp_path / "graph.docx")
     assert sorted(x.name for x in tmp_path.iterdir()) == ["edges.csv", "graph.svg"]
+
+
+def test_a_wide_graph_needs_two_matrices_beyond_the_release():
+    """Those are the covariance and the correlations, as long as the solver works; then
+    the precision takes the correlations' place, and nothing else is whole."""
+    X = np.random.default_rng(0).normal(size=(600, 1200))
+    X[:, 1::2] = 0.8 * X[:, ::2] + 0.6 * X[:, 1::2]
+    mechanism = CovarianceMechanism((-4, 4), clipping="box", mu=1e4)
+    release, size = mechanism.publish(X, 0), 8 * 1200**2
+    assert len(fitted(release, alpha=0.5).edges_) > 500  # kernels are there
+    tracemalloc.start()
+    try:
+        edges = fitted(release, alpha=0.5).edges_
+        recovered = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        column_table(release)
+        inspected = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 500 < len(edges) < 700 and "not at this n" in edges.attrs["validity"]
+    assert recovered < 2.7 * size and inspected < 1.5 * size, (recovered, inspected)

@@ -334,6 +334,8 @@ RULES = {
 def test_the_help_describes_every_parameter_and_what_is_fitted(rule):
     model = PrivateGraphicalLasso(RULES[rule])
     said, fitted = inspect.getdoc(model), clone(model).fit(TABLE)
+    assert fitted.precision_.shape == fitted.covariance_.shape  # made when asked for
+    assert np.isfinite(fitted.dual_covariance_).all()
     entry = r"^(\w+, )*{}(, \w+)*( :.*)?$"
     names = [*model.get_params(False), *(k for k in vars(fitted) if k.endswith("_"))]
     for name in names:
@@ -686,9 +688,11 @@ def wide_release(mu, p=320, n=4000):
     return release, PrivateGraphicalLasso(0.6).fit(release)
 
 
-def test_errors_that_noise_hides_cost_no_decomposition(monkeypatch):
-    "As wide as the table: no eigenvalues, no inverse, no product of two full matrices."
-    release, _ = wide_release(3000.0)
+@pytest.mark.parametrize("mu, n", [(60.0, 4000), (1e5, 1000)])
+def test_errors_that_are_hidden_cost_no_decomposition(mu, n, monkeypatch):
+    """By noise, or since rows are few. As wide as the table: no eigenvalues, no
+    inverse, no product of two full matrices."""
+    wide_release(3000.0)
     for name in ("eigh", "eigvalsh", "inv", "solve"):
         own = getattr(np.linalg, name)
 
@@ -697,9 +701,9 @@ def test_errors_that_noise_hides_cost_no_decomposition(monkeypatch):
             return own(matrix, *rest)
 
         monkeypatch.setattr(np.linalg, name, narrow)
-    noisy, model = wide_release(60.0)
+    noisy, model = wide_release(mu, n=n)
     assert np.count_nonzero(model.precision_) < 3 * 320
-    assert model._noise_hides() and len(model.edges_) > 50
+    assert model._surely_hidden() and len(model.edges_) > 50
     assert model.edges_[list(graph_models.TESTED)].isna().all(axis=None)
     with pytest.raises(CovarianceError, match="known to"):
         monkeypatch.undo()
@@ -710,11 +714,25 @@ def test_errors_that_noise_hides_cost_no_decomposition(monkeypatch):
 def test_noise_hides_nothing_that_the_tests_rely_on(mu):
     _, model = wide_release(mu)
     tests = model._pair_tests()
-    assert not (model._noise_hides() and tests.closeness <= 0.5)
-    if model._noise_hides():
+    assert not (model._surely_hidden() and tests.closeness <= 0.5)
+    if model._surely_hidden():
         assert tests.doubt is not None and model.edges_.p_value.isna().all()
     else:
         assert model.edges_.p_value.isna().all() == (tests.doubt is not None)
+
+
+@pytest.mark.parametrize("mu, n", [(60.0, 4000), (1e5, 600), (1e5, 9000)])
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+def test_the_least_closeness_is_at_most_the_closeness_and_near_it(mu, n, kind):
+    release, model = wide_release(mu, n=n)
+    precision = model.precision_
+    if kind == "dense":
+        own = np.sqrt(precision.diagonal())
+        precision = precision + 1e-3 * np.outer(own, own)
+    error = model.sampling_error_
+    least = graph_models.least_closeness(precision, error)
+    exact = graph_models.edge_tests(precision, release.matrix, error).closeness
+    assert 0.97 * exact < least <= exact * (1 + 1e-9)
 
 
 def test_errors_of_rows_are_those_of_the_positive_part_whenever_they_are_asked_for():

@@ -1135,10 +1135,14 @@ def test_a_result_in_pieces_is_put_into_units_piece_by_piece():
         rows = rng.normal(size=(30, 5))
         rows[:, 1:] += 0.8 * rows[:, :-1]
         S[start : start + 5, start : start + 5] = np.corrcoef(rows.T)
-    units = np.outer(*2 * [rng.uniform(0.1, 9, p)])
+    own = rng.uniform(0.1, 9, p)
     pieces, whole = (graphical_lasso(S, 0.2) for _ in range(2))
-    expected = whole.precision / units, whole.covariance * units
-    expected = *expected, whole.dual_covariance * units
-    for found, known in zip(pieces.in_units(units), expected, strict=True):
-        assert np.array_equal(found, known)
+    units = np.outer(own, own)
+    expected = {
+        "precision": whole.precision / units,
+        "covariance": whole.covariance * units,
+        "dual_covariance": whole.dual_covariance * units,
+    }
+    for name, known in expected.items():
+        assert np.array_equal(pieces.in_units(name, own), known)
     assert "precision" not in vars(pieces)  # which would take a matrix of the whole
