@@ -26,11 +26,11 @@ from ..privacy.discrete_gaussian import LARGEST_SIGMA, mu_for, sigma_for
 from ..privacy.discrete_gaussian import variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
-from ..privacy.sampler import sampler
+from ..privacy.sampler import bit_source, sampler
 from .batches import check_rows, summed
 from .lattice import NOISE_REACH, check_sums, drawable, whole_sums
 from .margins import MOST_LEVELS, READ_AS_CUT, ScoreMargins, bin_edges
-from .margins import hermite_coefficients, histogram_mu, histograms
+from .margins import histogram_mu, histograms
 from .margins import histogram_sigma, noisy_margins, placed_cells
 from .margins import score_blocks
 from .noise_correction import CovarianceError
@@ -227,8 +227,10 @@ def edge_sums(scores, lattice) -> np.ndarray:
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #fddf3538
 def _products(K, i, j):
     "K_ik K_jl + K_il K_jk for all entries (i, j) and (k, l): covariances of products."
-    found = K[np.ix_(i, i)] * K[np.ix_(j, j)]
-    found += K[np.ix_(i, j)] * K[np.ix_(j, i)]
+    one, other = K[i], K[j]
+    found = one.take(i, axis=1)
+    found *= other.take(j, axis=1)
+    found += one.take(j, axis=1) * other.take(i, axis=1)
     return found
 
 
@@ -281,18 +283,21 @@ def completed(correlations, pairs, k, start=None):
     often = np.r_[np.ones(k), np.full(len(wanted) - k, 2.0)]
     if np.abs(wanted[k:]).max(initial=0) >= 1:
         return None
-    precision = np.eye(k) if start is None else start
+    precision, before = np.eye(k) if start is None else start, 0.0
     for _ in range(60):
         K = np.linalg.inv(precision)
         K = (K + K.T) / 2
         rise = often * (K[i, j] - wanted)
-        if np.abs(rise).max() < 1e-9:
+        worst = np.abs(rise).max()
+        if worst < 1e-9:
             return precision, K
-        curved = _products(K, i, j) * np.outer(often, often / 2)
-        try:
-            step = cho_solve(cho_factor(curved, overwrite_a=True), rise)
-        except np.linalg.LinAlgError:
-            return None
+        if worst > before / 10:  # or else the last slopes are good enough
+            curved = _products(K, i, j) * np.outer(often, often / 2)
+            try:
+                factor = cho_factor(curved, overwrite_a=True)
+            except np.linalg.LinAlgError:
+                return None
+        before, step = worst, cho_solve(factor, rise)
         precision = _uphill(precision, step, rise, often * wanted, (i, j))
         if precision is None or np.diag(precision).max() > _STEEPEST:
             return None
@@ -412,9 +417,9 @@ def _seen(lattice, blocks, mean, whole):
     return _Seen(whole, across, short, drawn)
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #ed4b9d33
-def _centred(moments, means, noise, at):
-    """Average squares and products (k + m,) about the means (k,) that stand behind
-    them, and what the noise on these means adds to their variance."""
+def _of_means(means, noise, at):
+    """What the means (k,) that stand behind averages add to average squares and
+    products (k + m,), and what the noise on these means adds to their variance."""
     i, j = at
     k = len(means)
     squares = np.maximum(means**2 - noise, 0.0)
@@ -422,13 +427,15 @@ def _centred(moments, means, noise, at):
     cross[:k] *= 2  # one mean, twice
     product = means[i] * means[j]
     product[:k] -= noise
-    return moments - product, cross
+    return product, cross
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #644b0a78
 def _faint(margins):
-    """(k,) bool: columns of stated levels of which no second one is seen. Others have
-    the normal column's bins where noise hides their own."""
-    return margins.faint & (np.array(margins.kinds) != "units")
+    """(k,) bool: columns of which only one bin is left, and those of stated levels of
+    which no second one is seen. Others have the normal column's bins where noise hides
+    their own."""
+    alone = [np.count_nonzero(shares) < 2 for shares in margins.shares]
+    return margins.faint & (np.array(margins.kinds) != "units") | np.array(alone)
 
 
 def _seen_of(margins, latent):
@@ -492,16 +499,22 @@ def _score_covariance(reading, known):
     return found * np.outer(scale, scale)
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #dd460ec8
-_MOST_ROUNDS, _HALVINGS, _SETTLED = 25, 5, 0.05  # the last in errors of averages
+_MOST_ROUNDS, _HALVINGS, _SECANTS = 60, 5, 3
+_LEFT = 0.05  # standard errors of averages that a fit may be away from its end
+_UNSETTLED = (
+    f"no model of the graph was found in {_MOST_ROUNDS} rounds, the sums may be too"
+    " noisy: take more rows, or a larger budget"
+)
 
 
-class _Fit(NamedTuple):
-    "What a release's averages say, and what shortening did to them."
-
-    reading: _Reading
-    seen: _Seen
-    noise: np.ndarray  # (k + m,) variance of the noise on the averages
-    cross: np.ndarray  # (k + m,) what the noise on means adds beside these
+def _way_left(places, steps, errors):
+    """All that is left to go from the last of some `places`, of which `steps` are known
+    to be parts, as far as the secants through the last few tell."""
+    few = -_SECANTS - 1
+    x, f = (np.array(each[few:]) / errors for each in (places, steps))
+    moved, turned = np.diff(x, axis=0), np.diff(f, axis=0)
+    weights = np.linalg.lstsq(turned.T, f[-1], rcond=None)[0]
+    return errors * (f[-1] - weights @ (moved + turned))
 
 
 def _toward(reading, step, lattice, series):
@@ -514,34 +527,62 @@ def _toward(reading, step, lattice, series):
     return None, 0.0
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #c41f0002
-def _fit(averages, lattice, margins, latent):
-    """The `_Fit` of average squares, products and scores (2 k + m,); None if no model
-    of the graph has them."""
-    k, known = lattice.k, _seen_of(margins, latent)
-    at, series = _places(k, lattice.pairs), known[lattice.pairs].prod(axis=1)
-    noise, few = lattice.noise(), max(2, _DRAWN_CELLS // (_AT_ONCE * lattice.entries))
-    settled = _SETTLED * np.sqrt(noise[:-k] + 1 / lattice.n)
-    ones = np.repeat([1.0, 0.0], [k, len(series)])
-    reading = _read(ones, lattice, series, np.eye(k))
+def _lengthened(averages, lattice, margins, series):
+    """The `_Reading` whose rows have these average squares and products (k + m,) once
+    they are shortened, and blocks of such rows; or the reason why there is none."""
+    errors = np.sqrt(lattice.noise()[: -lattice.k] + 1 / lattice.n)
+    independent = np.repeat([1.0, 0.0], [lattice.k, len(series)])
+    reading = _read(independent, lattice, series, np.eye(lattice.k))
+    places, steps = [], []
     for _ in range(_MOST_ROUNDS):
-        rows = _normal_rows(reading.K, lattice)
-        blocks = list(_jittered(rows, margins, reading.size))
-        shortened, known_of = _lost(lattice, blocks), _score_covariance(reading, known)
-        public = reading.moments - ones, _products(known_of, *at)
-        seen = _seen(lattice, blocks[:few], *public)
-        left = averages[:-k] + shortened.lost[:-k] - reading.moments
-        step = seen.whole @ np.linalg.solve(seen.across, left)
-        kept = shortened.kept[-k:]
-        means = averages[-k:] / kept, noise[-k:] / kept**2
-        target, cross = _centred(reading.moments + step, *means, at)
-        found, part = _toward(reading, target - reading.moments, lattice, series)
-        if found is None:
-            return None
-        if part == 1 and (np.abs(target - reading.moments) < settled).all():
-            whole = _seen(lattice, blocks, *public)
-            return _Fit(found, whole, noise[:-k], cross)
-        reading = found
-    return None
+        blocks = list(_jittered(_normal_rows(reading.K, lattice), margins, reading.size))
+        lost = _lost(lattice, blocks).lost[: -lattice.k]
+        places.append(reading.moments)
+        steps.append(averages + lost - reading.moments)
+        left = _way_left(places, steps, errors)
+        reading, part = _toward(reading, left, lattice, series)
+        if reading is None:
+            return _NO_MODEL
+        if part == 1 and (np.abs(left) < _LEFT / 2 * errors).all():
+            return reading, blocks
+    return _UNSETTLED if part == 1 else _NO_MODEL
+
+# %% ../../nbs/2_publish/24_graph_weights.ipynb #c41f0004
+class _Fit(NamedTuple):
+    "What a release's averages say, and what shortening did to them."
+
+    reading: _Reading
+    seen: _Seen
+    noise: np.ndarray  # (k + m,) variance of the noise on the averages
+    cross: np.ndarray  # (k + m,) what the noise on means adds beside these
+
+
+def _without_means(whole, blocks, means, lattice, known):
+    """The `_Fit` of a reading, drawn rows of it, and `means` (k,) with the variance of
+    their noise; None if no model has what is left of the moments without these."""
+    at, series = _places(lattice.k, lattice.pairs), known[lattice.pairs].prod(axis=1)
+    product, cross = _of_means(*means, at)
+    reading = _read(whole.moments - product, lattice, series, whole.precision)
+    if reading is None:
+        return None
+    public = _products(_score_covariance(whole, known), *at)
+    seen = _seen(lattice, blocks, whole.moments - np.eye(lattice.k)[at], public)
+    return _Fit(reading, seen, lattice.noise()[: -lattice.k], cross)
+
+
+def _fit(averages, lattice, margins, latent):
+    """The `_Fit` of average squares, products and scores (2 k + m,); or the reason why
+    there is none, so far as is known."""
+    k, known = lattice.k, _seen_of(margins, latent)
+    series = known[lattice.pairs].prod(axis=1)
+    found = _lengthened(averages[:-k], lattice, margins, series)
+    if isinstance(found, str):
+        return found
+    whole, blocks = found
+    kept, noise = _lost(lattice, blocks).kept[-k:], lattice.noise()[-k:]
+    means = averages[-k:] / kept, noise / kept**2
+    found = _without_means(whole, blocks, means, lattice, known)
+    return _NO_MODEL if found is None else found
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #02610d7e
 def _slopes(lattice, reading):
@@ -778,8 +819,8 @@ class GraphWeightsRelease(AnyRelease):
     def _fit(self):
         "What the averages say, or `CovarianceError` if no model has them."
         found = _fit(self.averages, self.lattice, self.margins, self.latent)
-        if found is None:
-            raise CovarianceError([self.columns[j] for j in self.nodes], _NO_MODEL)
+        if isinstance(found, str):
+            raise CovarianceError([self.columns[j] for j in self.nodes], found)
         return found
 
     @property
@@ -1099,19 +1140,23 @@ def weight_noise(rows) -> np.ndarray:
     return np.sqrt(rows.noise()) / kept
 
 
-# By what noisy bins multiply errors: not derived. Stated errors over rehearsed ones
-# were 0.97 to 1.11 in chains of 30 to 300 columns and 10 000 to 40 000 records, larger
-# where histograms are noisier, and 1.18 at most elsewhere.
-_OF_BINS = 1.13
+def _margins_of_normal(stages, random_state):
+    """Margins that normal columns in known units may get, and the probabilities of
+    their bins."""
+    k, n = stages.rows.k, stages.rows.n
+    bins = np.diff(ndtr(np.r_[-np.inf, bin_edges("units", 0.0, 1.0), np.inf]))
+    counts = np.tile(np.rint(n * bins).astype(np.int64), (k, 1))
+    stated = ("units",) * k, np.zeros(k), np.ones(k)
+    bits = bit_source(random_state)
+    return noisy_margins(counts, n, *stated, stages.sigma, bits), bins
 
 
-def rehearse_weights(rows, correlations, random_state=0) -> tuple:
+def rehearse_weights(stages, correlations, random_state=0) -> tuple:
     """What a release may say of the pairs of normal columns, before there are any data.
 
     Parameters
     ----------
-    rows
-        See `weight_rows`.
+    stages : GraphWeightsLattice
     correlations : array of shape (m,)
         Assumed ones of the pairs.
     random_state : int
@@ -1122,23 +1167,27 @@ def rehearse_weights(rows, correlations, random_state=0) -> tuple:
         Partial correlations, and the standard errors that are stated of them; None for
         both where no model of the graph has sums so noisy.
     """
+    rows, (i, j) = stages.rows, stages.rows.pairs.T
     k, m = rows.k, len(rows.pairs)
+    margins, bins = _margins_of_normal(stages, random_state)
+    tables, known = margins.tables[:, : len(bins)], _seen_of(margins, False)
+    mean, square = ((tables**power).mean(axis=2) @ bins for power in (1, 2))
+    size = known[:, 0] * np.sqrt(square - mean**2)
+    behind = np.r_[square, size[i] * size[j] * correlations + mean[i] * mean[j], mean]
     variance = weight_noise(rows) ** 2 + np.repeat([2.0, 1.0, 1.0], [k, m, k]) / rows.n
     chance = np.random.default_rng(random_state).standard_normal(len(variance))
-    bins = np.diff(ndtr(np.r_[-np.inf, bin_edges("units", 0.0, 1.0), np.inf]))
-    share = hermite_coefficients(bins)[0] ** 2  # of a covariance that scores show
-    series = np.full((m, 1), share)
-    behind = np.r_[np.ones(k), share * correlations, np.zeros(k)]
     drawn = behind + np.sqrt(variance) * chance
-    means = drawn[-k:], variance[-k:]
-    moments, cross = _centred(drawn[:-k], *means, _places(k, rows.pairs))
-    reading = _read(moments, rows, series, np.eye(k))
-    if reading is None:
+    series = known[rows.pairs].prod(axis=1)
+    whole = _read(drawn[:-k], rows, series, np.eye(k))
+    if whole is None:
         return None, None
-    partial = partial_correlations(reading.precision)[tuple(rows.pairs.T)]
-    error = np.sqrt(_slopes(rows, reading) ** 2 @ (variance[:-k] + cross))
-    return partial, _OF_BINS * error
-
+    blocks = list(_jittered(_normal_rows(whole.K, rows), margins, whole.size))
+    means = drawn[-k:], variance[-k:]
+    fit = _without_means(whole, blocks, means, rows, known)
+    if fit is None:
+        return None, None
+    partial = partial_correlations(fit.reading.precision)[i, j]
+    return partial, _partial_errors(rows, fit)[0]
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #ad816ed0
 class GraphWeightsMechanism(AnyMechanism):

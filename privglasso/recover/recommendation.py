@@ -257,7 +257,7 @@ class _Raced:
         from privglasso.publish.screened_weights import ScreenedGraphRelease
 
         stages, share = self.stages, self.columns / self.stages.p
-        partial, error = rehearse_weights(stages.rows, self.correlations)
+        partial, error = rehearse_weights(stages, self.correlations)
         if partial is None:
             return None
         # of normal columns, whose signs tell 2/π of what is in their products
