@@ -239,5 +239,5 @@ def screened_pairs_jobs(profile):
 
 VOTED_GRAPHS = Study("voted_graphs", voted_graphs_jobs, voted_graphs_run)
 SCREENED_PAIRS = Study(
-    "screened_pairs", screened_pairs_jobs, screened_pairs_run, version=3
+    "screened_pairs", screened_pairs_jobs, screened_pairs_run, version=4
 )

@@ -419,15 +419,23 @@ def _seen(lattice, blocks, mean, whole):
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #ed4b9d33
 def _of_means(means, noise, at):
     """What the means (k,) that stand behind averages add to average squares and
-    products (k + m,), and what the noise on these means adds to their variance."""
+    products (k + m,), as far as noise on the means does not explain it, and what this
+    noise adds to their variance.
+
+    Notes
+    -----
+    James & Stein (1961), with the positive part."""
     i, j = at
     k = len(means)
     squares = np.maximum(means**2 - noise, 0.0)
-    cross = squares[i] * noise[j] + squares[j] * noise[i] + noise[i] * noise[j]
-    cross[:k] *= 2  # one mean, twice
+    alone = noise[i] * noise[j]  # what there would be without means
+    cross = squares[i] * noise[j] + squares[j] * noise[i] + alone
+    for each in (alone, cross):
+        each[:k] *= 2  # one mean, twice
     product = means[i] * means[j]
     product[:k] -= noise
-    return product, cross
+    kept = 1 - alone.sum() / max((product**2).sum(), alone.sum())
+    return kept * product, kept * cross
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #644b0a78
 def _faint(margins):
