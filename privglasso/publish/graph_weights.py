@@ -543,7 +543,8 @@ def _lengthened(averages, lattice, margins, series):
     reading = _read(independent, lattice, series, np.eye(lattice.k))
     places, steps = [], []
     for _ in range(_MOST_ROUNDS):
-        blocks = list(_jittered(_normal_rows(reading.K, lattice), margins, reading.size))
+        rows = _normal_rows(reading.K, lattice)
+        blocks = list(_jittered(rows, margins, reading.size))
         lost = _lost(lattice, blocks).lost[: -lattice.k]
         places.append(reading.moments)
         steps.append(averages + lost - reading.moments)
