@@ -11,7 +11,7 @@ from .audit_table import AUDIT, RESORTED
 from .certified_tree import CERTIFIED_TREE
 from .choosing_lambda import CHOOSING_LAMBDA
 from .correction import CORRECTION
-from .coverage import COLLINEAR, COVERAGE
+from .coverage import COLLINEAR, COVERAGE, GIVEN_GRAPH
 from .every_release import EVERY_RELEASE
 from .frontier import FRONTIER, FRONTIER_MARGINS, PEER_LIBRARIES
 from .frontier_audits import FRONTIER_AUDITS
@@ -49,6 +49,7 @@ STUDIES = (
     FRONTIER_AUDITS,
     FRONTIER_MARGINS,
     FRONTIER_REAL,
+    GIVEN_GRAPH,
     GRID_BASELINES,
     HEADLINES_STUDY,
     INDEPENDENCE,
@@ -66,8 +67,7 @@ STUDIES = (
     SOLVER_STRESS,
     STOPPED_CURVES,
     STRUCTURES,
-    TABLE1A,
-    TABLE1B,
+    TABLE1A, TABLE1B,
     COMPLEXITY,
     TABLE2,
     TABLE2_PENALTIES,

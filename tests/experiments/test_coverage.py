@@ -6,8 +6,10 @@ import pandas as pd
 import pytest
 
 from privglasso.experiments import coverage
-from privglasso.experiments.coverage import COLLINEAR, COVERAGE, DEGENERATE, RELEASES
+from privglasso.experiments.coverage import COLLINEAR, COVERAGE, DEGENERATE
+from privglasso.experiments.coverage import GIVEN_GRAPH, RELEASES
 from privglasso.experiments.coverage import coverage_share, degenerate_truth
+from privglasso.publish.graph_weights import GraphWeightsRelease
 from privglasso.experiments.coverage import correlations_of, mixed_columns
 from privglasso.experiments.coverage import true_partials
 
@@ -76,3 +78,20 @@ def test_fits_after_columns_that_say_the_same_are_refused_or_right(release):
         job = {"release": release, "kind": kind, "n": 3000, "mu": 8.0}
         (row,) = COLLINEAR.run(repeats=3, seed=20260101, **job)
         assert row["refused"] + row["right"] == row["fits"] == 3, kind
+
+
+def test_weights_that_are_a_third_too_sure_are_noticed(monkeypatch):
+    "The live profile, with intervals of 80 % in the place of 95 %."
+    whole = GraphWeightsRelease.intervals
+    jobs = GIVEN_GRAPH.jobs("quick")
+
+    def share():
+        rows = [row for job in jobs for row in GIVEN_GRAPH.run(**job)]
+        return coverage_share(pd.DataFrame(rows).assign(kind="all"), ["kind"]).iloc[0]
+
+    honest = share()
+    assert abs(honest.share - 0.95) <= 4 * honest.error
+    narrow = lambda release, level=0.8: whole(release, level)
+    monkeypatch.setattr(GraphWeightsRelease, "intervals", narrow)
+    found = share()
+    assert abs(found.share - 0.95) > 4 * found.error

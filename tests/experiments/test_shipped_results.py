@@ -27,6 +27,7 @@ AGAIN = {
     "frontier_audits": [16],
     "frontier_margins": [0, 60],
     "frontier_real": [156],
+    "given_graph": [0, 40],
     "grid_baselines": [45],
     "headlines": [0, 400],
     "independence": [2, 45],
