@@ -312,15 +312,16 @@ def add_symmetric_noise(sums, sigma, bits) -> None:
     """
     p, taken = len(sums), 0
     place, beside = np.arange(p), sampler(sigma[0]).draw(p * (p - 1) // 2, bits)
+    on = sampler(sigma[1]).draw(p, bits)
     for at in strips(p, 1 << 18):
         above = place[at, None] < place
         noise = np.zeros(above.shape, dtype=np.int64)
         count = np.count_nonzero(above)
         noise[above] = beside[taken : taken + count]
-        sums[at] += noise
         sums[:, at] += noise.T
+        np.fill_diagonal(noise[:, at.start :], on[at])
+        sums[at] += noise
         taken += count
-    sums.flat[:: p + 1] += sampler(sigma[1]).draw(p, bits)
 
 # %% ../../nbs/2_publish/14_lattice.ipynb #c31e7364
 NOISE_REACH = 50  # times sigma
