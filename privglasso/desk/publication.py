@@ -585,7 +585,7 @@ class Publication:
                 if is_folder(to):
                     record = self._in_parts(draft, numbers, to, random_state)
                 else:
-                    cells = self.table.unclipped(data, draft.checked)
+                    cells = draft.checked and self.table.unclipped(data, draft.checked)
                     where = to, replace, random_state
                     record = self._in_file(draft, numbers, cells, *where)
                 if heard is not None:
@@ -616,6 +616,8 @@ class Publication:
         with self._paying(draft, to) as charge:
             words = {"random_state": seeds[1], "charge": charge}
             release = draft.mechanism.publish(numbers, **words)
+            if charge is not None:  # whatever the mechanism has made of it
+                charge(draft.n, len(draft.columns))
             if draft.check is not None:
                 outside = draft.check.publish(cells, seeds[0])
             release.to_parquet(to, replace=replace)
