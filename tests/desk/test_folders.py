@@ -18,6 +18,7 @@ from privglasso.desk.source import open_release
 from privglasso.privacy.budget import Budget, BudgetError
 from privglasso.publish import folders
 from privglasso.publish import sources as table_files
+from privglasso.publish.batches import Batches
 from privglasso.publish.files import read_release
 from privglasso.publish.sources import TableError
 
@@ -187,6 +188,42 @@ def test_no_reading_is_made_for_cells_alone_and_none_when_a_ledger_pays(
     desk = pg.Publication(folder, epsilon=0.8, ledger=tmp_path / "ledger.json")
     desk.publish(tmp_path / "two.parquet")
     assert readings() == 3 * by_desk
+
+
+@pytest.mark.parametrize("to", ["two.parquet", "two"])  # a file, rows in parts
+@pytest.mark.parametrize("stop", [OSError(5, "broken"), KeyboardInterrupt()])
+def test_a_machine_that_stops_while_it_sums_has_spent_nothing(
+    folder, tmp_path, monkeypatch, to, stop
+):
+    "And one that stops in the second reading of private units has paid, and says so."
+    kind, whole, left = ("synthetic" if to == "two" else None), Batches.batches, [0]
+
+    def batches(self):
+        for batch in whole(self):
+            left[0] -= 1
+            if left[0] < 0:
+                raise stop
+            yield batch
+
+    monkeypatch.setattr(Batches, "batches", batches)
+    told, ledger = [], tmp_path / "ledger.json"
+    begin_ledger(ledger, epsilon=50.0, delta=1e-9)
+    for enough in range(0, 40, 5):
+        left[0] = enough
+        words = {"epsilon": 0.8, "ledger": ledger, "mechanism": kind}
+        before = len(Budget(ledger).table())
+        try:
+            pg.Publication(folder, **words).publish(tmp_path / to)
+        except BaseException as error:
+            paid = len(Budget(ledger).table()) - before
+            assert ("was not charged" in str(error.outcome)) == (not paid)
+            told.append(paid)
+        else:
+            break
+        assert not (tmp_path / to).is_file()
+    entries = len(Budget(ledger).table())
+    assert told[0] == 0 and max(told) == 1 and (tmp_path / to).exists()
+    assert entries == (1 if to == "two" else sum(told) + 1)
 
 
 def test_a_rehearsal_and_a_plan_read_no_value(folder, monkeypatch):
