@@ -512,7 +512,7 @@ class SamplingError:
         if callable(self.noise):
             known["_rows_of_noise"] = known.pop("noise")
         else:
-            known["noise"] = _check_noise(self.noise, self.p, copy)
+            known["noise"] = _check_noise(self.noise, self._p, copy)
 
     @classmethod
     def owning(cls, parts, noise=0.0) -> "SamplingError":
@@ -531,8 +531,8 @@ class SamplingError:
     def __getattr__(self, name):
         known = vars(self)
         if name == "noise" and "_rows_of_noise" in known:
-            noise = by_strips(self._rows_of_noise, self.p)
-            return known.setdefault("noise", _check_noise(noise, self.p, copy=False))
+            noise = by_strips(self._rows_of_noise, self._p)
+            return known.setdefault("noise", _check_noise(noise, self._p, copy=False))
         if name != "parts" or "_stated" not in known:
             raise AttributeError(name)
         # asked for late: of a large matrix negative eigenvalues take long to find
@@ -540,7 +540,7 @@ class SamplingError:
         return vars(self).setdefault("parts", tuple(pairs))
 
     @property
-    def p(self) -> int:
+    def _p(self) -> int:
         "Number of columns."
         return len(self._as_stated()[0][0])
 
@@ -561,12 +561,12 @@ class SamplingError:
 
     def has_noise(self) -> bool:
         "Whether there is noise on any entry."
-        return any(self.noise_rows(at).any() for at in strips(self.p))
+        return any(self.noise_rows(at).any() for at in strips(self._p))
 
     def own_noise(self) -> np.ndarray:
         "(p,) variances of the noise on the diagonal's entries."
-        own = np.empty(self.p)
-        for at in strips(self.p):
+        own = np.empty(self._p)
+        for at in strips(self._p):
             own[at] = self.noise_rows(at).diagonal(at.start)
         return own
 
@@ -641,7 +641,7 @@ class SamplingError:
         np.ndarray
             (p, p).
         """
-        r, deviation = correlation_scale(_of_size(S, "S", self.p))
+        r, deviation = correlation_scale(_of_size(S, "S", self._p))
         units = np.outer(deviation, deviation)
         V = self.noise / units**2
         variance = sum(_correlation_variance(A / units, r) / n for A, n in self.parts)
@@ -663,7 +663,7 @@ class SamplingError:
         np.ndarray
             (p, p).
         """
-        Theta = _of_size(precision, "precision", self.p)
+        Theta = _of_size(precision, "precision", self._p)
         variance = sum(wishart_variance(between(Theta, A)) / n for A, n in self.parts)
         return variance + self.noise_in_precision(Theta)
 
@@ -699,7 +699,7 @@ class SamplingError:
         Theta = _thin(precision)
         x, G = (Theta * Theta) @ w, Theta @ (Theta * w[:, None])
         total, inner = 0.0, np.zeros(len(self._as_stated()))
-        for at in strips(self.p):
+        for at in strips(self._p):
             V = self.noise_rows(at)
             own = G[at] if Theta is precision else G[at].toarray()
             total += x[at] @ (V @ x - V.diagonal(at.start) * x[at]) + np.vdot(V, own**2)
@@ -721,7 +721,7 @@ class SamplingError:
         np.ndarray
             (m,).
         """
-        weights = check_weights(weights, self.p)
+        weights = check_weights(weights, self._p)
         moved = [(weights @ A, n) for A, n in self.parts]
         rows = sum(2 * np.einsum("mij,mji->m", B, B) / n for B, n in moved)
         noise = 2 * np.einsum("mij,ij->m", weights**2, self.noise)
@@ -744,7 +744,7 @@ class SamplingError:
         np.ndarray
             (m,).
         """
-        Theta = _of_size(precision, "precision", self.p)
+        Theta = _of_size(precision, "precision", self._p)
         rows = Theta / np.sqrt(np.diag(Theta))[:, None]  # of Θ with a unit diagonal
         r = Theta / np.sqrt(np.outer(np.diag(Theta), np.diag(Theta)))
         parts = [_correlation_variance(rows @ A @ rows.T, r) / n for A, n in self.parts]
