@@ -93,15 +93,16 @@ async function look(address, widths) {
   const frame = await open(address, widths[0]), w = frame.contentWindow, page = frame.contentDocument;
   if (w.MathJax && w.MathJax.startup) await w.MathJax.startup.promise;
   const images = [...page.images].filter(image => !image.closest("noscript"));
-  const eager = images.filter(image => image.loading !== "lazy").length, bytes = weight(w, "encodedBodySize"), unpacked = weight(w, "decodedBodySize");
+  const eager = images.filter(image => image.loading !== "lazy").length;
   images.forEach(image => image.loading = "eager");
   await Promise.all(images.map(image => image.decode().catch(() => null)));
+  await page.fonts.ready;  // fonts are asked for when the first formula is drawn: weighed before, they are not there
   const seen = {
     formulas: page.querySelectorAll(".math").length,
     rendered: page.querySelectorAll(".math mjx-container").length,
     failed: page.querySelectorAll("mjx-merror").length,
     raw: rawFormulas(page),
-    images: images.length, eager, bytes, unpacked,
+    images: images.length, eager, bytes: weight(w, "encodedBodySize"), unpacked: weight(w, "decodedBodySize"),
     blank: images.filter(image => image.naturalWidth === 0).map(image => image.src),
     elsewhere: w.performance.getEntriesByType("resource").map(e => e.name).filter(n => !n.startsWith(location.origin)),
     wide: [], cut: [], broken: [], pale: [],

@@ -12,10 +12,17 @@ from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 
+from fontTools.subset import Options, Subsetter
+from fontTools.ttLib import TTFont
+
 # MathJax in pieces: the usual bundle weighs twice as much, mostly for menus and speech
 MATHJAX = ("startup.js", "core.js", "input/tex-base.js", "output/chtml.js")
 MATHJAX += ("output/chtml/fonts/tex.js", "input/tex/extensions/ams.js")
-UNCOLOURED = re.compile(r'<span class="(?:n|p|w|o)">([^<]*)</span>')
+# MathJax's font of rare signs, and what the book takes from it: the letters of
+# \mathbb and geometric shapes; `book.css` says where a page finds the other signs
+RARE, REST = "MathJax_AMS-Regular.woff", "MathJax_AMS-Rest.woff"
+NOT_RARE = {*range(0x80), *range(0x25A0, 0x2600)}
+UNCOLOURED = re.compile(r'<span class="(?:n|p|w|o|mi|mf|bp)">([^<]*)</span>')
 # neighbours of one colour, and what stays coloured
 NEIGHBOURS = re.compile(
     r'<span class="(\w+)">[^<]*</span>(?:\s*<span class="\1">[^<]*</span>)+'
@@ -77,9 +84,9 @@ def no_contents(app, page, template, context, doctree):
 
 
 def lighter(body):
-    """A page in fewer letters: names, signs and spaces in code need no colour, words of
-    one colour are coloured together, and figures are loaded when they come into view.
-    The title of a module may break after its package."""
+    """A page in fewer letters: names, numbers and signs in code need no colour, and
+    words of one colour are coloured together. Figures are loaded when they come into
+    view. The title of a module may break after its package."""
     body = UNCOLOURED.sub(r"\1", body).replace("<img ", '<img loading="lazy" ')
     body = NEIGHBOURS.sub(
         lambda run: re.sub(rf'</span>(\s*)<span class="{run[1]}">', r"\1", run[0]), body
@@ -139,6 +146,18 @@ def helped(script):
     return "".join([*kept, script[at:]])
 
 
+def split_font(path, rest):
+    "Leave in a font what is not rare, a fifth of it; a second file holds the rest."
+    with TTFont(path) as font:
+        characters = set(font.getBestCmap())
+    for target, kept in ((rest, characters - NOT_RARE), (path, characters & NOT_RARE)):
+        with TTFont(path) as font:
+            thinner = Subsetter(Options(drop_tables=["FFTM"]))
+            thinner.populate(unicodes=kept)
+            thinner.subset(font)
+            font.save(target)
+
+
 def copy_mathjax(app, fault):
     "The parts of MathJax that the pages load."
     if fault is not None:
@@ -159,6 +178,7 @@ def copy_mathjax(app, fault):
         (target / name).write_text(script, encoding="utf-8")
     fonts = Path("output/chtml/fonts/woff-v2")
     shutil.copytree(source / fonts, target / fonts)
+    split_font(target / fonts / RARE, target / fonts / REST)
 
 
 def rules(css):

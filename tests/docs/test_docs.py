@@ -1,10 +1,14 @@
 """What makes the site and README of the notebooks."""
 
+import re
+import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
 import pytest
+from fontTools.ttLib import TTFont
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -366,11 +370,12 @@ def test_solutions_and_notes_are_folded():
 def test_code_is_coloured_in_few_letters():
     body = (
         '<span class="n">x</span> <span class="o">=</span> <span class="mi">1</span>'
+        '<span class="k">if</span>'
         '<span class="sd">"a</span>\n\n  <span class="sd">b"</span>'
         '<span class="pre">kept</span>'
     )
     assert theme.lighter(body) == (
-        'x = <i class=mi>1</i><i class=sd>"a\n\n  b"</i><span class="pre">kept</span>'
+        'x = 1<i class=k>if</i><i class=sd>"a\n\n  b"</i><span class="pre">kept</span>'
     )
 
 
@@ -409,6 +414,26 @@ def test_a_script_shares_its_helpers():
     assert theme.helped(script) == "var r,o=this&&this.__extends||__extends,i=1"
     both = "a=this&&this.__read||function(t){if(t){}return[]},b=this&&this.__x||f()"
     assert theme.helped(both) == "a=this&&this.__read||__read,b=this&&this.__x||f()"
+
+
+def test_a_font_is_split_without_losing_a_sign(tmp_path):
+    package = Path(find_spec("sphinx-mathjax-offline").submodule_search_locations[0])
+    whole = package / "static/mathjax/output/chtml/fonts/woff-v2" / theme.RARE
+    often, rest = tmp_path / "often.woff", tmp_path / "rest.woff"
+    shutil.copyfile(whole, often)
+    theme.split_font(often, rest)
+    signs = {path: set(TTFont(path).getBestCmap()) for path in (whole, often, rest)}
+    assert signs[often] | signs[rest] == signs[whole]
+    assert {*map(ord, "RNEP□■")} <= signs[often] <= theme.NOT_RARE
+    assert often.stat().st_size < whole.stat().st_size / 4
+    # a page finds the rest by what book.css says of it, which must be all of it
+    css = (ROOT / "docs/_static/book.css").read_text(encoding="utf-8")
+    ranges = re.search(r"unicode-range: (.*);", css)[1].split(", ")
+    told = [part.removeprefix("U+").split("-") for part in ranges]
+    assert all(
+        any(int(low, 16) <= sign <= int(high, 16) for low, high in told)
+        for sign in signs[rest]
+    )
 
 
 def test_folded_source_does_not_repeat_what_stands_above():
