@@ -22,13 +22,14 @@ from ..privacy.audit import direction_statistic, float_statistic
 from ..privacy.gdp import mu_gdp
 from ..privacy.sampler import bit_source, random_order, sample
 from ..publish.bounds_check import BoundsCheck
+from ..publish.comparisons import pair_sums
 from ..publish.copula import CopulaMechanism
 from ..publish.covariance import CovarianceMechanism, clipped_moments
 from ..publish.lattice import symmetric_noise
 from ..publish.local import LocalMechanism
 from ..publish.margins import ScoreMargins, atoms_mu, find_atoms, placed_cells
 from ..publish.quadrants import QuadrantMechanism
-from ..publish.ranks import KendallMechanism, sign_sums
+from ..publish.ranks import KendallMechanism
 from ..publish.scores import weighted_sums
 from ..publish.sphere import Ball, Sphere
 from ..publish.synthetic import SyntheticDataMechanism
@@ -850,7 +851,7 @@ def _known_ranks(shifts, n=2000, p=3):
     "Kendall's sums at known places."
     X, _, moved = sorted_again(n, p)
     lattice = KendallMechanism(mu=1.0, shifts=shifts).lattice(n, p)
-    sums = lambda X: sign_sums(X, lattice, _known_order(X)) * lattice.scale
+    sums = lambda X: pair_sums(X, lattice.shifts, _known_order(X)) * lattice.scale
     noise = lambda rng: symmetric_noise(p, lattice.sigma, bit_source(rng))
     publish = lambda X, rng: sums(X) + noise(rng)
     seen = EntryStatistic(np.triu(sums(moved) - sums(X), 1))

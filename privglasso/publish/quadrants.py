@@ -19,14 +19,14 @@ from ..base.records import Fields, number
 from ..base.validation import check_integer, per_column
 from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
+from .comparisons import signs_about, sum_products
 from .lattice import LARGEST, NOISE_REACH, check_sums, whole_sums
 from .lattice import symmetric_noise
 from .noise_correction import correlation_scale
 from .mechanism import Promise
 from .ranks import SignError, SignLattice, SignMechanism, SignRelease
-from .ranks import angle_variance, portions, signs_about
-from .ranks import simulated_rows, sine_noise, sum_products
-from .ranks import variances, with_noise
+from .ranks import angle_variance, portions, simulated_rows
+from .ranks import sine_noise, variances, with_noise
 
 # %% ../../nbs/2_publish/25_quadrants.ipynb #25000101
 @dataclass(frozen=True, eq=False)

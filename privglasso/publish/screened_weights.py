@@ -28,6 +28,7 @@ from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, exp_bounds, random_order, sampler
 from .batches import blocks_of
+from .comparisons import sum_products
 from .graph_weights import MOST_ENTRIES, WEIGHTS, GraphWeightsLattice
 from .graph_weights import GraphWeightsRelease, WeightsStatistic
 from .graph_weights import cells_of, check_levels, check_units
@@ -37,7 +38,6 @@ from .lattice import drawable
 from .margins import READ_AS_CUT, ScoreMargins, histogram_mu
 from .margins import histogram_sigma
 from .margins import noisy_margins, placed_cells
-from .ranks import sum_products
 from .mechanism import AnyMechanism, Promise
 from .shape import UnitsError
 from .units import plan_units

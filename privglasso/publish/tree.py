@@ -17,8 +17,9 @@ from ..base.records import number, require, whole
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import per_column
 from .best_test import StableCertificate, StableGraphMechanism
+from .comparisons import pair_sums, secret_order
+from .comparisons import signs_about, sum_products
 from .lattice import LARGEST
-from .ranks import pair_sums, secret_order, signs_about, sum_products
 from .release import ExactGraph, exact_record
 
 # %% ../../nbs/2_publish/10_tree.ipynb #c18df8e3

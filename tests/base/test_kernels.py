@@ -13,7 +13,7 @@ import pytest
 import privglasso
 from privglasso.base import kernels
 from privglasso.privacy import sampler
-from privglasso.publish import copula, covariance, margins, ranks, sphere, table
+from privglasso.publish import comparisons, copula, covariance, margins, sphere, table
 from privglasso.publish import units, whitening
 
 # in a process of its own, so that nothing of this one's settings is seen
@@ -260,7 +260,7 @@ KERNELS = {
     "cells": (copula._count_cells, cells),
     "placed": (margins._place, placed),
     "scored": (margins._score, scored),
-    "compared": (ranks._count, compared),
+    "compared": (comparisons._count, compared),
 }
 
 
@@ -284,7 +284,7 @@ def test_a_stand_in_gives_the_same_bits(name, way):
 
 
 def test_every_stand_in_is_held_to_its_kernel():
-    modules = (sampler, copula, margins, ranks, sphere, table, units, whitening)
+    modules = (sampler, comparisons, copula, margins, sphere, table, units, whitening)
     found = [value for module in modules for value in vars(module).values()]
     found = [v for v in found if isinstance(v, kernels.Kernel) and v.small]
     source = Path(privglasso.__file__).parent

@@ -23,13 +23,14 @@ from privglasso.privacy.audit import audit, audit_draws
 from privglasso.privacy.discrete_gaussian import variance
 from privglasso.privacy.sampler import bit_source, random_order, sampler
 from privglasso.publish import ranks
+from privglasso.publish.comparisons import pair_sums
 from privglasso.publish.files import read_release
 from privglasso.publish.lattice import symmetric_noise
 from privglasso.publish.noise_correction import CovarianceError, SamplingError
 from privglasso.publish.parquet import ReleaseError, sealed
 from privglasso.publish.quadrants import QuadrantError, QuadrantLattice
 from privglasso.publish.quadrants import QuadrantMechanism, quadrant_sums
-from privglasso.publish.ranks import KendallMechanism, RankError, sign_sums
+from privglasso.publish.ranks import KendallMechanism, RankError
 
 MECHANISMS = {
     "kendall": KendallMechanism(mu=2.0, shifts=2),
@@ -44,7 +45,7 @@ def exact_sums(table, lattice):
     "What a release adds noise to, in signs."
     if isinstance(lattice, QuadrantLattice):
         return quadrant_sums(table, lattice)
-    return sign_sums(table, lattice)
+    return pair_sums(table, lattice.shifts)
 
 
 def squared_mu(mechanism, table, other):
@@ -172,7 +173,7 @@ def test_order_is_secret_and_noise_knows_nothing_of_the_table():
 
     def noise(values, seed):
         order = random_order(500, bit_source(seed))
-        sums = sign_sums(values, lattice, order) * lattice.scale
+        sums = pair_sums(values, lattice.shifts, order) * lattice.scale
         return mechanism.publish(values, seed).counts - sums
 
     noises = [noise(table, seed) for seed in (1, 2)]
@@ -191,8 +192,9 @@ def test_the_statistic_of_an_audit_is_the_mean_over_all_orders():
     for _ in range(3):
         table = rng.integers(0, 4, (6, 2)).astype(float)
         other = rng.permutation(np.r_[table[1:], [[5.0, 2.0]]])
+        orders = [list(order) for order in permutations(range(6))]
         sums = [
-            np.mean([sign_sums(t, lattice, list(o)) for o in permutations(range(6))], 0)
+            np.mean([pair_sums(t, lattice.shifts, order) for order in orders], 0)
             for t in (table, other)
         ]
         stated = ranks.mean_change(table, other, lattice)
@@ -211,7 +213,7 @@ def test_all_pairs_are_the_textbooks_tau():
     rng = np.random.default_rng(5)
     for table in (rng.normal(size=(41, 3)), rng.integers(0, 4, (41, 3)) * 1.0):
         lattice = KendallMechanism(mu=1.0, shifts=20).lattice(41, 3)
-        sums = sign_sums(table, lattice)
+        sums = pair_sums(table, lattice.shifts)
         untied = np.sqrt(np.outer(sums.diagonal(), sums.diagonal()))
         for i, j in ((0, 1), (0, 2), (1, 2)):
             assert math.isclose(
@@ -644,11 +646,11 @@ def test_sums_of_signs_are_exact_beyond_what_short_floats_count():
     n = 8195
     lattice = KendallMechanism(mu=1.0, shifts=2049).lattice(n, 2)
     rising = np.repeat(np.arange(n, dtype=float)[:, None], 2, axis=1)
-    sums = sign_sums(rising, lattice)
+    sums = pair_sums(rising, lattice.shifts)
     assert n * 2049 > 2**24 and n * 2049 % 2 and sums.dtype == np.int64
     assert (sums == n * 2049).all()
     rising[:, 1] *= -1
-    assert sign_sums(rising, lattice)[0, 1] == -n * 2049
+    assert pair_sums(rising, lattice.shifts)[0, 1] == -n * 2049
 
 
 @pytest.mark.filterwarnings("error")
@@ -684,7 +686,7 @@ def test_sums_of_many_rows_are_taken_in_blocks():
     others = [np.roll(placed, -shift, axis=0) for shift in range(1, lattice.shifts + 1)]
     signs = [np.sign(placed - other) for other in others]
     expected = sum(sign.T @ sign for sign in signs)
-    assert sign_sums(table, lattice, order).tolist() == expected.tolist()
+    assert pair_sums(table, lattice.shifts, order).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("neighbors", ["record", "cell"])
