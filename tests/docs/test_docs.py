@@ -3,10 +3,12 @@
 import re
 import shutil
 import sys
+from itertools import accumulate
 from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 from fontTools.ttLib import TTFont
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
@@ -34,6 +36,7 @@ SYMBOLS = {
     },
     "privglasso.two": {"privglasso.two.shared": 0, "privglasso.two._hidden": 0},
 }
+STEP = re.compile(r"\.(..)|(.)")  # two digits after a point, or one
 SVG = new_output(
     "display_data", data={"image/svg+xml": "<svg/>", "text/plain": "<Figure>"}
 )
@@ -391,11 +394,25 @@ def test_the_sidebar_names_no_class_that_has_no_style():
 
 
 def test_a_search_loads_no_entries_of_the_index_and_no_numbers():
-    words = '"é":1,"0015e4":[2,3],"x0":2'
+    words = '"é":1,"0015e4":[2,3],"x0":[7,2]'
     entries = '"indexentries":{"f()":[[0,"f",true]]}'
-    told = 'Search.setIndex({"terms":{"\\u00e9":1,"x0":2},"indexentries":{}})'
+    told = '{"terms":{"\\u00e9":1,"x0":"25"},"indexentries":{}}'
     script = f'Search.setIndex({{"terms":{{{words}}},{entries}}})'
-    assert theme.words_looked_for(script) == told
+    assert theme.words_looked_for(script) == f"Search.setIndex({theme.UNPACK}({told}))"
+
+
+def test_where_a_word_stands_is_packed_without_loss():
+    unpack = lambda text: list(
+        accumulate(int(two or one, 36) for two, one in STEP.findall(text))
+    )
+    generator = np.random.default_rng(0)
+    for most in (2, 36, 400, 5000):
+        for _ in range(50):
+            pages = sorted({*generator.integers(0, most, most // 2).tolist()})
+            packed = theme.packed(pages[::-1])
+            assert (unpack(packed) if isinstance(packed, str) else packed) == pages
+    assert theme.packed([0, 35, 71, 1366]) == "0z.10.zz"
+    assert theme.packed([0, 1296]) == [0, 1296] and theme.packed(3) == 3
 
 
 def test_styles_of_absent_classes_go():
