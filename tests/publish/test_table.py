@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import logsumexp
+from scipy.stats import norm
 
 from privglasso.base.validation import InputError
 from privglasso.privacy.discrete_gaussian import pmf
@@ -48,6 +50,24 @@ def test_what_is_looked_at_is_the_change_over_the_noise_variance():
     statistic = mechanism.likelihood_statistic(X, X + change)
     ratio = statistic.weights[0] / statistic.weights[1]
     assert ratio == pytest.approx((1 / 0.5**2) / (2 / 4.0**2), rel=1e-3)
+
+
+def test_rows_in_a_secret_order_are_told_apart_by_their_ratio():
+    "Of independent rows that are drawn from a table, where columns have unlike noise."
+    sigma = np.array([0.5, 4.0])
+    mechanism = GaussianMechanism((-8, 8), sigma=sigma)
+    X = np.array([[0.0, 0.0], [1.0, -4.0], [-2.0, 3.0]])
+    other = np.vstack([X[:2], [[2.0, 6.0]]])
+    statistic = mechanism.likelihood_statistic(X, other)
+
+    def log_density(rows, table):
+        near = norm.logpdf(rows[:, None], table, sigma).sum(axis=2)
+        return logsumexp(near, axis=1).sum()
+
+    for seed in range(5):
+        rows = mechanism.publish(X, random_state=seed).table.to_numpy()
+        ratio = log_density(rows, other) - log_density(rows, X)
+        assert statistic(rows) == pytest.approx(ratio, rel=1e-3, abs=1e-3)
 
 
 # ---------------------------------------------------------------------- cells
