@@ -2,6 +2,7 @@
 
 import json
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -9,13 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from privglasso.papers.private_precision import PapersCovarianceMechanism
+from privglasso.privacy.guarantee import NoGuarantee
 from privglasso.publish.covariance import CovarianceMechanism
 from privglasso.publish.files import read_release
-from privglasso.publish.parquet import ReleaseError, sealed
+from privglasso.publish.graph_weights import GraphWeightsMechanism
 from privglasso.publish.local import LocalMechanism
-from privglasso.privacy.guarantee import NoGuarantee
-from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
+from privglasso.publish.parquet import ReleaseError, sealed
+from privglasso.publish.quadrants import QuadrantMechanism
+from privglasso.publish.ranks import KendallMechanism
+from privglasso.publish.sphere import Sphere
 from privglasso.publish.synthetic import SyntheticDataMechanism
+from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
 
 TABLE = pd.DataFrame({"a": [0.5, 1.5, 2.0, 0.1], "b": [3.0, 4.0, 5.0, 6.0]})
 BOUNDS = ([0, 0], [2, 10])
@@ -54,6 +59,28 @@ def test_integer_and_unguaranteed_releases_survive_too(tmp_path):
     assert back.guarantee.hypothetical == integer.guarantee
     assert "looking at the data" in str(back)
     assert "for a test" not in str(back)  # a file has no words of its own
+
+
+ALL_NOISE = {
+    "table": GaussianMechanism((-1, 1), mu=0.001),
+    "integers": DiscreteGaussianMechanism((-1, 1), sigma=2000.0),
+    "box": CovarianceMechanism((-1, 1), mu=0.001, clipping="box"),
+    "sphere": CovarianceMechanism(mu=0.001, clipping=Sphere(np.ones(3))),
+    "local": LocalMechanism(9.0, mu=0.001),
+    "synthetic": SyntheticDataMechanism((-1, 1), mu=0.001, clipping="box"),
+    "kendall": KendallMechanism(mu=0.001),
+    "quadrant": QuadrantMechanism(0.5, mu=0.001),
+    "weights": GraphWeightsMechanism(nx.complete_graph(3), scale=0.5, mu=0.001),
+}
+
+
+@pytest.mark.parametrize("name", ALL_NOISE)
+def test_a_release_that_is_all_noise_is_read_again(name, tmp_path):
+    "What noise can reach is larger than what the rows can make, in every kind of file."
+    table = np.random.default_rng(0).integers(-1, 2, (50, 3))
+    noisy = ALL_NOISE[name].publish(table, random_state=0)
+    noisy.to_parquet(tmp_path / "r.parquet")
+    assert str(read_release(tmp_path / "r.parquet")) == str(noisy)
 
 
 def rewrite(path, change, table=None):
