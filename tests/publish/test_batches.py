@@ -1,8 +1,8 @@
 """What is read in batches is published to the bit of the table in memory."""
 
 import gzip
-import subprocess
 import os
+import subprocess
 import sys
 import tracemalloc
 
