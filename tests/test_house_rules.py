@@ -147,13 +147,13 @@ UNDER_WORK = {  # to be split with the next edition of their chapters
 }
 
 
-def lines_of_code(text):
+def lines_of_code(text, nodes):
     "Numbers of a program's lines that are more than comments, and no docstrings."
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     silent = {"COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER"}
     kept = [t for t in tokens if tokenize.tok_name[t.type] not in silent]
     told = {line for t in kept for line in range(t.start[0], t.end[0] + 1)}
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
             told -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     return told
@@ -161,8 +161,9 @@ def lines_of_code(text):
 
 def long_functions(text):
     "Names of the functions whose bodies have too many lines of code."
-    told = lines_of_code(text)
-    for node in ast.walk(ast.parse(text)):
+    nodes = list(ast.walk(ast.parse(text)))
+    told = lines_of_code(text, nodes)
+    for node in nodes:
         if isinstance(node, ast.FunctionDef):
             body = range(node.body[0].lineno, node.end_lineno + 1)
             if len(told.intersection(body)) > LONGEST:

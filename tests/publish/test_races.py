@@ -1,6 +1,7 @@
 """Several processes publish to one path: one release is there, the others are told, and
 a budget pays for what is there and for nothing else."""
 
+import json
 import os
 import signal
 import subprocess
@@ -14,32 +15,33 @@ from privglasso.privacy.guarantee import Guarantee
 from privglasso.publish.files import read_release
 
 RACER = """
-import sys, time
+import json, os, sys, tempfile, time
 import numpy as np
 from privglasso import Budget, GaussianMechanism, InputError
 from privglasso.privacy.sampler import sample
 
-budget, path, high, named = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
-if named == "named":
-    import os, tempfile; vars(os).pop("O_TMPFILE", None)
-    tempfile._O_TMPFILE_WORKS = False
-mechanism = GaussianMechanism((0, high), mu=0.1)
-whole = GaussianMechanism._release
+whole, nameless = GaussianMechanism._release, getattr(os, "O_TMPFILE", None)
 def slowly(self, *arguments):
     time.sleep(0.2)
     return whole(self, *arguments)
 GaussianMechanism._release = slowly
 X = np.zeros((50, 2))
 print("ready", flush=True)
-sys.stdin.readline()
-try:
-    if budget == "none":
-        mechanism.publish(X).to_parquet(path)
-    else:
-        Budget(budget).publish(mechanism, X, path, label=str(high))
-    print("won")
-except InputError:
-    print("told")
+for line in sys.stdin:
+    budget, path, high, named = json.loads(line)
+    tempfile._O_TMPFILE_WORKS = named == "nameless" and nameless is not None
+    vars(os).pop("O_TMPFILE", None)
+    if tempfile._O_TMPFILE_WORKS:
+        os.O_TMPFILE = nameless
+    mechanism = GaussianMechanism((0, high), mu=0.1)
+    try:
+        if budget == "none":
+            mechanism.publish(X).to_parquet(path)
+        else:
+            Budget(budget).publish(mechanism, X, path, label=str(high))
+        print("won", flush=True)
+    except InputError:
+        print("told", flush=True)
 """
 
 
@@ -50,21 +52,34 @@ def start(code, *words):
     return subprocess.Popen(command, **pipes, text=True)
 
 
-def race(*words):
-    "What each process says that all start at once."
-    racers = [start(RACER, *own) for own in words]
-    for racer in racers:
+def words_of(budget, path, high, named):
+    "What a racer is told: the line at which it starts."
+    return json.dumps([str(budget), str(path), float(high), named]) + "\n"
+
+
+@pytest.fixture(scope="module")
+def racers():
+    "Three processes that have loaded all they need."
+    started = [start(RACER) for _ in range(3)]
+    for racer in started:
         assert racer.stdout.readline() == "ready\n"
-    for racer in racers:
-        racer.stdin.write("go\n")
+    yield started
+    for racer in started:
+        racer.communicate(timeout=60)
+
+
+def race(racers, words):
+    "What each process says that all start at once."
+    for racer, own in zip(racers, words, strict=True):
+        racer.stdin.write(words_of(*own))
         racer.stdin.flush()
-    return [racer.communicate(timeout=60)[0].strip() for racer in racers]
+    return [racer.stdout.readline().strip() for racer in racers]
 
 
 @pytest.mark.parametrize(
     ("payers", "named"), [(0, "nameless"), (1, "named"), (3, "nameless")]
 )
-def test_one_release_is_there_and_only_it_is_paid_for(tmp_path, payers, named):
+def test_one_release_is_there_and_only_it_is_paid_for(tmp_path, racers, payers, named):
     budget, path = tmp_path / "b.json", tmp_path / "r.parquet"
     Budget.create(budget, Guarantee(1.0, "record"))
     highs = range(10, 13)
@@ -72,7 +87,7 @@ def test_one_release_is_there_and_only_it_is_paid_for(tmp_path, payers, named):
         (budget if k < payers else "none", path, high, named)
         for k, high in enumerate(highs)
     ]
-    said = race(*words)
+    said = race(racers, words)
     assert sorted(said) == ["told", "told", "won"]
     winner = highs[said.index("won")]
     lattice = read_release(path).lattice
@@ -105,8 +120,8 @@ def test_what_is_told_to_replace_waits_for_who_writes(tmp_path):
     path = tmp_path / "r.parquet"
     path.write_text("old")
     code = RACER.replace("to_parquet(path)", "to_parquet(path, replace=True)")
-    racer = start(code, "none", path, 10, "nameless")
-    assert racer.communicate("go\n", timeout=60)[0] == "ready\nwon\n"
+    told = words_of("none", path, 10, "nameless")
+    assert start(code).communicate(told, timeout=60)[0] == "ready\nwon\n"
     assert read_release(path).n == 50
 
 
