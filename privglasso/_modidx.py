@@ -4509,6 +4509,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                     'privglasso/publish/graph_weights.py'),
                                                   'privglasso.publish.graph_weights._check_graph': ( '2_publish/graph_weights.html#_check_graph',
                                                                                                      'privglasso/publish/graph_weights.py'),
+                                                  'privglasso.publish.graph_weights._drawn': ( '2_publish/graph_weights.html#_drawn',
+                                                                                               'privglasso/publish/graph_weights.py'),
                                                   'privglasso.publish.graph_weights._faint': ( '2_publish/graph_weights.html#_faint',
                                                                                                'privglasso/publish/graph_weights.py'),
                                                   'privglasso.publish.graph_weights._fit': ( '2_publish/graph_weights.html#_fit',
