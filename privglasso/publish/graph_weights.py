@@ -333,23 +333,33 @@ def _uphill(precision, step, rise, weights, at):
 _LEAST_DRAWN, _AT_ONCE, _DRAWN_CELLS = 2**13, 2**10, 2**22
 
 
-def _normal_rows(K, lattice):
-    "Blocks of normal rows with the correlations `K`: more than there are records."
-    root, rng = np.linalg.cholesky(K), np.random.default_rng(0)
+def _drawn(lattice):
+    "Blocks of independent normal rows, always the same: more than there are records."
+    rng = np.random.default_rng(0)
     most = max(_LEAST_DRAWN, _DRAWN_CELLS // lattice.entries)
     for _ in range(min(max(4 * lattice.n, _LEAST_DRAWN), most) // _AT_ONCE):
-        yield rng.standard_normal((_AT_ONCE, len(K))) @ root.T
+        yield rng.standard_normal((_AT_ONCE, lattice.k))
+
+
+def _normal_rows(K, drawn):
+    "Blocks of normal rows with the correlations `K`, from blocks of independent ones."
+    root = np.linalg.cholesky(K)
+    return (rows @ root.T for rows in drawn)
 
 
 def _jittered(blocks, margins, size):
     """Such rows as scores of variances `size` (k,): put into the columns' bins and
     jittered inside of them."""
-    cuts = [ndtri(np.minimum(np.cumsum(own), 1.0))[:-1] for own in margins.shares]
+    most = max(map(len, margins.shares)) - 1
+    cuts = np.full((most, len(size)), np.inf)  # beyond all rows
+    for column, own in zip(cuts.T, margins.shares, strict=True):
+        column[: len(own) - 1] = ndtri(np.minimum(np.cumsum(own), 1.0))[:-1]
+    # a column has few cuts: a pass over all columns for each is faster than a search
     places = [
-        np.stack([np.searchsorted(*each) for each in zip(cuts, rows.T, strict=True)], 1)
+        sum((rows > cut for cut in cuts), np.zeros(rows.shape, np.uint8))
         for rows in blocks
     ]
-    places = np.concatenate(places).astype(np.uint8)
+    places = np.concatenate(places)
     for scores in score_blocks(places, margins, 0):
         for start in range(0, len(scores), _AT_ONCE):
             yield scores[start : start + _AT_ONCE] * np.sqrt(size)
@@ -541,9 +551,9 @@ def _lengthened(averages, lattice, margins, series):
     errors = np.sqrt(lattice.noise()[: -lattice.k] + 1 / lattice.n)
     independent = np.repeat([1.0, 0.0], [lattice.k, len(series)])
     reading = _read(independent, lattice, series, np.eye(lattice.k))
-    places, steps = [], []
+    places, steps, drawn = [], [], list(_drawn(lattice))
     for _ in range(_MOST_ROUNDS):
-        rows = _normal_rows(reading.K, lattice)
+        rows = _normal_rows(reading.K, drawn)
         blocks = list(_jittered(rows, margins, reading.size))
         lost = _lost(lattice, blocks).lost[: -lattice.k]
         places.append(reading.moments)
@@ -1145,7 +1155,7 @@ def weight_noise(rows) -> np.ndarray:
     rows
         See `weight_rows`.
     """
-    kept = _lost(rows, _normal_rows(np.eye(rows.k), rows)).kept
+    kept = _lost(rows, _drawn(rows)).kept
     return np.sqrt(rows.noise()) / kept
 
 
@@ -1190,7 +1200,7 @@ def rehearse_weights(stages, correlations, random_state=0) -> tuple:
     whole = _read(drawn[:-k], rows, series, np.eye(k))
     if whole is None:
         return None, None
-    blocks = list(_jittered(_normal_rows(whole.K, rows), margins, whole.size))
+    blocks = list(_jittered(_normal_rows(whole.K, _drawn(rows)), margins, whole.size))
     means = drawn[-k:], variance[-k:]
     fit = _without_means(whole, blocks, means, rows, known)
     if fit is None:

@@ -15,9 +15,9 @@ from ..base.records import require
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_table, unmasked
 from ..privacy.sampler import bit_source
-from .batches import blocks_of
 from .covariance import CovarianceMechanism, CovarianceRelease
-from .covariance import MomentLattice, moment_lattice
+from .covariance import MomentLattice, integer_moments, moment_lattice
+from .lattice import add_symmetric_noise
 from .noise_correction import SamplingError
 from .sphere import Ball
 
@@ -166,9 +166,10 @@ class LocalMechanism(CovarianceMechanism):
             return lattice.noisy_sums(values, bit_source(random_state))[0]
 
     def _release(self, values, columns, lattice, bits):
-        rows = (row for block in blocks_of(values) for row in block)
-        reports = (lattice.noisy_sums(row[None], bits)[0] for row in rows)
+        reports, _ = integer_moments(values, lattice)
+        for _ in range(len(values)):  # whole numbers: reports add up in any order
+            add_symmetric_noise(reports, lattice.sigma, bits)
         promise, name = lattice.guarantee(self.neighbors), type(self).__name__
         return LocalRelease(
-            sum(reports), None, columns, lattice, promise, bits.secure, name
+            reports, None, columns, lattice, promise, bits.secure, name
         )

@@ -339,9 +339,10 @@ def _hermite_integrals(shares):
     # He_k / √(k!), so that large orders stay of moderate size
     before, now, found = np.zeros_like(z), np.ones_like(z), []
     for k in range(1, _ORDER + 1):
-        found.append(-np.diff(now * heights) / math.sqrt(k))
+        found.append(now)
         before, now = now, (z * now - math.sqrt(k - 1) * before) / math.sqrt(k)
-    return np.array(found)
+    steps = np.diff(np.array(found) * heights, axis=1)
+    return -steps / np.sqrt(np.arange(1, _ORDER + 1))[:, None]
 
 
 def hermite_coefficients(shares) -> np.ndarray:

@@ -419,12 +419,14 @@ def check_estimator(estimator):
 
 # %% ../../nbs/2_publish/34_votes.ipynb #435c1913
 @contextmanager
-def _own_generators():
-    "The global generators stand afterwards where they stood before."
+def _own_state():
+    "Global generators stand afterwards where they stood, and logs are heard as before."
     arrays, plain = np.random.get_state(), random.getstate()  # noqa: NPY002
+    level = logging.root.manager.disable
     try:
         yield
     finally:
+        logging.disable(level)
         np.random.set_state(arrays)  # noqa: NPY002
         random.setstate(plain)
 
@@ -432,7 +434,6 @@ def _own_generators():
 @contextmanager
 def _unheard(seed):
     "Nothing that is said inside is heard; global random numbers follow from a seed."
-    level = logging.root.manager.disable
     with (
         open(os.devnull, "w", encoding="utf-8") as nobody,
         redirect_stdout(nobody),
@@ -441,13 +442,11 @@ def _unheard(seed):
         np.errstate(all="ignore"),
     ):
         warnings.simplefilter("always")  # an error made of a warning would be a vote
-        logging.disable(sys.maxsize)
+        if logging.root.manager.disable != sys.maxsize:  # slow: every logger is told
+            logging.disable(sys.maxsize)
         np.random.seed(seed)  # noqa: NPY002
         random.seed(seed)
-        try:
-            yield
-        finally:
-            logging.disable(level)
+        yield
 
 # %% ../../nbs/2_publish/34_votes.ipynb #c28e8a6d
 def _asked(estimator, block, seed):
@@ -509,7 +508,7 @@ def block_votes(
     orders = (random_order(len(values), bits) for _ in range(cuttings))
     cuts = (gathered(values, np.array_split(order, blocks)) for order in orders)
     cuts, many = itertools.chain.from_iterable(cuts), blocks * cuttings
-    with _own_generators():
+    with _own_state():
         for rows in tqdm(cuts, "blocks vote", many, leave=False, delay=2):
             seed, block = bits.bits(32), np.array(rows, order="C")
             with _unheard(seed):
@@ -668,7 +667,7 @@ def _rehearse(estimator, records, p):
     one, two = rng.standard_normal((2, records, p))
     two[:, 1:] += two[:, :-1]  # another answer than that of the first, most likely
     for block in (one, two, two, one):
-        with _own_generators(), _unheard(0):
+        with _own_state(), _unheard(0):
             try:
                 answers.append(_votes(_asked(estimator, block.copy(), 0), p))
             except InputError:
