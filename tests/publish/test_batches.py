@@ -146,7 +146,7 @@ def test_rows_in_a_secret_order_are_gathered_in_several_readings(name):
 def test_an_order_that_is_used_up_leaves_room_for_rows(monkeypatch):
     "Ten readings would be needed if it were kept."
     for name, value in (("_PIECE", 1000), ("_BLOCK_CELLS", 1)):
-        monkeypatch.setattr(f"privglasso.publish.ranks.{name}", value)
+        monkeypatch.setattr(f"privglasso.publish.comparisons.{name}", value)
     held, readings = chain()[["a", "b"]], []
 
     def read(places):
