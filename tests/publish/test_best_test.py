@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtri
+from scipy.stats import binomtest
 
 from privglasso.base.validation import InputError
 from privglasso.privacy.discrete_gaussian import cdf
@@ -164,6 +165,17 @@ def test_neighbours_of_a_normal_test_are_no_further_apart_than_mu(mu, failure):
     q = [test.pass_probability(k) for k in range(max(d - 3, 1), d + 3)]
     apart = np.diff(ndtri([x for x in q if x < 0.999]))  # rounded beyond
     assert (apart <= mu * (1 + 1e-9)).all() and (apart > 0.99 * mu).all()
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_normal_test_passes_as_often_as_it_says(share):
+    "Of 400 times; right counts are outside of the interval once in a million."
+    test = NormalTest(0.7, 1e-6)
+    d = test.steps(share)
+    passed = sum(test.passes(d, seed) for seed in range(400))
+    said = binomtest(passed, 400).proportion_ci(1 - 1e-6)
+    assert said.low <= test.pass_probability(d) <= said.high
+    assert not any(test.passes(1, seed) for seed in range(400))  # but once in a million
 
 
 def test_a_tie_never_passes_a_normal_test():
