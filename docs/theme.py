@@ -274,7 +274,7 @@ def words_looked_for(script):
 
 
 def prune_search(app, fault):
-    "More than half of what the search loads goes."
+    "The search loads what it looks for words in, and nothing else."
     if fault is None:
         path = Path(app.outdir) / "searchindex.js"
         path.write_text(words_looked_for(path.read_text("utf-8")), "utf-8")
