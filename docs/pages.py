@@ -19,6 +19,7 @@ import process
 
 # how fast one reads: words and open lines of code a minute, seconds for a figure
 WORDS, LINES, SECONDS = 200, 15, 20
+FOLDED = {"hide-input", "hide-cell", "remove-input"}
 
 # door → (who stands there, what they come for, the chapters of their route in order)
 ROUTES = {
@@ -130,7 +131,7 @@ def minutes(notebook):
             words += len(text.split())
             continue
         figures += process.has_figure(cell)
-        if not {"hide-input", "remove-input"} & set(cell.metadata.get("tags", [])):
+        if not FOLDED & set(cell.metadata.get("tags", [])):
             lines += cell.source.count("\n") + 1
     return max(1, math.ceil(words / WORDS + lines / LINES + figures * SECONDS / 60))
 

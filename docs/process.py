@@ -10,9 +10,7 @@ import ast
 import re
 from html import unescape
 
-LONGEST_OPEN_SOURCE = (
-    20  # lines; a longer exported cell is folded, below its signature and docstring
-)
+LONGEST_OPEN_SOURCE = 15  # lines; a longer cell is folded, unless it says not to be
 SOLUTION = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 DIRECTIVE = re.compile(r"#\s*\|\s*([\w-]+)\s*:?\s*(.*)")
 DROPPED = {"hide", "default_exp"}
@@ -294,7 +292,8 @@ def show_code(cell, module, heading):
     names = defined_names(code)
     exported = bool(EXPORTING & directives.keys())
     folded = is_on(directives, "code-fold") or only_imports(code)
-    folded = folded or exported and code.count("\n") >= LONGEST_OPEN_SOURCE
+    if "code-fold" not in directives:
+        folded = folded or code.count("\n") >= LONGEST_OPEN_SOURCE
     tags = {
         "slow": "slow" in directives,
         "exported": exported,
@@ -340,7 +339,9 @@ def folded_as(code, names, exported):
     "What stands on a folded cell."
     if only_imports(code):
         return "Imports"
-    return "Source of " + ", ".join(names) if exported and names else "Code"
+    if exported and names:
+        return "Source of " + ", ".join(names)
+    return "The check" if re.search(r"^ *assert ", code, re.MULTILINE) else "Code"
 
 
 def introduce(names, code, module, folded):

@@ -102,6 +102,17 @@ def test_the_gallery_has_every_figure_of_the_chapters(site):
     assert len(drawn) > 150 and drawn <= shown
 
 
+def test_a_chapter_is_read_in_less_than_half_an_hour(site):
+    needed = {
+        path.relative_to(site).as_posix(): int(told[1])
+        for path in site.glob("*/*.html")
+        if (told := re.search(r"(\d+) min · <code", words(path)))
+    }
+    assert len(needed) > 190
+    del needed["reference/02_bibliography.html"]  # a list to look things up in
+    assert not {page for page, minutes in needed.items() if minutes > 25}
+
+
 def test_a_part_is_open_where_the_reader_is(site):
     side = re.search(
         r'<div class="sidebar-tree">(.*?)</div>',

@@ -85,9 +85,20 @@ def test_directives_become_tags(source, tag):
     assert "#|" not in cell.source
 
 
-def test_code_fold_false_is_not_folded():
-    (cell,) = rendered(new_code_cell("#| code-fold: false\nx"))
+@pytest.mark.parametrize("lines", [1, 40])
+def test_code_fold_false_is_not_folded(lines):
+    (cell,) = rendered(new_code_cell("#| code-fold: false" + "\nx = 1" * lines))
     assert cell.metadata.tags == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "last", "told"),
+    [(14, "y = x", None), (15, "y = x", "Code"), (15, "assert x == 1", "The check")],
+)
+def test_code_that_no_glance_takes_in_is_folded(lines, last, told):
+    (cell,) = rendered(new_code_cell("x = 1\n" * lines + last))
+    assert ("hide-input" in cell.metadata.tags) == (told is not None)
+    assert cell.metadata.mystnb["code_prompt_show"] == told or told is None
 
 
 @pytest.mark.parametrize(
