@@ -17,7 +17,7 @@ INSTALL = if command -v uv >/dev/null 2>&1; then uv pip install -q --python $(BI
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:  # half an environment would pass for a whole one the next time
-.PHONY: help demo test test-data oldest mutate docs course lab check refresh reproduce bench grid
+.PHONY: help demo test test-long test-data oldest mutate docs course lab check refresh reproduce bench grid
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -40,9 +40,13 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.core  ## publish, recover and compare; DATA=sachs for the real cell signalling data
 	$(BIN)/privglasso demo --force $(if $(DATA),--data $(DATA))
 
-test: $(VENV)/.dev  ## run every chapter's proofs, compare what it prints with what it holds, run every test
+test: $(VENV)/.dev  ## run every chapter's proofs, compare what it prints with what it holds, run the tests
 	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS)
-	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not long"
+
+test-long: $(VENV)/.dev  ## the checks that take longest: many repeats, killed processes, large tables
+	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS) --long
+	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m long
 
 test-data: $(VENV)/.dev  ## of these what looks at downloaded data, in PRIVGLASSO_DATA or the user's cache
 	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS) $$($(BIN)/python docs/data_chapters.py)

@@ -53,9 +53,10 @@ def own_options():
             pd.reset_option("^display")
 
 
-def run_chapter(path, patience):
-    """Run one chapter and save it; its path, whether it passed, and its seconds. After
-    `patience` seconds without an end the process says where it is, and dies."""
+def run_chapter(path, patience, left_out=()):
+    """Run one chapter but for cells with a directive that is left out, and save it; its
+    path, whether it passed, and its seconds. After `patience` seconds without an end
+    the process says where it is, and dies."""
     config = get_config(path)
     skipped = config.tst_flags
     if isinstance(skipped, str):
@@ -65,7 +66,10 @@ def run_chapter(path, patience):
     faulthandler.dump_traceback_later(patience, exit=True)
     with own_options():
         passed, _ = test_nb(
-            path, skip_flags=skipped, basepath=config.config_path, save=True
+            path,
+            skip_flags=[*skipped, *left_out],
+            basepath=config.config_path,
+            save=True,
         )
     faulthandler.cancel_dump_traceback_later()
     if InteractiveShell.initialized():  # it stays, its tables need not
@@ -73,13 +77,14 @@ def run_chapter(path, patience):
     return path, passed, time.perf_counter() - start
 
 
-def run(chapters, workers=1, patience=PATIENCE):
+def run(chapters, workers=1, patience=PATIENCE, left_out=()):
     "Run chapters and save them; whether all of them passed."
     os.environ["TQDM_DISABLE"] = "1"  # no bar in an output
     # the story compiles the solver, and privacy needs none: nobody compiles it as well
     last = lambda path: (path.name != "01_story.ipynb", path.parent.name != "1_privacy")
     chapters = sorted(chapters, key=last)
-    one, done, ended = partial(run_chapter, patience=patience), [], True
+    one = partial(run_chapter, patience=patience, left_out=left_out)
+    done, ended = [], True
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         runs = pool.map(one, chapters)
         try:

@@ -2,20 +2,23 @@
 
 `python docs/stale.py` runs the chapters in a copy of nbs/, each once, and then holds
 every saved output against the new one. It exits with 1 if a chapter fails or an output
-is stale. It may be told which chapters, and how many workers.
+is stale. It may be told which chapters, and how many workers. Cells that begin with
+`#| long` take long and nothing below needs them: `--long` runs the chapters that have
+some, with all their cells.
 
 Compared are texts, tables and the words in figures. Numbers are compared as numbers: a
 whole number is the same or not, another may differ in its sixth digit, and below 1e-12
 all is rounding. Not compared are
 
 - cells that begin with `#| varies: …`, which says why: seconds, dates, fresh noise;
-- cells that no test runs, such as `#| slow`;
+- cells that are not run, such as `#| slow`;
 - lines, marks and images of a figure. Where they stand follows the fonts of a machine;
   what a figure shows should stand in a word of it or in a check beside it;
 - chapters of which the new run says that something is not here, such as recorded data.
 """
 
 import argparse
+import json
 import math
 import re
 import shutil
@@ -102,14 +105,20 @@ def stale(saved, fresh):
             yield old.id, *difference
 
 
-def rerun(chapters, folder, workers):
+def has_long(path):
+    "Whether a chapter has cells that take long."
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return any("long" in split_directives("".join(x["source"]))[0] for x in cells)
+
+
+def rerun(chapters, folder, workers, left_out):
     "Run copies of chapters in `folder`; whether all of them passed."
     shutil.copyfile(ROOT / "pyproject.toml", folder / "pyproject.toml")
     copies = [folder / path.relative_to(ROOT) for path in chapters]
     for path, copy in zip(chapters, copies, strict=True):
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
-    return run(copies, workers)
+    return run(copies, workers, left_out=left_out)
 
 
 def compare(chapters, folder):
@@ -134,11 +143,15 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("chapters", nargs="*", type=Path, help="all if absent")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--long", action="store_true", help="what takes long, alone")
     asked = parser.parse_args(arguments)
     chapters = chapters_of(asked.chapters or [ROOT / "nbs"], ROOT)
+    left_out = () if asked.long else ("long",)
+    if asked.long:
+        chapters = list(filter(has_long, chapters))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        passed = rerun(chapters, folder, asked.workers)
+        passed = rerun(chapters, folder, asked.workers, left_out)
         count = compare(chapters, folder)
     if count:
         print(

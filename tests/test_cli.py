@@ -428,6 +428,7 @@ def test_the_plan_of_the_shell_is_that_of_python():
     assert best.name == "covariance" and f"Recommended: {best}." in output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind, neighbors, trials",
     [
@@ -684,6 +685,7 @@ def program(folder, *words, prelude="", **options):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "prelude, words",
     [
@@ -1045,6 +1047,7 @@ def test_ctrl_c_waits_for_a_library_that_is_loading(tmp_path):
     assert done.stderr == "privglasso: stopped by Ctrl-C\n"
 
 
+@pytest.mark.long
 def test_a_plan_without_delta_asks_each_number_of_records_at_its_own():
     "1/n² of the records that are found, not of those that were asked about."
     words = ("plan", 20_000, 6, "--epsilon", 1, "--find", 0.35)
@@ -1180,6 +1183,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="no pipes and devices of P
 SMALL = ("publish", "secret.csv", *WITHIN, "--epsilon", 5, "--seed", 1)
 
 
+@pytest.mark.long
 @posix
 def test_the_standard_output_gets_the_output_and_nothing_else(secret, tmp_path):
     assert call(*SMALL[:1], secret, tmp_path / "r.parquet", *SMALL[2:])[0] == 0
@@ -1223,6 +1227,7 @@ def test_pipes_and_devices_stay_what_they_are(secret, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.long
 @posix
 def test_a_reader_that_goes_away_is_no_error_and_nothing_unread_is_paid(
     secret, tmp_path
@@ -1399,6 +1404,7 @@ def test_output_on_a_full_disk_ends_in_one_sentence(words):
     assert done.returncode == 2 and done.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_a_graph_by_votes_from_the_command_line(tmp_path):
     strong = chain_precision(5, 0.4, scales=np.ones(5))
     rows, table = sample_gaussian(strong, 9000, random_state=0), tmp_path / "t.csv"

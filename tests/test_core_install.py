@@ -141,6 +141,7 @@ for words in (publish.replace("r.", "q."), paid):
 """
 
 
+@pytest.mark.long
 def test_a_command_loads_what_it_needs(tmp_path):
     """A graph of few columns is found without a compiler, and no package that is slow
     to load is loaded where nothing of it is needed: quick answers rest on it. Least of
@@ -181,6 +182,7 @@ print(np.round(graph.precision, 6).tolist())
 """
 
 
+@pytest.mark.long
 def test_without_numba_all_is_the_same_but_slower():
     "The release to the bit, the solution within its certified gap; one warning."
     runs = {numba: python(SAME, numba) for numba in ("here", "absent")}
@@ -230,6 +232,7 @@ def wheel(tmp_path_factory):
     return folder / "installed"
 
 
+@pytest.mark.long
 def test_the_wheel_does_the_main_job_outside_of_the_clone(wheel, tmp_path):
     """Built by the declared backend, unpacked into an empty folder, run from another
     one: data, settings and results are inside."""
@@ -286,6 +289,7 @@ print("# never run:", *there, file=sys.stderr)
 """
 
 
+@pytest.mark.long
 def test_every_command_runs_on_what_the_wheel_declares(wheel, tmp_path):
     """An empty environment would hold the declared dependencies and what they require.
     Here everything else that is installed cannot be imported; all modules can. The

@@ -34,6 +34,7 @@ def free_port():
         return free.getsockname()[1]
 
 
+@pytest.mark.long
 def test_the_laboratory_opens(tmp_path):
     "The command of `make lab`, without a browser, with settings of its own."
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

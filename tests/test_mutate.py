@@ -149,6 +149,7 @@ ONCE_SURVIVED = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", ONCE_SURVIVED, ids=lambda change: change[1])
 def test_what_once_survived_does_not(change):
     mutate.preload()
@@ -199,6 +200,7 @@ def notices(chosen, size, seed):
     return tried >= size / 2
 
 
+@pytest.mark.long
 def test_a_sample_is_noticed():
     assert notices(lambda chapter: chapter not in look_at_data(), 12, seed=15)
 

@@ -185,6 +185,7 @@ def test_bad_input_is_named(argument, call):
     assert caught.value.argument == argument
 
 
+@pytest.mark.long
 def test_same_bytes_in_another_process():
     code = (
         "import matplotlib; matplotlib.use('Agg'); import sys, numpy as np\n"

@@ -198,6 +198,7 @@ def test_what_is_there_is_kept(releases, tmp_path):
     assert sorted(x.name for x in tmp_path.iterdir()) == ["edges.csv", "graph.svg"]
 
 
+@pytest.mark.long
 def test_a_wide_graph_needs_two_matrices_beyond_the_release():
     """Those are the covariance and the correlations, as long as the solver works; then
     the precision takes the correlations' place, and nothing else is whole."""

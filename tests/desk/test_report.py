@@ -201,6 +201,7 @@ def test_without_the_extra_it_is_said_how_to_install_it(monkeypatch, tmp_path):
     assert Report(RELEASE).title == "5 edges among 6 columns"
 
 
+@pytest.mark.long
 def test_the_bytes_are_the_same_in_every_process(tmp_path):
     RELEASE.to_parquet(tmp_path / "open.parquet")
     words = [sys.executable, "-m", "privglasso", "report", "open.parquet"]

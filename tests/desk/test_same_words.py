@@ -106,6 +106,7 @@ def test_plans_take_the_same_delta():
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("estimator", [pg.DPThresholding, pg.LDPThresholding])
 def test_estimators_with_a_budget_of_their_own_take_the_same_delta(estimator):
     alone, stated = (
@@ -139,6 +140,7 @@ UNAUDITED = ("votes", "fallback", "copula", "whitened")
 AUDITED = [kind for kind in KINDS if kind not in UNAUDITED]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("neighbors", ["record", "cell"])
 @pytest.mark.parametrize("kind", AUDITED)
 def test_a_mechanism_says_which_tables_to_audit(kind, neighbors):

@@ -65,6 +65,7 @@ def sheet(folder):
     return "\n".join(cell.source for cell in notebook.cells)
 
 
+@pytest.mark.long
 def test_a_sheet_has_neither_solutions_nor_notes(graders_folder):
     text = sheet(graders_folder)
     assert "answer_1 = ...\n# put your answer" in text
@@ -74,6 +75,7 @@ def test_a_sheet_has_neither_solutions_nor_notes(graders_folder):
         assert secret not in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("answer", "points"), [("2 + 3", 2), ("6", 0), ("...", 0)])
 def test_nbgrader_gives_points_for_right_answers_only(graders_folder, answer, points):
     handed_in = graders_folder / "submitted/ada/sums/sums.ipynb"

@@ -49,12 +49,12 @@ def write(folder, name, *cells):
     nbformat.write(new_notebook(cells=list(cells)), folder / "nbs" / name)
 
 
-def outcome(folder):
+def outcome(folder, *words):
     "The exit code for a book, and what is said of it."
     said = StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said):
         patch.setattr(stale, "ROOT", folder)
-        return stale.main([]), said.getvalue()
+        return stale.main(words), said.getvalue()
 
 
 @pytest.fixture
@@ -85,6 +85,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.long
 def test_a_book_without_a_fault_passes(book):
     """Its numbers come out; each chapter is run once, and what is set in one is not
     seen in the next; what is not here is said and not compared."""
@@ -103,6 +104,7 @@ def test_a_book_without_a_fault_passes(book):
     assert "04_absent.ipynb: not compared: skipped: there is no" in said
 
 
+@pytest.mark.long
 def test_numbers_altered_by_hand_are_noticed(book):
     "Each of them, in whichever chapter, and no others."
     write(book, "01_it.ipynb", printed("43\n"))
@@ -115,11 +117,22 @@ def test_numbers_altered_by_hand_are_noticed(book):
     assert "4 stale outputs" in said and "03_right" not in said
 
 
+@pytest.mark.parametrize("words", [(), ("--long",)])
+def test_what_takes_long_has_a_command_of_its_own(book, words):
+    write(book, "01_long.ipynb", printed("43\n", "#| long\nprint(6 * 7)"))
+    write(book, "02_short.ipynb", printed("43\n"))
+    exit_code, said = outcome(book, *words)
+    assert exit_code == 1 and "1 stale outputs" in said
+    assert ("01_long" in said, "02_short" in said) == (bool(words), not words)
+
+
+@pytest.mark.long
 def test_a_chapter_that_fails_fails(book):
     write(book, "01_it.ipynb", printed("42\n", "print(42)\nassert False"))
     assert outcome(book)[0] == 1
 
 
+@pytest.mark.long
 def test_the_command_runs_chapters_that_share_a_process(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "nbs").mkdir()
@@ -135,6 +148,7 @@ def test_the_command_runs_chapters_that_share_a_process(tmp_path):
         assert nbformat.read(path, 4).cells[0].outputs[0].text == "42\n"
 
 
+@pytest.mark.long
 def test_a_chapter_without_an_end_is_named(tmp_path, capfd):
     "And so is the line where it waits; those before it are done."
     shutil.copyfile(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")

@@ -297,6 +297,7 @@ SOLVED = [
 COLUMNS |= {"solver": SOLVED, "paths": SOLVED}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", COLUMNS)
 def test_a_rehearsal_writes_every_column_and_leaves_the_book_alone(
     part, monkeypatch, tmp_path

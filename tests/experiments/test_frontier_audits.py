@@ -13,6 +13,7 @@ JOBS = {job["case"]: job for job in FRONTIER_AUDITS.jobs("quick")}
 MANY_RUNS = {"nine_tenths", "free_margins", "free_round"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", JOBS)
 def test_every_case_runs_and_says_what_it_should(case):
     trials = min(JOBS[case]["trials"], 500)

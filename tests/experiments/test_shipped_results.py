@@ -127,6 +127,7 @@ def differences(shipped, rows, timed=()):
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name, number", CASES)
 def test_an_experiment_gives_the_shipped_rows(name, number, absent_peers_are_named):
     said = nullcontext()

@@ -94,6 +94,7 @@ def test_rows_come_in_the_order_of_the_jobs_whatever_the_workers(toy, results):
     )
 
 
+@pytest.mark.long
 def test_workers_draw_no_bars_and_the_users_wish_stays(toy, monkeypatch):
     for wish in (None, "0"):
         monkeypatch.delenv("TQDM_DISABLE", raising=False)
@@ -149,6 +150,7 @@ run_study(STUDY, "full", ResultsFolder(here / "results", here / "cache"), worker
 """
 
 
+@pytest.mark.long
 def test_a_killed_run_loses_the_experiments_in_flight_and_no_others(
     toy, results, tmp_path
 ):

@@ -61,6 +61,7 @@ def test_no_path_beside_the_best_one_is_better(seed):
                 assert nearby >= best - 1e-12 * (1 + best)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fusion", FUSIONS)
 def test_one_period_is_the_static_lasso(fusion):
     S = stream(1, T=1)

@@ -34,6 +34,7 @@ def found(paper, name):
     return claim
 
 
+@pytest.mark.long
 def test_a_false_claim_is_refuted_by_its_example(table):
     wrong = table[~table.agrees]
     assert len(wrong) == 0, wrong[["paper", "name", "verdict", "refuted"]]
@@ -50,6 +51,7 @@ def test_every_claim_is_complete_and_stands_once():
     assert len({(claim.paper, claim.name) for claim in CLAIMS}) == len(CLAIMS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
 def test_a_verdict_turned_round_is_seen(claim, table):
     row = table[(table.paper == claim.paper) & (table.name == claim.name)].iloc[0]
@@ -65,6 +67,7 @@ def test_a_verdict_turned_round_is_seen(claim, table):
 TRUE = [claim for claim in CLAIMS if claim.verdict != "FALSE"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("claim", TRUE, ids=lambda claim: claim.name)
 def test_a_bound_that_is_altered_is_seen(claim):
     """A tenth of what is promised is no longer nearly attained; five times as much is

@@ -209,6 +209,7 @@ def test_an_edge_changes_few_variances():
 # bounds
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(
     st.integers(2, 6),

@@ -167,6 +167,7 @@ def test_what_is_shown_of_errors_is_never_less_than_their_limit():
 # ----------------------------------------------------------------------- repeatability
 
 
+@pytest.mark.long
 def test_the_answer_depends_on_the_seed_and_on_nothing_else():
     arguments = dict(trials=300, random_state=5)
     one = audit(CELL, ZERO, ONE, **arguments)
@@ -267,6 +268,7 @@ def test_a_broken_mechanism_is_found(kind):
     assert result.refuted and result.claimed == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "mechanism, low, high",
     [
@@ -383,6 +385,7 @@ SWAPPED = USERS.copy()
 SWAPPED[3] = 0.0, 1.0
 
 
+@pytest.mark.long
 def test_the_local_model_is_attacked_in_one_report():
     """The promise is about a report; the curator's sum of five has a noise that could
     show 3/√5 = 1.34 at most."""

@@ -137,6 +137,7 @@ STAGED = {
 ONCE = {"confidence": 0.999, "random_state": 0}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", STAGED)
 def test_a_stage_without_noise_is_seen(monkeypatch, kind):
     """Whichever it is, and however little of the promise is its part; a mechanism with

@@ -251,6 +251,7 @@ def written(held, folder):
 KINDS = ("default", "screened", "quadrant", "tree", "synthetic", "votes", "integers")
 
 
+@pytest.mark.long
 def test_no_bit_depends_on_the_kind_of_the_source(tmp_path):
     held = table()
     expected = {name: MECHANISMS[name].publish(held, random_state=1) for name in KINDS}
@@ -496,6 +497,7 @@ def folders(tmp_path_factory):
     return made
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     "mechanism",

@@ -36,6 +36,7 @@ def needed(test, epsilon):
     return Fraction(most, one << bits)
 
 
+@pytest.mark.long
 @given(
     st.floats(0.02, 1000, allow_subnormal=False),
     st.floats(-300, -0.01).map(lambda x: 10**x),

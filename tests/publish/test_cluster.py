@@ -280,6 +280,7 @@ def client():
         yield made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kill_at", [0, 1, 4])
 def test_a_killed_worker_changes_no_bit(kill_at, client, tmp_path):
     "The default reads each partition four times: it dies in the first, or the last."

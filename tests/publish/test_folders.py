@@ -586,6 +586,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_does_not_grow_with_the_table(tmp_path):
     rng, p, paths = np.random.default_rng(0), 10, []

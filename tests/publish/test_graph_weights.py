@@ -175,6 +175,7 @@ def test_columns_of_any_kind_keep_strong_weights_unbiased():
     assert abs(np.mean(found)) < 0.008 and np.mean(errors) < 0.006
 
 
+@pytest.mark.long
 def test_intervals_of_columns_that_were_cut_hold_the_weights_behind(tmp_path):
     """Of 48 weights, 95 % intervals hold fewer than 40 once in a thousand times;
     those of the columns themselves hold few, of the same sums."""
@@ -228,6 +229,7 @@ def test_a_strong_edge_is_neither_biased_nor_refused(strength):
     assert abs(np.mean(found)) < 1.2 and 0.5 < np.std(found) < 1.5
 
 
+@pytest.mark.long
 def test_errors_hold_with_noise_and_without():
     graph = nx.cycle_graph(6)
     precision = np.eye(6) - 0.35 * nx.to_numpy_array(graph)

@@ -226,6 +226,7 @@ print(used() * 1024)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
     ("name", "to"), [("covariance", "r.parquet"), ("table", "open")]
@@ -282,6 +283,7 @@ for held in map(int, sys.argv[2:]):
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_gathered_cell_takes_what_is_counted_and_little_less(tmp_path):
     "Of one reading more cells are held than of another, and so much more memory taken."

@@ -338,6 +338,7 @@ BOMBS = [
 ]
 
 
+@pytest.mark.long
 @measured
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path):
     "In a process of its own, whose memory is limited: it may need 60 MB at most."
@@ -432,6 +433,7 @@ FOOTERS = [
 ]
 
 
+@pytest.mark.long
 @measured
 def test_a_footer_of_any_length_takes_little_memory(path, tmp_path):
     "All of less than 1.4 MB; an honest process has 200 MB before it reads anything."

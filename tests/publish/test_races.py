@@ -76,6 +76,7 @@ def race(racers, words):
     return [racer.stdout.readline().strip() for racer in racers]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("payers", "named"), [(0, "nameless"), (1, "named"), (3, "nameless")]
 )
@@ -135,6 +136,7 @@ main()
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "SIGINT"), reason="no such signal")
 @pytest.mark.parametrize("delay", [0.05, 0.2, 0.6])
 def test_an_early_interrupt_is_one_sentence(delay):
@@ -174,6 +176,7 @@ def test_a_file_that_is_no_budget_is_not_quoted(tmp_path, content):
         assert quoted not in done.output
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 def test_a_hundred_races_of_two_publishers_on_one_budget(tmp_path):
     "It is enough for one: the other is refused, and leaves nothing."

@@ -122,6 +122,7 @@ def _with(lattice, mechanism, X, generator):
     return lattice.release(values, columns, "record", bit_source(generator), "none")
 
 
+@pytest.mark.long
 def test_an_audit_refutes_histograms_without_noise_and_shares_that_do_not_add_up():
     """Counts of 400 and 0: without noise the record is seen at once. Both are refuted
     with certainty 99.9 %; the mechanism itself is not."""
@@ -140,6 +141,7 @@ def test_an_audit_refutes_histograms_without_noise_and_shares_that_do_not_add_up
 # ----------------------------------------------------------------------- independence
 
 
+@pytest.mark.long
 def test_columns_that_are_unrelated_stay_so_whatever_their_kinds():
     """120 mixtures of eight kinds. If one in 14 releases had a pair beyond the level of
     family-wise .05 (it and .02), more than 20 had it with probability below 1e-4."""
@@ -593,6 +595,7 @@ def test_a_gap_is_told_from_a_zero_by_who_audits():
         mechanism.likelihood_statistic(table, table.copy())
 
 
+@pytest.mark.long
 def test_an_audit_refutes_presences_whose_counts_have_no_noise():
     """One record of 3000 has eight values where all others have gaps, which counts
     with the least noise show. Certainty 99.9 %, as above; -9 stands for a gap, as

@@ -257,6 +257,7 @@ def test_no_more_pairs_are_selected_than_a_model_has_room_for():
     ScreenedGraphMechanism(scale=1.0, mu=1.0).guarantee(10**6, 2500)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("p", [2000, 2727, 2728, 3000, 6000, 20_000])
 @pytest.mark.parametrize("n", [8000, 25_000, 10**7])
 def test_the_usual_number_of_pairs_is_never_refused(n, p):

@@ -83,6 +83,7 @@ def tables():
     yield plain * 1e-310
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ways", ["stand-ins", "machine code", "plain Python"])
 @pytest.mark.parametrize("name", OF_ANY)
 def test_nothing_is_said_of_extreme_cells(name, ways, monkeypatch):

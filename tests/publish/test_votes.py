@@ -771,6 +771,7 @@ def test_a_file_is_as_small_as_its_edges(tmp_path):
 # what is expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n", "p", "epsilon", "seeds"),
     [(2200, 10, 3.0, 20), (2500, 30, 3.0, 20), (4300, 12, 1.0, 20), (7200, 30, 0.5, 9)],

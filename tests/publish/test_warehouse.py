@@ -96,6 +96,7 @@ def test_one_answer_serves_every_noise_on_the_same_lattice():
     assert_same(other.publish(answer, 1), other.publish(frame, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("gaps", ["refuse", "center"])
 @pytest.mark.parametrize("n", [2000, 50_000])
 def test_private_units_take_a_sample_and_then_sums(n, gaps):

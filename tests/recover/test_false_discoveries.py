@@ -243,6 +243,7 @@ def test_what_is_not_sure_is_pale(model):
             plot_graph(model, certainty=wrong)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("strength", [0.2, 0.25])
 def test_at_a_hub_in_noise_the_level_is_kept(strength):
     """Twelve columns, 500 rows, noise of twice the variance of sampling, 100 matrices:
@@ -317,6 +318,7 @@ def false_share(found, truth, method):
     return (named & ~truth[pairs]).sum() / max(named.sum(), 1)
 
 
+@pytest.mark.long
 def test_wide_hubs_keep_the_level_or_are_refused():
     """Sixty columns, noise of twice the variance of sampling. In one graph a quarter of
     the named edges of large hubs is false; in two about a tenth at most. Where hubs are

@@ -552,6 +552,7 @@ def answers(model):
         assert (np.diff(ends, axis=1) >= 0).all()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::UserWarning")
 # an interior point of three rows begins where an inverse is not finite, and recovers
 @pytest.mark.filterwarnings("ignore::RuntimeWarning:privglasso.recover.interior_point")
@@ -589,6 +590,7 @@ MECHANISMS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_degenerate_release_is_refused_or_answered(mechanism):

@@ -981,6 +981,7 @@ def refused_or_none(S, alpha, weights, penalize_diagonal):
             return error
 
 
+@pytest.mark.long
 def test_an_error_names_a_penalty_that_is_solved_or_proves_that_none_is():
     "240 indefinite matrices, weights of zero in any places."
     found = Counter()

@@ -34,6 +34,7 @@ MECHANISMS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_two_releases_of_any_kind_have_the_error_that_is_stated(name):
     """60 squares of 6 correlations: their mean is known to 8 %; half or twice the

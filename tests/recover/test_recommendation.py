@@ -15,6 +15,7 @@ from privglasso.recover.recommendation import reference_chain, smallest_tested
 from privglasso.start.advice import epsilon_rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("p", [1, 2, 3, 20, 310])
 @pytest.mark.parametrize("want", WANTED)
 def test_every_shape_has_an_answer_in_words(p, want):
