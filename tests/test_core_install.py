@@ -71,6 +71,7 @@ pg.plan, pg.audit, pg.CovarianceMechanism, pg.DPThresholding, pg.PrivateGraphica
 """
 
 
+@pytest.mark.long
 def test_no_picture_is_drawn_by_an_import():
     run = python(f"import sys\n{USES}\nprint({PICTURES})")
     assert run.returncode == 0 and run.stdout.strip() == "[]", run.stdout + run.stderr

@@ -211,6 +211,7 @@ def test_a_sample_of_what_looks_at_data_is_noticed():
     assert notices(lambda chapter: chapter in look_at_data(), 4, seed=15)
 
 
+@pytest.mark.long
 def test_chapters_that_look_at_data_are_found():
     """The pages of data sets, and what only imports such a table; not those of tables
     that come with the project."""

@@ -80,6 +80,7 @@ def test_fits_after_columns_that_say_the_same_are_refused_or_right(release):
         assert row["refused"] + row["right"] == row["fits"] == 3, kind
 
 
+@pytest.mark.long
 def test_weights_that_are_a_third_too_sure_are_noticed(monkeypatch):
     "The live profile, with intervals of 80 % in the place of 95 %."
     whole = GraphWeightsRelease.intervals

@@ -72,6 +72,7 @@ def test_one_period_is_the_static_lasso(fusion):
     assert result.multipliers.shape == (0, P, P)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fusion", FUSIONS)
 def test_equal_periods_stay_equal(fusion):
     S = np.repeat(stream(2, T=1), 4, axis=0)

@@ -92,6 +92,7 @@ def test_a_claim_that_cannot_be_filed(wrong):
         replace(CLAIMS[0], **wrong)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "paper", "name"),
     [
@@ -131,6 +132,7 @@ def printed_numbers(*options):
     return np.array(numbers, dtype=float)
 
 
+@pytest.mark.long
 def test_machines_read_every_claim(table, monkeypatch):
     monkeypatch.setattr(claims, "claims_table", lambda paper: table)
     numbers = printed_numbers()
@@ -181,6 +183,7 @@ def test_a_promise_is_granted_its_largest_reading(table, name, promised):
     assert row.promised == pytest.approx(promised)  # Δf = 2R²/n, and n rows of ±1
 
 
+@pytest.mark.long
 def test_what_a_claim_says_in_numbers_is_what_its_check_computes(table):
     said = {
         ("Su et al.", "Theorem 4.1"): (0, 264),

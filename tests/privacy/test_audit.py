@@ -488,6 +488,7 @@ def test_a_first_row_without_noise_is_found_release_by_release():
             refused()
 
 
+@pytest.mark.long
 def test_the_other_triangle_is_looked_at():
     X, other = np.zeros((4, 2)), np.zeros((4, 2))
     X[0], other[0] = (1.0, 1.0), (1.0, -1.0)

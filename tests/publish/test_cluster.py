@@ -293,6 +293,7 @@ def test_a_killed_worker_changes_no_bit(kill_at, client, tmp_path):
     assert len(list(tmp_path.iterdir())) == (5 if kill_at else 0)
 
 
+@pytest.mark.long
 def test_tables_that_are_held_or_shuffled_by_the_cluster(client):
     whole = pd.concat([load(k) for k in range(4)])
     frame = dd.from_map(load, range(4), meta=whole[:0])

@@ -231,6 +231,7 @@ def check_after_death(place, quiet):
         assert set(seen(folder).items()) <= set(quiet.items())
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize("name", ["table", "synthetic"])
 @pytest.mark.parametrize("when", ["call", "time"])
@@ -271,6 +272,7 @@ def test_killed_at_any_time_the_release_is_the_same(name, when, tmp_path):
             return
 
 
+@pytest.mark.long
 @posix
 def test_killed_at_each_call_around_the_rename(tmp_path):
     "Calls to the system from the last part on, one after the other."

@@ -588,6 +588,7 @@ def test_what_a_reader_would_refuse_is_not_written(tmp_path, monkeypatch, sigma,
     assert packed == (room > 0 or sigma == 1.0)
 
 
+@pytest.mark.long
 @measured
 def test_the_densest_table_of_a_megabyte_takes_its_own_size(tmp_path):
     "It agrees with itself: one cell over and over, and the checksum is right."

@@ -117,6 +117,7 @@ def test_a_stranger_who_comes_in_between_loses_nothing(tmp_path, monkeypatch):
     assert path.read_text() == "theirs" and len(budget.table()) == 1
 
 
+@pytest.mark.long
 def test_what_is_told_to_replace_waits_for_who_writes(tmp_path):
     path = tmp_path / "r.parquet"
     path.write_text("old")

@@ -539,6 +539,7 @@ def test_no_column_is_lost_because_most_of_its_cells_are_missing(missing, tmp_pa
     assert read.guarantee == release.guarantee
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n, repeats", [(10_000, 60), (100_000, 24)])
 def test_columns_whose_gaps_are_unrelated_stay_unrelated(n, repeats):
     """At a family-wise .05 more are beyond with probability below 1e-4. Most of the

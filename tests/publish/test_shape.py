@@ -242,6 +242,7 @@ def test_a_file_that_contradicts_itself_is_refused(change, tmp_path):
         read_release(tmp_path / "r.parquet")
 
 
+@pytest.mark.long
 def test_the_extremal_pair_is_hidden_and_seven_tenths_of_the_noise_do_not_hide_it():
     X = np.tile([[2.0, 0.0]], (40, 1))
     Y = X.copy()

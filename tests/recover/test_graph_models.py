@@ -350,6 +350,7 @@ def test_the_help_describes_every_parameter_and_what_is_fitted(rule):
         assert re.search(described, inspect.getdoc(model.rule), re.MULTILINE), name
 
 
+@pytest.mark.long
 def test_estimators_do_not_load_what_only_pictures_need():
     program = (
         "import sys, privglasso as pg; pg.PrivateGraphicalLasso, pg.SCIO,"

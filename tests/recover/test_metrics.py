@@ -279,6 +279,7 @@ def weak_network(p, seed):
     return np.linalg.inv(np.eye(p) + weak + weak.T)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:alpha_:UserWarning")
 @pytest.mark.parametrize("rule", [None, EBIC()])
 @pytest.mark.parametrize("p, n, mu", [(8, 600, 0), (8, 5000, 2.0), (16, 1500, 0)])
