@@ -22,12 +22,21 @@ MATHJAX += ("output/chtml/fonts/tex.js", "input/tex/extensions/ams.js")
 # \mathbb and geometric shapes; `book.css` says where a page finds the other signs
 RARE, REST = "MathJax_AMS-Regular.woff", "MathJax_AMS-Rest.woff"
 NOT_RARE = {*range(0x80), *range(0x25A0, 0x2600)}
-UNCOLOURED = re.compile(r'<span class="(?:n|p|w|o|mi|mf|bp)">([^<]*)</span>')
+UNCOLOURED = re.compile(r'<span class="(?:n|p|w|o|mi|mf|bp|nb|si)">([^<]*)</span>')
+KEYWORD = re.compile(r'<span class="(?:ow|kc|kn)">')
 # neighbours of one colour, and what stays coloured
 NEIGHBOURS = re.compile(
     r'<span class="(\w+)">[^<]*</span>(?:\s*<span class="\1">[^<]*</span>)+'
 )
 COLOURED = re.compile(r'<span class="([a-z]\w?)">([^<]*)</span>')
+# what a fold says when it is closed and when it is open, and the name of a parameter
+FOLD = re.compile(
+    r'<p class="collapsed (admonition-title">(.*?)</p>)\s*'
+    r'<p class="expanded admonition-title">\2</p>'
+)
+PARAMETER = re.compile(
+    r'(<em class="sig-param">)<span class="n"><span class="pre">(\w+)</span></span>'
+)
 ARROW = '<span class="icon"><svg><use href="#svg-arrow-right"></use></svg></span>'
 
 
@@ -84,10 +93,13 @@ def no_contents(app, page, template, context, doctree):
 
 
 def lighter(body):
-    """A page in fewer letters: names, numbers and signs in code need no colour, and
-    words of one colour are coloured together. Figures are loaded when they come into
+    """A page in fewer letters: names, numbers and signs in code need no colour,
+    keywords have one, and words of one colour are coloured together. A fold says its
+    words once, and a parameter is one element. Figures are loaded when they come into
     view. The title of a module may break after its package."""
     body = UNCOLOURED.sub(r"\1", body).replace("<img ", '<img loading="lazy" ')
+    body = KEYWORD.sub('<span class="k">', body)
+    body = FOLD.sub(r'<p class="\1', PARAMETER.sub(r"\1\2", body))
     body = NEIGHBOURS.sub(
         lambda run: re.sub(rf'</span>(\s*)<span class="{run[1]}">', r"\1", run[0]), body
     )

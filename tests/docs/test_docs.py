@@ -391,6 +391,20 @@ def test_code_is_coloured_in_few_letters():
     assert theme.lighter(body) == (
         'x = 1<i class=k>if</i><i class=sd>"a\n\n  b"</i><span class="pre">kept</span>'
     )
+    text = '<span class="ow">not</span> <span class="kc">True</span>'
+    assert theme.lighter(text) == "<i class=k>not True</i>"
+    text = '<em class="sig-param"><span class="n"><span class="pre">n</span></span></em>'
+    assert theme.lighter(text) == '<em class="sig-param">n</em>'
+
+
+@pytest.mark.parametrize("opened", ["Code", "Hide the code"])
+def test_a_fold_says_once_what_it_says_twice(opened):
+    texts = {"collapsed": "Code", "expanded": opened}
+    body = "\n".join(
+        f'<p class="{when} admonition-title">{text}</p>' for when, text in texts.items()
+    )
+    once = '<p class="admonition-title">Code</p>'
+    assert theme.lighter(body) == (once if opened == "Code" else body)
 
 
 def test_the_sidebar_names_no_class_that_has_no_style():
