@@ -525,7 +525,9 @@ def plot_plan(plans, p, level=0.05, power=0.8):
     for ax, epsilon in zip(axes[0], epsilons, strict=True):
         _plan_panel(ax, plans[plans.epsilon == epsilon])
         ax.plot(ns, best, color=COLORS["raw"], label="raw data")
-        _nothing_above(ax, ns[-1])
+        ax.axhline(1, color=COLORS["chance"], linestyle=":", linewidth=1)
+        style = {"fontsize": 7, "color": "#666666", "ha": "right", "va": "bottom"}
+        ax.text(ns[-1], 1.05, "nothing can be found", **style)
         ax.set(xscale="log", yscale="log", title=f"ε = {epsilon:g}")
         ax.set_xlabel("number of records n")
     axes[0, 0].set_ylabel("smallest partial correlation found")
@@ -533,13 +535,6 @@ def plot_plan(plans, p, level=0.05, power=0.8):
     return axes[0]
 
 # %% ../../nbs/3_recover/12_planning.ipynb #a66b7479
-def _nothing_above(ax, right):
-    "The line at 1, with its meaning written above its right end."
-    ax.axhline(1, color=COLORS["chance"], linestyle=":", linewidth=1)
-    style = {"fontsize": 7, "color": "#666666", "ha": "right", "va": "bottom"}
-    ax.text(right, 1.05, "nothing can be found", **style)
-
-
 def _plan_panel(ax, plans):
     "One line for each mechanism, and a note of those that find nothing anywhere."
     silent = []
