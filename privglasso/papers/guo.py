@@ -177,15 +177,14 @@ def look_at_covariance(mechanism, rows=1000, trials=1000):
     X = np.tile([[1.0, 1.0], [-1.0, -1.0]], (rows // 2, 1))
     other = X.copy()
     other[0, 1] = -1
+
+    def along_agreement(release):  # of both columns
+        values = release.table.to_numpy()
+        S = values.T @ values / len(values)
+        return S[0, 0] + S[1, 1] - 2 * S[0, 1]
+
     run = {"trials": trials, "random_state": 0}
-    return audit(mechanism, X, other, _along_agreement, **run).mu_lower
-
-
-def _along_agreement(release):
-    "The noisy covariance along the direction in which both columns agree."
-    values = release.table.to_numpy()
-    S = values.T @ values / len(values)
-    return S[0, 0] + S[1, 1] - 2 * S[0, 1]
+    return audit(mechanism, X, other, along_agreement, **run).mu_lower
 
 
 def _covariance_runs():
@@ -409,12 +408,8 @@ CLAIMS.append(
 def _rank_two_noise(row=(1, 2), other=(1, 4)):
     "Lemma 5's M1 along the direction in which its noise cancels."
     quantity = "μ of M1 along (1, −1), 1000 runs"
-    return _told_from_m1(quantity, row, other, _without_noise)
-
-
-def _without_noise(M):
-    "The combination of M1 that holds no noise."
-    return float(M[0, 0] + M[1, 1] - 2 * M[0, 1])
+    without_noise = lambda M: float(M[0, 0] + M[1, 1] - 2 * M[0, 1])
+    return _told_from_m1(quantity, row, other, without_noise)
 
 
 CLAIMS.append(
