@@ -8,7 +8,6 @@ __all__ = ['SUMS', 'ROWS', 'METHODS', 'PARTS', 'write_table', 'a_table', 'plain_
 # %% ../../nbs/6_experiments/40_any_size.ipynb #7ec4df3e
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +18,6 @@ from pathlib import Path
 from time import perf_counter, process_time, thread_time
 
 import numpy as np
-import pandas as pd
 
 from ..base.kernels import buy
 from ..base.settings import setting

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from ..base.settings import setting
-from .audit_table import AuditCase, audit_case
+from .audit_table import audit_case, case_jobs, held_case
 from .study import Study
 from ..privacy.sampler import bit_source
 from ..publish.copula import CopulaMechanism, bin_counts
@@ -51,15 +51,7 @@ def _half_agree(p=4, others=5):
     return X, other
 
 
-def _held(kind, label, mechanism, tables, statistic=None):
-    "The case of a mechanism that is held against the guarantee that it states."
-    promise = mechanism.guarantee(*tables[0].shape).as_gaussian()
-    claims = {"guarantee": promise.mu}
-    relation = mechanism.neighbors
-    return AuditCase(kind, label, relation, mechanism, *tables, claims, statistic)
-
-
-_ours, _broken = partial(_held, "ours"), partial(_held, "broken")
+_ours, _broken = partial(held_case, "ours"), partial(held_case, "broken")
 
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #b62418f0
 @_case
@@ -249,11 +241,6 @@ def _first_product(release):
     return float(release.second_moment[0, 0])
 
 
-def _first_pair(release):
-    "The noisy count of the first two columns' signs."
-    return float(release.counts[0, 1])
-
-
 @_case
 def _nine_tenths():
     mechanism = _NineTenths(clipping=Sphere(), mu=3.0)
@@ -284,7 +271,8 @@ def _own_center(n=41):
     other[-1, 0] = -1
     mechanism = _OwnCenter(0, mu=1.0)
     label = "Quadrant, centre from the data"
-    return _broken(label, mechanism, (X, other), _first_pair)
+    first_pair = lambda release: float(release.counts[0, 1])  # of signs, with noise
+    return _broken(label, mechanism, (X, other), first_pair)
 
 
 @_case
@@ -416,18 +404,10 @@ _FEWER |= {"whitened": 20, "free_round": 20}
 
 
 def _jobs(profile):
-    "Every case with its own seed."
-    trials, seed = setting("audit.trials", int, profile), setting("seed", int, profile)
-    confidence = setting("audit.confidence", float, profile)
-    return [
-        {
-            "case": name,
-            "trials": trials // _FEWER.get(name, 1),
-            "confidence": confidence,
-            "seed": seed + k,
-        }
-        for k, name in enumerate(_CASES)
-    ]
+    "Every case, with a part of the runs where one takes long."
+    most = setting("audit.trials", int, profile)
+    trials = {case: most // _FEWER.get(case, 1) for case in _CASES}
+    return case_jobs(trials, profile)
 
 
 def _rows(case, trials, confidence, seed):

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SOLVER_STRESS', 'FAMILIES', 'SOLVER_FAMILIES', 'random_precision', 'noisy_covariance', 'hard_problem', 'proved_gap',
-           'is_refusal', 'stress', 'stress_batch', 'stress_jobs', 'family_problem', 'log_det_exactly', 'Referee',
-           'is_singular_where_free', 'family_trial', 'family_batch', 'family_jobs']
+           'is_refusal', 'stress', 'stress_batch', 'family_problem', 'log_det_exactly', 'Referee',
+           'is_singular_where_free', 'family_trial', 'family_batch']
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #c34a4bee
 import time
@@ -77,19 +77,6 @@ def _log_uniform(low, high, rng):
     "A number whose logarithm is uniform."
     return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
-
-def _random_weights(p, rng):
-    "Symmetric weights between 1/3 and 3, for a third of the problems; else None."
-    half = np.triu(np.exp(rng.uniform(-np.log(3), np.log(3), (p, p))))
-    return half + np.triu(half, 1).T if rng.random() < 1 / 3 else None
-
-
-def _is_hard(S, penalize_diagonal):
-    "Whether S is clearly indefinite, and some penalty has a solution."
-    return np.linalg.eigvalsh(S)[0] < -1e-6 and (
-        penalize_diagonal or np.diag(S).min() > 0
-    )
-
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #c41aca48
 def hard_problem(seed: int):
     """An indefinite corrected covariance and what is asked about it; `ratio` is alpha
@@ -111,8 +98,13 @@ def hard_problem(seed: int):
         rng.random() < 1 / 3,
     )
     ratio = _log_uniform(0.8, 1.25, rng) if near else _log_uniform(0.3, 30, rng)
-    weights, S = _random_weights(p, rng), np.eye(p)
-    while not _is_hard(S, penalize_diagonal):
+    half = np.triu(np.exp(rng.uniform(-np.log(3), np.log(3), (p, p))))
+    weights = half + np.triu(half, 1).T if rng.random() < 1 / 3 else None
+    S = np.eye(p)
+    # until it is clearly indefinite, and some penalty has a solution
+    while np.linalg.eigvalsh(S)[0] >= -1e-6 or not (
+        penalize_diagonal or np.diag(S).min() > 0
+    ):
         n, snr_db = round(p * _log_uniform(0.5, 5, rng)), rng.uniform(-5, 20)
         S = noisy_covariance(p, n, snr_db, rng)
     return dict(
@@ -263,18 +255,8 @@ def stress_batch(first, problems):
     return [stress(seed) for seed in range(first, first + problems)]
 
 
-def stress_jobs(profile):
-    """All batches of a profile.
-
-    Parameters
-    ----------
-    profile
-        "quick" or "full": section of `settings.ini`.
-
-    Returns
-    -------
-    list of arguments of `stress_batch`
-    """
+def _stress_jobs(profile):
+    "All batches of a profile."
     seed, batch = setting("seed", int, profile), setting(
         "solver_stress.batch", int, profile
     )
@@ -282,7 +264,7 @@ def stress_jobs(profile):
     return [{"first": seed + batch * k, "problems": batch} for k in range(batches)]
 
 
-SOLVER_STRESS = Study("solver_stress", stress_jobs, stress_batch, version=13)
+SOLVER_STRESS = Study("solver_stress", _stress_jobs, stress_batch, version=13)
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #b2d16f22
 def _gram(rng, p, n):
@@ -633,21 +615,11 @@ def family_batch(first, problems):
     return [family_trial(seed) for seed in range(first, first + problems)]
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #87f48083
-def family_jobs(profile):
-    """All batches of a profile.
-
-    Parameters
-    ----------
-    profile
-        "quick" or "full": section of `settings.ini`.
-
-    Returns
-    -------
-    list of arguments of `family_batch`
-    """
+def _family_jobs(profile):
+    "All batches of a profile."
     seed, batch = setting("seed", int, profile), len(FAMILIES)
     batches = setting("solver_families.batches", int, profile)
     return [{"first": seed + batch * k, "problems": batch} for k in range(batches)]
 
 
-SOLVER_FAMILIES = Study("solver_families", family_jobs, family_batch, version=10)
+SOLVER_FAMILIES = Study("solver_families", _family_jobs, family_batch, version=10)
