@@ -208,9 +208,9 @@ def _covariance_alone(n=500, sigma=0.1):
     return _paper("S̃ alone, 20 dB", publish, tables, claims, statistic)
 
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #41439fe5
-def _lemma_m1(X, rng, sigma):
-    "M1 of Lemma 3."
-    cross = rng.normal(0, sigma, X.shape).T @ X / len(X)
+def _lemma_m1(X, rng):
+    "M1 of Lemma 3, with σ = 1."
+    cross = rng.normal(0, 1.0, X.shape).T @ X / len(X)
     return X.T @ X / len(X) + cross + cross.T
 
 
@@ -224,10 +224,9 @@ def _joint_entries(n=100, p=40):
     weights[0, 1:] = np.linalg.solve(
         (X[:, 1:].T @ X[:, 1:] + n * np.eye(p - 1)) / n**2, shift
     )
-    publish = partial(_lemma_m1, sigma=1.0)
     claims = {"Lemma 3 (entrywise)": float(paper_mu(2 / n, 1.0, 1 / n))}
     return _paper(
-        "M1, 40 columns", publish, (X, flipped), claims, EntryStatistic(weights)
+        "M1, 40 columns", _lemma_m1, (X, flipped), claims, EntryStatistic(weights)
     )
 
 
@@ -240,8 +239,7 @@ def _along_null(release):
 def _null_vector():
     tables = np.array([[1.0, 1.0]]), np.array([[1.0, -1.0]])
     claims = {"Lemma 3": float(paper_mu(2.0, 1.0, 1.0))}
-    publish = partial(_lemma_m1, sigma=1.0)
-    return _paper("M1, p > n", publish, tables, claims, _along_null)
+    return _paper("M1, p > n", _lemma_m1, tables, claims, _along_null)
 
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #bf42cf43
 def _discrete_claim(change, n, sigma):

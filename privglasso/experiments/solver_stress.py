@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SOLVER_STRESS', 'FAMILIES', 'SOLVER_FAMILIES', 'random_precision', 'noisy_covariance', 'hard_problem', 'proved_gap',
-           'is_refusal', 'stress', 'stress_batch', 'family_problem', 'log_det_exactly', 'Referee',
-           'is_singular_where_free', 'family_trial', 'family_batch']
+           'is_refusal', 'stress', 'family_problem', 'log_det_exactly', 'Referee', 'is_singular_where_free',
+           'family_trial']
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #c34a4bee
 import time
@@ -238,33 +238,23 @@ def stress(seed: int):
     }
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #22768427
-def stress_batch(first, problems):
-    """Consecutive problems.
-
-    Parameters
-    ----------
-    first
-        Seed of the first problem.
-    problems
-        How many.
-
-    Returns
-    -------
-    list of dictionaries, one for each problem
-    """
+def _stress_batch(first, problems):
+    "So many consecutive problems, from the seed of the first."
     return [stress(seed) for seed in range(first, first + problems)]
 
 
+def _batches(study, batch, profile):
+    "All batches of a profile, of so many problems each."
+    seed, count = (setting(key, int, profile) for key in ("seed", f"{study}.batches"))
+    return [{"first": seed + batch * k, "problems": batch} for k in range(count)]
+
+
 def _stress_jobs(profile):
-    "All batches of a profile."
-    seed, batch = setting("seed", int, profile), setting(
-        "solver_stress.batch", int, profile
-    )
-    batches = setting("solver_stress.batches", int, profile)
-    return [{"first": seed + batch * k, "problems": batch} for k in range(batches)]
+    batch = setting("solver_stress.batch", int, profile)
+    return _batches("solver_stress", batch, profile)
 
 
-SOLVER_STRESS = Study("solver_stress", _stress_jobs, stress_batch, version=13)
+SOLVER_STRESS = Study("solver_stress", _stress_jobs, _stress_batch, version=13)
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #b2d16f22
 def _gram(rng, p, n):
@@ -598,28 +588,14 @@ def _is_solved(S, alpha, options):
     return not (said or isinstance(found, Exception))
 
 
-def family_batch(first, problems):
-    """Consecutive problems.
-
-    Parameters
-    ----------
-    first
-        Seed of the first problem.
-    problems
-        How many.
-
-    Returns
-    -------
-    list of dictionaries, one for each problem
-    """
+def _family_batch(first, problems):
+    "So many consecutive problems, from the seed of the first."
     return [family_trial(seed) for seed in range(first, first + problems)]
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #87f48083
 def _family_jobs(profile):
-    "All batches of a profile."
-    seed, batch = setting("seed", int, profile), len(FAMILIES)
-    batches = setting("solver_families.batches", int, profile)
-    return [{"first": seed + batch * k, "problems": batch} for k in range(batches)]
+    "Every family once in a batch."
+    return _batches("solver_families", len(FAMILIES), profile)
 
 
-SOLVER_FAMILIES = Study("solver_families", _family_jobs, family_batch, version=10)
+SOLVER_FAMILIES = Study("solver_families", _family_jobs, _family_batch, version=10)

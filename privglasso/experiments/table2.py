@@ -79,7 +79,17 @@ def _z_scored(load):
     return loader
 
 # %% ../../nbs/6_experiments/12_table2.ipynb #4b22b3e5
-_OTHER_GRID = "simulated, of the same size: the paper's measurements are not public"
+def _grid(name, load):
+    "A grid of the paper's size."
+    return PaperData(
+        name,
+        _z_scored(load),
+        lambda: load().truth,
+        integers=False,
+        same=False,
+        note="simulated, of the same size: the paper's measurements are not public",
+    )
+
 
 PAPER_DATA = {
     "sachs": PaperData(
@@ -90,22 +100,8 @@ PAPER_DATA = {
         same=True,
         z_scored=True,
     ),
-    "grid11": PaperData(
-        "grid11",
-        _z_scored(load_grid11),
-        lambda: load_grid11().truth,
-        integers=False,
-        same=False,
-        note=_OTHER_GRID,
-    ),
-    "grid115": PaperData(
-        "grid115",
-        _z_scored(load_grid115),
-        lambda: load_grid115().truth,
-        integers=False,
-        same=False,
-        note=_OTHER_GRID,
-    ),
+    "grid11": _grid("grid11", load_grid11),
+    "grid115": _grid("grid115", load_grid115),
     "fmri": PaperData(
         "brain_fmri",
         _z_scored(load_fmri),

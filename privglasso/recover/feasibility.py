@@ -667,7 +667,7 @@ def _least_eigenvalue(theta):
     return 1 / (v @ theta @ v)
 
 # %% ../../nbs/3_recover/03_feasibility.ipynb #97e009a2
-def _refusal(S, alpha, weights, V, of_all=False):
+def _refusal(S, alpha, weights, V, of_all):
     "The error for an alpha that V refuses, or all; with an alpha that works."
     everywhere = V if of_all else _for_every_alpha(S, weights, V)
     if everywhere is not None:

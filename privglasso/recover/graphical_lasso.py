@@ -619,7 +619,7 @@ def _from_inside(part, alpha, inside):
     return pair if pair and np.isfinite(pair[2][1]) else None
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #6c961a02
-def _alternated(part, alpha, inside, precision=None):
+def _alternated(part, alpha, inside, precision):
     "The pair that alternating directions reach from a dual point, and its report."
     problem = part.problem
     S, weights = problem.S, problem.full_weights()

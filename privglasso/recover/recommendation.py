@@ -60,7 +60,7 @@ def _cuts(levels):
 
 
 def _level_spread(levels):
-    "Standard deviation of the numbers of such levels, over their range."
+    "Deviation of the numbers of such levels over their range: σ / (levels - 1)."
     shares, numbers = np.diff(ndtr(_cuts(levels))), np.arange(levels)
     mean = shares @ numbers
     return math.sqrt(shares @ (numbers - mean) ** 2) / (levels - 1)
