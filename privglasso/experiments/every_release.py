@@ -32,17 +32,15 @@ def _every_release_jobs(profile):
         {"release": release, "model": model, "p": p, "n": n, "epsilon": e, "seed": seed}
         for grid in grids
         for p in setting(f"every_release.{grid}.p", [int], profile)
-        for n, e in _pairs(f"every_release.{grid}", profile)
+        for n, e in zip(
+            setting(f"every_release.{grid}.n", [int], profile),
+            setting(f"every_release.{grid}.epsilons", [float], profile),
+            strict=True,
+        )
         for release in choices(f"every_release.{grid}.releases", _KINDS, profile)
         for model in choices("every_release.models", NETWORKS, profile)
         for seed in range(setting("every_release.seeds", int, profile))
     ]
-
-
-def _pairs(grid, profile):
-    "Numbers of records, each with its budget."
-    records = setting(f"{grid}.n", [int], profile)
-    return zip(records, setting(f"{grid}.epsilons", [float], profile), strict=True)
 
 # %% ../../nbs/6_experiments/38_every_release.ipynb #385ffb86
 def every_release_run(release, model, p, n, epsilon, seed):

@@ -9,6 +9,7 @@ __all__ = ['FRONTIER_MODELS', 'FRONTIER', 'PEER_LIBRARIES', 'PRICE_STYLES', 'OTH
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #034af8c3
 import math
+from itertools import product
 
 import numpy as np
 
@@ -222,7 +223,8 @@ def _example_rows(n, seed, epsilons):
     data = example_table(n, seed)
     raw = recovery_auc(lambda: sample_covariance(data.table), data.truth)
     rows = [("raw", "none", np.inf, raw, 0, 0)]
-    for neighbors, epsilon, (name, make) in _settings(epsilons):
+    combinations = product(("record", "cell"), epsilons, MECHANISMS.items())
+    for neighbors, epsilon, (name, make) in combinations:
         box = {} if name == "table" else {"clipping": "box"}
         budget = {"neighbors": neighbors, "epsilon": epsilon, "delta": n**-2.0}
         mechanism = make(data.bounds, **budget, **box)
@@ -232,16 +234,6 @@ def _example_rows(n, seed, epsilons):
     return rows
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #cc6660ba
-def _settings(epsilons):
-    "All combinations of neighbours, ε and mechanism."
-    return [
-        (neighbors, epsilon, mechanism)
-        for neighbors in ("record", "cell")
-        for epsilon in epsilons
-        for mechanism in MECHANISMS.items()
-    ]
-
-
 FRONTIER = Study("frontier", _frontier_jobs, frontier_run, version=6)
 
 
@@ -344,13 +336,6 @@ def _frontier_handles():
     ]
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #0791ffb4
-def _least(scores, auc):
-    "Least ε from which on all scores are high enough; infinity if none."
-    scores = scores.droplevel(list(range(scores.index.nlevels - 1)))
-    enough = (scores >= auc)[::-1].cummin()[::-1]
-    return enough.idxmax() if enough.any() else np.inf
-
-
 def epsilon_reaching(results, auc=0.95, by=("neighbors", "n")):
     """Least ε of the grid from which on the mean AUC is at least `auc`; infinity where
     none is.
@@ -368,10 +353,16 @@ def epsilon_reaching(results, auc=0.95, by=("neighbors", "n")):
     -------
     DataFrame of shape (lines, mechanisms)
     """
+
+    def least_of(scores):  # of one line and mechanism
+        scores = scores.droplevel(list(range(scores.index.nlevels - 1)))
+        enough = (scores >= auc)[::-1].cummin()[::-1]
+        return enough.idxmax() if enough.any() else np.inf
+
     private = results[results.mechanism != "raw"].astype({"epsilon": float})
     keys = [*by, "mechanism"]
     means = private.groupby([*keys, "epsilon"]).auc.mean()
-    least = means.groupby(level=keys).apply(_least, auc).unstack()
+    least = means.groupby(level=keys).apply(least_of).unstack()
     return least[private.mechanism.unique().tolist()]
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #766113df

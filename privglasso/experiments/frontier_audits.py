@@ -14,6 +14,7 @@ import numpy as np
 
 from ..base.settings import setting
 from .audit_table import audit_case, case_jobs, held_case
+from .audit_table import neighbors_at
 from .study import Study
 from ..privacy.sampler import bit_source
 from ..publish.copula import CopulaMechanism, bin_counts
@@ -84,11 +85,8 @@ def _quadrant():
 
 @_case
 def _quadrant_cell():
-    X = np.ones((6, 4))
-    other = X.copy()
-    other[0, 0] = -1
     mechanism = QuadrantMechanism(0, neighbors="cell", mu=1.0)
-    return _ours("Quadrant", mechanism, (X, other))
+    return _ours("Quadrant", mechanism, neighbors_at(np.ones((6, 4)), (0, 0), -1))
 
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #f42a8a17
 def _people(n=1000, p=2):
@@ -118,15 +116,6 @@ def _private_rows():
     mechanism = SyntheticDataMechanism(clipping="sphere", mu=3.0, rows=50)
     return _ours("Synthetic rows, private units", mechanism, _people())
 
-
-def _octaves(n=300, p=4):
-    "One row moves its pair's differences from one octave to another, in all columns."
-    X = np.zeros((n, p))
-    X[0] = 1.0
-    other = X.copy()
-    other[0] = 1e9
-    return X, other
-
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #69e01ab0
 class _CountsOnly:
     "The first histogram of private units, published; noise for so many bins."
@@ -152,18 +141,17 @@ class _CountsOnly:
             sum(spread_counts(table, quiet, bit_source(k)) for k in range(200)) / 200
             for table in (X, other)
         ]
-        return partial(_weighed, np.rint(counts[1] - counts[0]))
+        weights = np.rint(counts[1] - counts[0])
+        return lambda counts: float((weights * counts).sum())
 
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #6c2b7acf
-def _weighed(weights, counts):
-    "A weighted sum of counts."
-    return float((weights * counts).sum())
-
-
 def _counts_case(held, label, factor):
     "The histogram with so much of its noise."
-    tables = _octaves()
-    mechanism = _CountsOnly(*tables[0].shape, factor)
+    X = np.zeros((300, 4))
+    X[0] = 1.0
+    # all columns' differences of the first pair go from one octave to another
+    tables = neighbors_at(X, 0, 1e9)
+    mechanism = _CountsOnly(*X.shape, factor)
     return held(label, mechanism, tables, mechanism.statistic(*tables))
 
 
@@ -175,10 +163,7 @@ def _histogram():
 def _three_columns(a, b, d):
     "Two tables of signs: the gap in the second is less by 4, or another tree wins."
     kinds = np.array([[1.0, 1, 1], [1, -1, -1], [1, 1, -1]])
-    X = np.repeat(kinds, [a, b, d], axis=0)
-    other = X.copy()
-    other[a] = 1, -1, 1
-    return X, other
+    return neighbors_at(np.repeat(kinds, [a, b, d], axis=0), a, (1, -1, 1))
 
 
 @_case
@@ -257,22 +242,20 @@ def _free_mean():
 def _own_scale(n=50):
     X = np.ones((n, 2))
     X[::2, :] = -1
-    other = X.copy()
-    other[0] = 1e3, 0.0
+    tables = neighbors_at(X, 0, (1e3, 0.0))
     mechanism = _OwnScale(clipping=Sphere(), mu=1.0)
-    return _broken("Sphere, scale from the data", mechanism, (X, other), _first_product)
+    return _broken("Sphere, scale from the data", mechanism, tables, _first_product)
 
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #67ae13ca
 @_case
 def _own_center(n=41):
     X = np.ones((n, 2))
     X[: n // 2, 0] = -1
-    other = X.copy()
-    other[-1, 0] = -1
+    tables = neighbors_at(X, (-1, 0), -1)
     mechanism = _OwnCenter(0, mu=1.0)
     label = "Quadrant, centre from the data"
     first_pair = lambda release: float(release.counts[0, 1])  # of signs, with noise
-    return _broken(label, mechanism, (X, other), first_pair)
+    return _broken(label, mechanism, tables, first_pair)
 
 
 @_case

@@ -36,12 +36,6 @@ _LEAST = 0.3  # eigenvalue over the diagonal, where weights have either sign
 NETWORKS = ("chain", *_LEAKS, "random", "dense", "small-world")
 
 
-def _hubs(p):
-    "Two hubs, or one for ten columns, and the others around them."
-    count = max(p // 10, 1)
-    return nx.Graph([(i, i % count) for i in range(count, p)])
-
-
 def _cables(p, rng):
     "The shortest tree of random places, with a few cables that close long loops."
     places = rng.random((p, 2))
@@ -59,8 +53,9 @@ def _cables(p, rng):
 def _graph(name, p, rng):
     "The graph of that name."
     seed, side = int(rng.integers(1 << 30)), int(np.sqrt(p))
+    count = max(p // 10, 1)  # hubs, and the others around them
     makers = {
-        "hubs": lambda: _hubs(p),
+        "hubs": lambda: nx.Graph([(i, i % count) for i in range(count, p)]),
         "tree": lambda: nx.random_labeled_tree(p, seed=seed),
         "grid": lambda: nx.convert_node_labels_to_integers(
             nx.grid_2d_graph(side, p // side)

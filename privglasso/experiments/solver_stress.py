@@ -347,13 +347,6 @@ def _wild_weights(p, rng):
     return np.triu(weights) + np.triu(weights, 1).T
 
 
-def _counted(p, options):
-    "What alpha is multiplied by; a large number for infinity."
-    weights = np.ones((p, p)) if options["weights"] is None else options["weights"]
-    weights = np.where(np.isinf(weights), 1e15, weights)
-    return penalty_weights(p, options["penalize_diagonal"], weights)
-
-
 def family_problem(seed: int):
     """A matrix of one of the families, and what is asked about it.
 
@@ -373,7 +366,11 @@ def family_problem(seed: int):
     options = dict(weights=weights, penalize_diagonal=bool(rng.integers(2)))
     alpha = float((np.abs(S).max() or 1.0) * 10.0 ** rng.uniform(-6, 0.5))
     if rng.random() < 0.25 and len(S) <= 40:
-        alpha = _near_threshold(S, alpha, _counted(len(S), options))
+        # what alpha is multiplied by; a large number for infinity
+        counted = np.ones(S.shape) if weights is None else weights
+        counted = np.where(np.isinf(counted), 1e15, counted)
+        counted = penalty_weights(len(S), options["penalize_diagonal"], counted)
+        alpha = _near_threshold(S, alpha, counted)
     return dict(family=family, S=S, alpha=alpha, **options)
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #e5a49c55

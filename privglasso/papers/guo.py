@@ -7,8 +7,6 @@ __all__ = ['CLAIMS', 'paper_mu', 'implied_mu', 'look_at_one_cell', 'covariance_a
            'paper_table', 'paper_epsilon']
 
 # %% ../../nbs/5_papers/02_guo.ipynb #0fc9a476
-from functools import partial
-
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
@@ -104,15 +102,10 @@ def look_at_one_cell(mechanism, X, cell=-1.0, column=0, trials=1000):
     """
     other = X.copy()
     other[0, column] = cell
-    first = partial(_cell, column=column)
+    first = lambda release: release.table.iat[0, column]
     return audit(mechanism, X, other, first, trials=trials, random_state=0).mu_lower
 
 # %% ../../nbs/5_papers/02_guo.ipynb #60a5cae6
-def _cell(release, column):
-    "The first cell of a column of a published table."
-    return release.table.iat[0, column]
-
-
 def _sign_of_a_cell(n=1000):
     "A ±1 column published with σ = 1, before and after its first 1 becomes −1."
     mechanism = GaussianMechanism((-1, 1), neighbors="cell", sigma=1.0)

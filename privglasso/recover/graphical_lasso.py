@@ -864,12 +864,6 @@ def _gap_at(problem, alpha):
     return report[1] if report[1] > 2 * report[3] else 0.0
 
 
-def _rounded_up(alpha):
-    "The next number with four digits, so that a message says all of it."
-    unit = 10.0 ** (np.floor(np.log10(alpha)) - 3)
-    return float(f"{np.ceil(alpha / unit) * unit:.4g}")
-
-
 def _tried(problem, error):
     """The error, its alpha tried and raised until it is solved; where rounding forbids
     the tolerance, the one with the least gap."""
@@ -877,7 +871,9 @@ def _tried(problem, error):
     works, factor = error.works, 2.0 if undecided else 1.01
     least, best = np.inf, np.inf
     for _ in range(_TRIALS if 0 < works < np.inf else 0):
-        works = _rounded_up(works)
+        unit = 10.0 ** (np.floor(np.log10(works)) - 3)
+        # the next number with four digits, so that a message says all of it
+        works = float(f"{np.ceil(works / unit) * unit:.4g}")
         gap = _gap_at(problem, works)
         least, best = (gap, works) if gap < least else (least, best)
         if gap <= problem.tol * len(problem.S):
