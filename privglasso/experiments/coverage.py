@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['RELEASES', 'COVERAGE', 'UNITS', 'GIVEN_GRAPH', 'DEGENERATE', 'COLLINEAR', 'true_partials', 'correlations_of',
-           'mixed_columns', 'intervals_of', 'coverage_run', 'coverage_jobs', 'coverage_share', 'graph_with_spare',
-           'given_graph_run', 'given_graph_jobs', 'degenerate_truth', 'degenerate_run', 'degenerate_jobs']
+           'mixed_columns', 'intervals_of', 'coverage_run', 'coverage_share', 'graph_with_spare', 'given_graph_run',
+           'degenerate_truth', 'degenerate_run']
 
 # %% ../../nbs/6_experiments/37_coverage.ipynb #37d00002
 import math
@@ -217,18 +217,8 @@ def coverage_run(release, graph, p, n, epsilon, repeats, seed):
     return _counted(facts, truth, absent, repeats, seed, answer)
 
 # %% ../../nbs/6_experiments/37_coverage.ipynb #37d00014
-def coverage_jobs(profile):
-    """One experiment for each kind of release, graph, p, n, and ε; no two share a draw.
-
-    Parameters
-    ----------
-    profile
-        Section of `settings.ini`.
-
-    Returns
-    -------
-    list of dictionaries
-    """
+def _coverage_jobs(profile):
+    "One experiment for each kind of release, graph, p, n, and ε; no two share a draw."
     seed = setting("seed", int, profile)
     graphs = setting("coverage.graphs", [str], profile)
     jobs = [
@@ -253,7 +243,7 @@ def _sizes(grid, profile):
     ]
 
 
-COVERAGE = Study("coverage", coverage_jobs, coverage_run, version=5)
+COVERAGE = Study("coverage", _coverage_jobs, coverage_run, version=5)
 
 # %% ../../nbs/6_experiments/37_coverage.ipynb #37d00016
 def coverage_share(results, by=("release", "pairs")) -> pd.DataFrame:
@@ -356,18 +346,8 @@ def given_graph_run(units, graph, p, n, epsilon, repeats, seed):
     return _counted(facts, truth, p // 2, repeats, seed, answer)
 
 # %% ../../nbs/6_experiments/37_coverage.ipynb #07ad7f64
-def given_graph_jobs(profile):
-    """One experiment for each kind of units, graph, p, n, and ε; no two share a draw.
-
-    Parameters
-    ----------
-    profile
-        Section of `settings.ini`.
-
-    Returns
-    -------
-    list of dictionaries
-    """
+def _given_graph_jobs(profile):
+    "One experiment for each kind of units, graph, p, n, and ε; no two share a draw."
     seed = setting("seed", int, profile)
     jobs = [
         {"units": units, "graph": graph} | size
@@ -378,7 +358,7 @@ def given_graph_jobs(profile):
     return [job | {"seed": seed + 100 * k} for k, job in enumerate(jobs)]
 
 
-GIVEN_GRAPH = Study("given_graph", given_graph_jobs, given_graph_run)
+GIVEN_GRAPH = Study("given_graph", _given_graph_jobs, given_graph_run)
 
 # %% ../../nbs/6_experiments/37_coverage.ipynb #37d00024
 DEGENERATE = ("duplicated", "a sum", "constant", "near 0.1", "near 0.01")
@@ -452,18 +432,8 @@ def degenerate_run(release, kind, n, mu, repeats, seed):
     return [{"release": release, "kind": kind, "n": n, "mu": mu} | counts]
 
 
-def degenerate_jobs(profile):
-    """One experiment for each kind of release and of columns.
-
-    Parameters
-    ----------
-    profile
-        Section of `settings.ini`.
-
-    Returns
-    -------
-    list of dictionaries
-    """
+def _degenerate_jobs(profile):
+    "One experiment for each kind of release and of columns."
     keys = ("n", "repeats", "seed")
     values = [setting(f"degenerate.{key}", int, profile) for key in keys[:2]]
     common = dict(zip(keys, [*values, setting("seed", int, profile)], strict=True))
@@ -476,4 +446,4 @@ def degenerate_jobs(profile):
     ]
 
 
-COLLINEAR = Study("degenerate", degenerate_jobs, degenerate_run, version=4)
+COLLINEAR = Study("degenerate", _degenerate_jobs, degenerate_run, version=4)

@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['FRONTIER_MODELS', 'FRONTIER', 'PEER_LIBRARIES', 'PRICE_STYLES', 'OTHER_COLUMNS', 'FRONTIER_MARGINS', 'recovery_auc',
-           'frontier_table', 'frontier_jobs', 'frontier_run', 'peers_run', 'frontier_figure', 'epsilon_reaching',
-           'price_figure', 'margins_run', 'margins_jobs']
+           'frontier_table', 'frontier_run', 'peers_run', 'frontier_figure', 'epsilon_reaching', 'price_figure',
+           'margins_run']
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #034af8c3
 import math
+from itertools import product
 
 import numpy as np
 
@@ -163,24 +164,17 @@ def _released(mechanism, values, seed, truth, center, deviation):
     return recovery_auc(whole, truth), len(truth) - len(kept), int(far.sum())
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #c7f26cf2
-def frontier_jobs(profile):
-    """One experiment for every table: of the running example, and of each model.
-
-    Parameters
-    ----------
-    profile
-        Section of `settings.ini`.
-
-    Returns
-    -------
-    list of dictionaries
-    """
+def _frontier_jobs(profile):
+    "One experiment for every table: of the running example, and of each model."
     first, jobs = setting("seed", int, profile), []
     for group, model, p in _groups(profile):
         ns = setting(f"{group}.n", [int], profile)
         seeds = setting(f"{group}.seeds", [int], profile)
+        epsilons = setting(f"{group}.epsilons", [float], profile)
         for n, count in zip(ns, seeds, strict=True):
-            asked = {"n": n, "epsilons": _epsilons(group, n, profile)}
+            asked = {"n": n, "epsilons": epsilons}
+            if group == "frontier.units":  # only those about where these n are decided
+                asked["epsilons"] = [e for e in epsilons if 700 <= e * n <= 70_000]
             asked |= {"model": model, "p": p} if model else {}
             jobs += [asked | {"seed": first + k} for k in range(count)]
     return jobs
@@ -195,14 +189,6 @@ def _groups(profile):
         + [("frontier.units", model, 20) for model in models]
         + [(f"frontier.p{p}", model, p) for p in wider for model in models]
     )
-
-
-def _epsilons(group, n, profile):
-    "The budgets tried: all, or those about where these n are decided."
-    epsilons = setting(f"{group}.epsilons", [float], profile)
-    if group != "frontier.units":
-        return epsilons
-    return [epsilon for epsilon in epsilons if 700 <= epsilon * n <= 70_000]
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #a3cba6f1
 def frontier_run(n, seed, epsilons, model=None, p=20):
@@ -237,7 +223,8 @@ def _example_rows(n, seed, epsilons):
     data = example_table(n, seed)
     raw = recovery_auc(lambda: sample_covariance(data.table), data.truth)
     rows = [("raw", "none", np.inf, raw, 0, 0)]
-    for neighbors, epsilon, (name, make) in _settings(epsilons):
+    combinations = product(("record", "cell"), epsilons, MECHANISMS.items())
+    for neighbors, epsilon, (name, make) in combinations:
         box = {} if name == "table" else {"clipping": "box"}
         budget = {"neighbors": neighbors, "epsilon": epsilon, "delta": n**-2.0}
         mechanism = make(data.bounds, **budget, **box)
@@ -247,17 +234,7 @@ def _example_rows(n, seed, epsilons):
     return rows
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #cc6660ba
-def _settings(epsilons):
-    "All combinations of neighbours, ε and mechanism."
-    return [
-        (neighbors, epsilon, mechanism)
-        for neighbors in ("record", "cell")
-        for epsilon in epsilons
-        for mechanism in MECHANISMS.items()
-    ]
-
-
-FRONTIER = Study("frontier", frontier_jobs, frontier_run, version=6)
+FRONTIER = Study("frontier", _frontier_jobs, frontier_run, version=6)
 
 
 def peers_run(**job):
@@ -301,7 +278,9 @@ def frontier_figure(results):
             _frontier_panel(ax, results[results.n == n], neighbors)
         line[0].set_ylabel(f"one {neighbors} hidden\nAUC of the edges")
     for ax, n in zip(axes[0], ns, strict=True):
-        ax.set_title(f"n = {_power(n)}", fontsize=10)
+        exponent = round(np.log10(n))
+        power = f"$10^{exponent}$" if 10**exponent == n else f"{n:,}".replace(",", " ")
+        ax.set_title(f"n = {power}", fontsize=10)
     for ax in axes[1]:
         ax.set_xlabel("ε at δ = 1/n²")
     figure.legend(
@@ -310,12 +289,6 @@ def frontier_figure(results):
     return figure
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #a477d51a
-def _power(n):
-    "A number of records in powers of ten where it is one."
-    exponent = round(np.log10(n))
-    return f"$10^{exponent}$" if 10**exponent == n else f"{n:,}".replace(",", " ")
-
-
 def _frontier_panel(ax, results, neighbors):
     "The curves of one number of records: means over seeds."
     from privglasso.base.plots import COLORS
@@ -363,13 +336,6 @@ def _frontier_handles():
     ]
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #0791ffb4
-def _least(scores, auc):
-    "Least ε from which on all scores are high enough; infinity if none."
-    scores = scores.droplevel(list(range(scores.index.nlevels - 1)))
-    enough = (scores >= auc)[::-1].cummin()[::-1]
-    return enough.idxmax() if enough.any() else np.inf
-
-
 def epsilon_reaching(results, auc=0.95, by=("neighbors", "n")):
     """Least ε of the grid from which on the mean AUC is at least `auc`; infinity where
     none is.
@@ -387,10 +353,16 @@ def epsilon_reaching(results, auc=0.95, by=("neighbors", "n")):
     -------
     DataFrame of shape (lines, mechanisms)
     """
+
+    def least_of(scores):  # of one line and mechanism
+        scores = scores.droplevel(list(range(scores.index.nlevels - 1)))
+        enough = (scores >= auc)[::-1].cummin()[::-1]
+        return enough.idxmax() if enough.any() else np.inf
+
     private = results[results.mechanism != "raw"].astype({"epsilon": float})
     keys = [*by, "mechanism"]
     means = private.groupby([*keys, "epsilon"]).auc.mean()
-    least = means.groupby(level=keys).apply(_least, auc).unstack()
+    least = means.groupby(level=keys).apply(least_of).unstack()
     return least[private.mechanism.unique().tolist()]
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #766113df
@@ -508,18 +480,8 @@ def margins_run(columns, p, n, epsilon, seed):
     return [facts | {"aside": p - len(kept), "auc": recovery_auc(whole, truth)}]
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #04f00006
-def margins_jobs(profile):
-    """One experiment for every kind of columns, n with its ε, and table.
-
-    Parameters
-    ----------
-    profile
-        Section of `settings.ini`.
-
-    Returns
-    -------
-    list of dictionaries
-    """
+def _margins_jobs(profile):
+    "One experiment for every kind of columns, n with its ε, and table."
     first, jobs = setting("seed", int, profile), []
     for p in setting("frontier_margins.p", [int], profile):
         cells = zip(
@@ -539,4 +501,4 @@ def margins_jobs(profile):
     return jobs
 
 
-FRONTIER_MARGINS = Study("frontier_margins", margins_jobs, margins_run)
+FRONTIER_MARGINS = Study("frontier_margins", _margins_jobs, margins_run)

@@ -13,7 +13,8 @@ from functools import partial
 import numpy as np
 
 from ..base.settings import setting
-from .audit_table import AuditCase, audit_case
+from .audit_table import audit_case, case_jobs, held_case
+from .audit_table import neighbors_at
 from .study import Study
 from ..privacy.sampler import bit_source
 from ..publish.copula import CopulaMechanism, bin_counts
@@ -51,15 +52,7 @@ def _half_agree(p=4, others=5):
     return X, other
 
 
-def _held(kind, label, mechanism, tables, statistic=None):
-    "The case of a mechanism that is held against the guarantee that it states."
-    promise = mechanism.guarantee(*tables[0].shape).as_gaussian()
-    claims = {"guarantee": promise.mu}
-    relation = mechanism.neighbors
-    return AuditCase(kind, label, relation, mechanism, *tables, claims, statistic)
-
-
-_ours, _broken = partial(_held, "ours"), partial(_held, "broken")
+_ours, _broken = partial(held_case, "ours"), partial(held_case, "broken")
 
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #b62418f0
 @_case
@@ -92,11 +85,8 @@ def _quadrant():
 
 @_case
 def _quadrant_cell():
-    X = np.ones((6, 4))
-    other = X.copy()
-    other[0, 0] = -1
     mechanism = QuadrantMechanism(0, neighbors="cell", mu=1.0)
-    return _ours("Quadrant", mechanism, (X, other))
+    return _ours("Quadrant", mechanism, neighbors_at(np.ones((6, 4)), (0, 0), -1))
 
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #f42a8a17
 def _people(n=1000, p=2):
@@ -126,15 +116,6 @@ def _private_rows():
     mechanism = SyntheticDataMechanism(clipping="sphere", mu=3.0, rows=50)
     return _ours("Synthetic rows, private units", mechanism, _people())
 
-
-def _octaves(n=300, p=4):
-    "One row moves its pair's differences from one octave to another, in all columns."
-    X = np.zeros((n, p))
-    X[0] = 1.0
-    other = X.copy()
-    other[0] = 1e9
-    return X, other
-
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #69e01ab0
 class _CountsOnly:
     "The first histogram of private units, published; noise for so many bins."
@@ -160,18 +141,17 @@ class _CountsOnly:
             sum(spread_counts(table, quiet, bit_source(k)) for k in range(200)) / 200
             for table in (X, other)
         ]
-        return partial(_weighed, np.rint(counts[1] - counts[0]))
+        weights = np.rint(counts[1] - counts[0])
+        return lambda counts: float((weights * counts).sum())
 
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #6c2b7acf
-def _weighed(weights, counts):
-    "A weighted sum of counts."
-    return float((weights * counts).sum())
-
-
 def _counts_case(held, label, factor):
     "The histogram with so much of its noise."
-    tables = _octaves()
-    mechanism = _CountsOnly(*tables[0].shape, factor)
+    X = np.zeros((300, 4))
+    X[0] = 1.0
+    # all columns' differences of the first pair go from one octave to another
+    tables = neighbors_at(X, 0, 1e9)
+    mechanism = _CountsOnly(*X.shape, factor)
     return held(label, mechanism, tables, mechanism.statistic(*tables))
 
 
@@ -183,10 +163,7 @@ def _histogram():
 def _three_columns(a, b, d):
     "Two tables of signs: the gap in the second is less by 4, or another tree wins."
     kinds = np.array([[1.0, 1, 1], [1, -1, -1], [1, 1, -1]])
-    X = np.repeat(kinds, [a, b, d], axis=0)
-    other = X.copy()
-    other[a] = 1, -1, 1
-    return X, other
+    return neighbors_at(np.repeat(kinds, [a, b, d], axis=0), a, (1, -1, 1))
 
 
 @_case
@@ -249,11 +226,6 @@ def _first_product(release):
     return float(release.second_moment[0, 0])
 
 
-def _first_pair(release):
-    "The noisy count of the first two columns' signs."
-    return float(release.counts[0, 1])
-
-
 @_case
 def _nine_tenths():
     mechanism = _NineTenths(clipping=Sphere(), mu=3.0)
@@ -270,21 +242,20 @@ def _free_mean():
 def _own_scale(n=50):
     X = np.ones((n, 2))
     X[::2, :] = -1
-    other = X.copy()
-    other[0] = 1e3, 0.0
+    tables = neighbors_at(X, 0, (1e3, 0.0))
     mechanism = _OwnScale(clipping=Sphere(), mu=1.0)
-    return _broken("Sphere, scale from the data", mechanism, (X, other), _first_product)
+    return _broken("Sphere, scale from the data", mechanism, tables, _first_product)
 
 # %% ../../nbs/6_experiments/07_frontier_audits.ipynb #67ae13ca
 @_case
 def _own_center(n=41):
     X = np.ones((n, 2))
     X[: n // 2, 0] = -1
-    other = X.copy()
-    other[-1, 0] = -1
+    tables = neighbors_at(X, (-1, 0), -1)
     mechanism = _OwnCenter(0, mu=1.0)
     label = "Quadrant, centre from the data"
-    return _broken(label, mechanism, (X, other), _first_pair)
+    first_pair = lambda release: float(release.counts[0, 1])  # of signs, with noise
+    return _broken(label, mechanism, tables, first_pair)
 
 
 @_case
@@ -416,18 +387,10 @@ _FEWER |= {"whitened": 20, "free_round": 20}
 
 
 def _jobs(profile):
-    "Every case with its own seed."
-    trials, seed = setting("audit.trials", int, profile), setting("seed", int, profile)
-    confidence = setting("audit.confidence", float, profile)
-    return [
-        {
-            "case": name,
-            "trials": trials // _FEWER.get(name, 1),
-            "confidence": confidence,
-            "seed": seed + k,
-        }
-        for k, name in enumerate(_CASES)
-    ]
+    "Every case, with a part of the runs where one takes long."
+    most = setting("audit.trials", int, profile)
+    trials = {case: most // _FEWER.get(case, 1) for case in _CASES}
+    return case_jobs(trials, profile)
 
 
 def _rows(case, trials, confidence, seed):

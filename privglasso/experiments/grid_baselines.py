@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['GRID_BASELINES', 'grid_release', 'honest_epsilons', 'common_alphas', 'method_paths', 'rule_scores', 'path_scores',
-           'grid_run', 'grid_jobs']
+           'grid_run']
 
 # %% ../../nbs/6_experiments/18_grid_baselines.ipynb #8768f824
 import warnings
@@ -241,18 +241,8 @@ def grid_run(grid, snr_db, seed):
     return [common | row for row in rows]
 
 # %% ../../nbs/6_experiments/18_grid_baselines.ipynb #53c31dbf
-def grid_jobs(profile):
-    """Every grid, noise level and seed of a profile.
-
-    Parameters
-    ----------
-    profile
-        "quick" or "full".
-
-    Returns
-    -------
-    list of arguments of `grid_run`
-    """
+def _grid_jobs(profile):
+    "Every grid, noise level and seed of a profile."
     first, seeds = setting("seed", int, profile), setting("grid.seeds", int, profile)
     levels = {
         "grid11": setting("grid.snr_db_11", [float], profile),
@@ -266,4 +256,4 @@ def grid_jobs(profile):
     ]
 
 
-GRID_BASELINES = Study("grid_baselines", grid_jobs, grid_run, version=2)
+GRID_BASELINES = Study("grid_baselines", _grid_jobs, grid_run, version=2)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['COLUMN_KINDS', 'REAL_TABLES', 'INDEPENDENCE', 'COPULAS', 'CONDITIONAL', 'mixture', 'shuffled', 'independence_run',
-           'independence_jobs', 'joined_share', 'copula_run', 'copula_jobs']
+           'joined_share', 'copula_run']
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00003
 from functools import cache
@@ -244,18 +244,8 @@ def independence_run(kind, number, n, epsilons, repeats, beside, seed):
 
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00012
-def independence_jobs(profile):
-    """One experiment for each mixture or table, and number of records.
-
-    Parameters
-    ----------
-    profile
-        Section of `settings.ini`.
-
-    Returns
-    -------
-    list of dictionaries
-    """
+def _independence_jobs(profile):
+    "One experiment for each mixture or table, and number of records."
     seed, jobs = setting("seed", int, profile), []
     epsilons = setting("independence.epsilons", [float], profile)
     common = {"epsilons": [epsilon or None for epsilon in epsilons], "seed": seed}
@@ -279,7 +269,7 @@ def _numbers(profile):
     }
 
 
-INDEPENDENCE = Study("independence", independence_jobs, independence_run, version=6)
+INDEPENDENCE = Study("independence", _independence_jobs, independence_run, version=6)
 
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00013
@@ -368,18 +358,8 @@ def _partial(S):
     return -K / np.sqrt(np.outer(np.diag(K), np.diag(K)))
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00033
-def copula_jobs(profile):
-    """One experiment for every kind of columns, their number, n, ε, and table.
-
-    Parameters
-    ----------
-    profile
-        Section of `settings.ini`.
-
-    Returns
-    -------
-    list of dictionaries
-    """
+def _copula_jobs(profile):
+    "One experiment for every kind of columns, their number, n, ε, and table."
     first = setting("seed", int, profile)
     sizes = setting("copulas.n", [int], profile)
     counts = setting("copulas.seeds", [int], profile)
@@ -393,4 +373,4 @@ def copula_jobs(profile):
     ]
 
 
-CONDITIONAL = Study("copulas", copula_jobs, copula_run, version=3)
+CONDITIONAL = Study("copulas", _copula_jobs, copula_run, version=3)

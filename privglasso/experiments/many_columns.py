@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['VOTED_GRAPHS', 'SCREENED_PAIRS', 'many_precision', 'many_rows', 'raced_tree', 'voted_graphs_run',
-           'screened_pairs_run', 'voted_graphs_jobs', 'screened_pairs_jobs']
+           'screened_pairs_run']
 
 # %% ../../nbs/6_experiments/39_many_columns.ipynb #e1c04eb1
 import math
@@ -165,7 +165,7 @@ def voted_graphs_run(graph, p, n, columns, release, epsilon, delta, seed):
 
 # %% ../../nbs/6_experiments/39_many_columns.ipynb #49665d0e
 def _best_f1(strengths, right, edges):
-    "F1 of the graph that the best cut gives, where `edges` are to be found."
+    "F1, 2 right / (drawn + edges), at the best cut, where `edges` are to be found."
     found = right[np.argsort(-np.abs(strengths))].cumsum()
     return float((2 * found / (np.arange(1, len(found) + 1) + edges)).max())
 
@@ -226,18 +226,18 @@ def _grids(study, profile, lists):
         yield from (job | {"seed": seed} for job in jobs for seed in seeds)
 
 
-def voted_graphs_jobs(profile):
+def _voted_graphs_jobs(profile):
     "One experiment for every table and kind of release of a `profile`."
     lists = {"columns": "columns", "release": "releases"}
     return list(_grids("voted_graphs", profile, lists))
 
 
-def screened_pairs_jobs(profile):
+def _screened_pairs_jobs(profile):
     "One experiment for every table of a `profile`."
     return list(_grids("screened_pairs", profile, {"columns": "columns"}))
 
 
-VOTED_GRAPHS = Study("voted_graphs", voted_graphs_jobs, voted_graphs_run)
+VOTED_GRAPHS = Study("voted_graphs", _voted_graphs_jobs, voted_graphs_run)
 SCREENED_PAIRS = Study(
-    "screened_pairs", screened_pairs_jobs, screened_pairs_run, version=4
+    "screened_pairs", _screened_pairs_jobs, screened_pairs_run, version=4
 )

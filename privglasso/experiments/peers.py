@@ -38,12 +38,6 @@ def _noisy_average(rows, squared_radius, mu, rng):
     diagonal = rng.normal(0, math.sqrt(2) * sigma, p)
     return rows.T @ rows / n + noise + noise.T + np.diag(diagonal)
 
-
-def _row_bound(p, probability=0.1):
-    "γ²: squared length that a standard Gaussian row exceeds with at most this chance."
-    log = math.log(1 / probability)
-    return p + 2 * math.sqrt(p * log) + 2 * log
-
 # %% ../../nbs/6_experiments/05_peers.ipynb #5e49d70e
 def coinpress(
     values, mu, scale, center, rounds=3, upper=16.0, random_state=None
@@ -74,29 +68,23 @@ def coinpress(
     """
     z, rng = _standardised(values, scale, center), check_generator(random_state)
     (n, p), mu = z.shape, check_positive(mu, "mu")
-    shares = _round_shares(check_integer(rounds, "rounds", 1))
+    rounds = check_integer(rounds, "rounds", 1)
+    shares = [0.25 / (rounds - 1)] * (rounds - 1) + [0.75] if rounds > 1 else [1.0]
+    # γ²: a standard Gaussian row has a larger squared length with 10 % at most
+    bound = p + 2 * math.sqrt(p * math.log(10)) + 2 * math.log(10)
+    eta = math.sqrt(p / n) + p / n / 2  # what sampling may add
     transform = np.eye(p) / math.sqrt(check_positive(upper, "upper"))
     for share in shares:
-        rows, bound = z @ transform, _row_bound(p)
+        rows = z @ transform
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         rows = rows * np.minimum(1, math.sqrt(bound) / np.maximum(lengths, 1e-300))
         average = _noisy_average(rows, bound, mu * math.sqrt(share), rng)
-        last, transform = transform, transform @ _rounder(average, n)
+        values, vectors = np.linalg.eigh(average)
+        # after it no direction should have a variance above 1
+        rounder = (vectors / np.sqrt(np.maximum(values, 0) + eta)) @ vectors.T
+        last, transform = transform, transform @ rounder
     back = np.linalg.inv(last)
     return back.T @ average @ back
-
-# %% ../../nbs/6_experiments/05_peers.ipynb #d8f00201
-def _round_shares(rounds):
-    "Parts of μ²: three quarters for the last round."
-    return [1.0] if rounds == 1 else [0.25 / (rounds - 1)] * (rounds - 1) + [0.75]
-
-
-def _rounder(average, n):
-    "(p, p) matrix after which no direction should have a variance above 1."
-    p = len(average)
-    eta = math.sqrt(p / n) + p / n / 2  # what sampling may add
-    values, vectors = np.linalg.eigh(average)
-    return (vectors / np.sqrt(np.maximum(values, 0) + eta)) @ vectors.T
 
 # %% ../../nbs/6_experiments/05_peers.ipynb #67cb0fe6
 def separate_cov(values, mu, scale, center, random_state=None) -> np.ndarray:
@@ -131,13 +119,6 @@ def separate_cov(values, mu, scale, center, random_state=None) -> np.ndarray:
     return (vectors * np.sort(spectrum)) @ vectors.T
 
 # %% ../../nbs/6_experiments/05_peers.ipynb #019560bc
-def _on_sphere(values, scale, center):
-    "Rows in units of the columns, brought to the length √p."
-    z = _standardised(values, scale, center)
-    lengths = np.linalg.norm(z, axis=1, keepdims=True)
-    return z * (math.sqrt(z.shape[1]) / np.maximum(lengths, 1e-300))
-
-
 def opendp_gaussian(rows, epsilon, delta) -> np.ndarray:
     """Second moments of rows of the length √p by OpenDP's Gaussian measurement.
 
@@ -311,17 +292,7 @@ def library_versions(peer):
 
 # %% ../../nbs/6_experiments/05_peers.ipynb #ffbd51b4
 def library_jobs(profile):
-    """One experiment for every peer, number of records and table of the chain.
-
-    Parameters
-    ----------
-    profile
-        Section of `settings.ini`.
-
-    Returns
-    -------
-    list of dictionaries
-    """
+    "One experiment for every peer, number of records and table of the chain."
     first, jobs = setting("seed", int, profile), []
     for peer in LIBRARIES:
         packages = library_versions(peer)
@@ -388,7 +359,9 @@ def _recorded(peer, n, seed, epsilons):
 
 def _covariance_by(peer, z, epsilon, delta, seed):
     "A peer's covariance of rows in units of the columns."
-    rows = _on_sphere(z, 1.0, 0.0)
+    # most take rows of one length, √p
+    lengths = np.linalg.norm(z, axis=1, keepdims=True)
+    rows = z * (math.sqrt(z.shape[1]) / np.maximum(lengths, 1e-300))
     if peer == "OpenDP Gaussian":
         return opendp_gaussian(rows, epsilon, delta)
     if peer == "OpenDP PCA":
@@ -403,7 +376,11 @@ def _limited(peer, *asked):
     main = threading.current_thread() is threading.main_thread()
     if peer not in LIMITS or not main or not hasattr(signal, "setitimer"):
         return _covariance_by(peer, *asked)
-    before = signal.signal(signal.SIGVTALRM, _too_long)
+
+    def stop(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
     # again every second: a package may swallow the first
     signal.setitimer(signal.ITIMER_VIRTUAL, LIMITS[peer], 1.0)
     try:
@@ -414,10 +391,6 @@ def _limited(peer, *asked):
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
-
-
-def _too_long(*_):
-    raise TimeoutError
 
 # %% ../../nbs/6_experiments/05_peers.ipynb #b5f1020f
 LIBRARY_STYLES = {

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['SOLVER_STRESS', 'FAMILIES', 'SOLVER_FAMILIES', 'random_precision', 'noisy_covariance', 'hard_problem', 'proved_gap',
-           'is_refusal', 'stress', 'stress_batch', 'stress_jobs', 'family_problem', 'log_det_exactly', 'Referee',
-           'is_singular_where_free', 'family_trial', 'family_batch', 'family_jobs']
+           'is_refusal', 'stress', 'family_problem', 'log_det_exactly', 'Referee', 'is_singular_where_free',
+           'family_trial']
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #c34a4bee
 import time
@@ -77,19 +77,6 @@ def _log_uniform(low, high, rng):
     "A number whose logarithm is uniform."
     return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
-
-def _random_weights(p, rng):
-    "Symmetric weights between 1/3 and 3, for a third of the problems; else None."
-    half = np.triu(np.exp(rng.uniform(-np.log(3), np.log(3), (p, p))))
-    return half + np.triu(half, 1).T if rng.random() < 1 / 3 else None
-
-
-def _is_hard(S, penalize_diagonal):
-    "Whether S is clearly indefinite, and some penalty has a solution."
-    return np.linalg.eigvalsh(S)[0] < -1e-6 and (
-        penalize_diagonal or np.diag(S).min() > 0
-    )
-
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #c41aca48
 def hard_problem(seed: int):
     """An indefinite corrected covariance and what is asked about it; `ratio` is alpha
@@ -111,8 +98,13 @@ def hard_problem(seed: int):
         rng.random() < 1 / 3,
     )
     ratio = _log_uniform(0.8, 1.25, rng) if near else _log_uniform(0.3, 30, rng)
-    weights, S = _random_weights(p, rng), np.eye(p)
-    while not _is_hard(S, penalize_diagonal):
+    half = np.triu(np.exp(rng.uniform(-np.log(3), np.log(3), (p, p))))
+    weights = half + np.triu(half, 1).T if rng.random() < 1 / 3 else None
+    S = np.eye(p)
+    # until it is clearly indefinite, and some penalty has a solution
+    while np.linalg.eigvalsh(S)[0] >= -1e-6 or not (
+        penalize_diagonal or np.diag(S).min() > 0
+    ):
         n, snr_db = round(p * _log_uniform(0.5, 5, rng)), rng.uniform(-5, 20)
         S = noisy_covariance(p, n, snr_db, rng)
     return dict(
@@ -246,43 +238,23 @@ def stress(seed: int):
     }
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #22768427
-def stress_batch(first, problems):
-    """Consecutive problems.
-
-    Parameters
-    ----------
-    first
-        Seed of the first problem.
-    problems
-        How many.
-
-    Returns
-    -------
-    list of dictionaries, one for each problem
-    """
+def _stress_batch(first, problems):
+    "So many consecutive problems, from the seed of the first."
     return [stress(seed) for seed in range(first, first + problems)]
 
 
-def stress_jobs(profile):
-    """All batches of a profile.
-
-    Parameters
-    ----------
-    profile
-        "quick" or "full": section of `settings.ini`.
-
-    Returns
-    -------
-    list of arguments of `stress_batch`
-    """
-    seed, batch = setting("seed", int, profile), setting(
-        "solver_stress.batch", int, profile
-    )
-    batches = setting("solver_stress.batches", int, profile)
-    return [{"first": seed + batch * k, "problems": batch} for k in range(batches)]
+def _batches(study, batch, profile):
+    "All batches of a profile, of so many problems each."
+    seed, count = (setting(key, int, profile) for key in ("seed", f"{study}.batches"))
+    return [{"first": seed + batch * k, "problems": batch} for k in range(count)]
 
 
-SOLVER_STRESS = Study("solver_stress", stress_jobs, stress_batch, version=13)
+def _stress_jobs(profile):
+    batch = setting("solver_stress.batch", int, profile)
+    return _batches("solver_stress", batch, profile)
+
+
+SOLVER_STRESS = Study("solver_stress", _stress_jobs, _stress_batch, version=13)
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #b2d16f22
 def _gram(rng, p, n):
@@ -375,13 +347,6 @@ def _wild_weights(p, rng):
     return np.triu(weights) + np.triu(weights, 1).T
 
 
-def _counted(p, options):
-    "What alpha is multiplied by; a large number for infinity."
-    weights = np.ones((p, p)) if options["weights"] is None else options["weights"]
-    weights = np.where(np.isinf(weights), 1e15, weights)
-    return penalty_weights(p, options["penalize_diagonal"], weights)
-
-
 def family_problem(seed: int):
     """A matrix of one of the families, and what is asked about it.
 
@@ -401,7 +366,11 @@ def family_problem(seed: int):
     options = dict(weights=weights, penalize_diagonal=bool(rng.integers(2)))
     alpha = float((np.abs(S).max() or 1.0) * 10.0 ** rng.uniform(-6, 0.5))
     if rng.random() < 0.25 and len(S) <= 40:
-        alpha = _near_threshold(S, alpha, _counted(len(S), options))
+        # what alpha is multiplied by; a large number for infinity
+        counted = np.ones(S.shape) if weights is None else weights
+        counted = np.where(np.isinf(counted), 1e15, counted)
+        counted = penalty_weights(len(S), options["penalize_diagonal"], counted)
+        alpha = _near_threshold(S, alpha, counted)
     return dict(family=family, S=S, alpha=alpha, **options)
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #e5a49c55
@@ -616,38 +585,14 @@ def _is_solved(S, alpha, options):
     return not (said or isinstance(found, Exception))
 
 
-def family_batch(first, problems):
-    """Consecutive problems.
-
-    Parameters
-    ----------
-    first
-        Seed of the first problem.
-    problems
-        How many.
-
-    Returns
-    -------
-    list of dictionaries, one for each problem
-    """
+def _family_batch(first, problems):
+    "So many consecutive problems, from the seed of the first."
     return [family_trial(seed) for seed in range(first, first + problems)]
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #87f48083
-def family_jobs(profile):
-    """All batches of a profile.
-
-    Parameters
-    ----------
-    profile
-        "quick" or "full": section of `settings.ini`.
-
-    Returns
-    -------
-    list of arguments of `family_batch`
-    """
-    seed, batch = setting("seed", int, profile), len(FAMILIES)
-    batches = setting("solver_families.batches", int, profile)
-    return [{"first": seed + batch * k, "problems": batch} for k in range(batches)]
+def _family_jobs(profile):
+    "Every family once in a batch."
+    return _batches("solver_families", len(FAMILIES), profile)
 
 
-SOLVER_FAMILIES = Study("solver_families", family_jobs, family_batch, version=10)
+SOLVER_FAMILIES = Study("solver_families", _family_jobs, _family_batch, version=10)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['STRUCTURES', 'released_covariance', 'recovered_precision', 'roc_by_size', 'edge_kinds', 'side_by_side',
-           'structures_run', 'structures_jobs']
+           'structures_run']
 
 # %% ../../nbs/6_experiments/14_structures.ipynb #c0ab187a
 import numpy as np
@@ -212,18 +212,8 @@ def structures_run(dataset, seed, snr_db):
     return rows
 
 # %% ../../nbs/6_experiments/14_structures.ipynb #5bb74ea2
-def structures_jobs(profile):
-    """Every data set and seed of a profile.
-
-    Parameters
-    ----------
-    profile
-        "quick" or "full": section of `settings.ini`.
-
-    Returns
-    -------
-    list of arguments of `structures_run`
-    """
+def _structures_jobs(profile):
+    "Every data set and seed of a profile."
     first = setting("seed", int, profile)
     return [
         {
@@ -236,4 +226,4 @@ def structures_jobs(profile):
     ]
 
 
-STRUCTURES = Study("structures", structures_jobs, structures_run, version=4)
+STRUCTURES = Study("structures", _structures_jobs, structures_run, version=4)

@@ -104,17 +104,13 @@ def reproduce(profile="full", only=None, workers=2, echo=print) -> None:
         raise InputError("only", only, remedy)
     for study in studies:
         study.jobs(profile)  # complains about settings
-    results = project_results(profile)
-    tried = [_failure(study, profile, results, workers, echo) for study in studies]
-    if any(tried):
-        raise StudyError("\n".join(str(error) for error in tried if error))
-
-
-def _failure(study, profile, results, workers, echo):
-    "Run a study; its StudyError if experiments failed."
-    try:
-        run_study(study, profile, results, workers, echo)
-    except StudyError as error:
-        for note in error.__notes__:
-            echo(note)
-        return error
+    results, failures = project_results(profile), []
+    for study in studies:
+        try:
+            run_study(study, profile, results, workers, echo)
+        except StudyError as error:
+            failures.append(str(error))
+            for note in error.__notes__:
+                echo(note)
+    if failures:
+        raise StudyError("\n".join(failures))

@@ -140,18 +140,14 @@ def _raise_failures(name, outcomes):
     "Complain about the experiments that failed."
     failed = [outcome for outcome in outcomes if "error" in outcome]
     if failed:
-        calls = [f"{name}({_arguments(outcome['job'])})" for outcome in failed]
-        reasons = [outcome["error"].strip().splitlines()[-1] for outcome in failed]
-        lines = [f"{call}: {why}" for call, why in zip(calls, reasons, strict=True)]
-        count = f"{len(failed)} of {len(outcomes)} experiments failed:"
-        error = StudyError("\n".join([count, *lines]))
+        lines = [f"{len(failed)} of {len(outcomes)} experiments failed:"]
+        for outcome in failed:  # each as one would type it
+            job = ", ".join(f"{key}={value!r}" for key, value in outcome["job"].items())
+            why = outcome["error"].strip().splitlines()[-1]
+            lines.append(f"{name}({job}): {why}")
+        error = StudyError("\n".join(lines))
         error.add_note(failed[0]["error"])
         raise error
-
-
-def _arguments(job):
-    "A job as one would type it."
-    return ", ".join(f"{key}={value!r}" for key, value in job.items())
 
 # %% ../../nbs/6_experiments/01_study.ipynb #4d1eea90
 @dataclass(frozen=True)
@@ -229,7 +225,10 @@ def run_study(study, profile, results, workers=2, echo=print) -> pd.DataFrame:
         If experiments failed. The others are kept, and the results file is as it was.
     """
     jobs = study.jobs(profile)
-    paths = [_job_path(results.cache, study, job) for job in jobs]
+    folder = results.cache / f"{study.name}.v{study.version}"
+    told = [json.dumps(job, sort_keys=True, default=_plain) for job in jobs]
+    names = [hashlib.sha256(job.encode()).hexdigest()[:32] for job in told]
+    paths = [folder / f"{name}.json" for name in names]
     kept = {path: outcome for path in paths if (outcome := _kept(path)) is not None}
     todo = [pair for pair in zip(jobs, paths, strict=True) if pair[1] not in kept]
     if kept:
@@ -252,13 +251,6 @@ def _write(study, profile, results, outcomes, echo):
     news = "new" if results.write(study.name, table, record) else "same as before"
     echo(f"{study.name}: {len(table)} rows, {seconds:.0f} s of computing, {news}")
     return table
-
-
-def _job_path(cache, study, job):
-    "Where the rows of a job are kept."
-    content = json.dumps(job, sort_keys=True, default=_plain)
-    name = hashlib.sha256(content.encode()).hexdigest()[:32]
-    return cache / f"{study.name}.v{study.version}" / f"{name}.json"
 
 
 def _kept(path):

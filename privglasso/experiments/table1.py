@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['TABLE1A', 'TABLE1B', 'COMPLEXITY', 'whole_table_sigma', 'publish_at_paper_snr', 'ranked_auc', 'table1a_run',
-           'table1a_jobs', 'beside_printed', 'dominant_precision', 'expected_auc', 'edge_effects', 'table1b_run',
-           'table1b_jobs', 'complexity_run', 'complexity_jobs']
+           'beside_printed', 'dominant_precision', 'expected_auc', 'edge_effects', 'table1b_run', 'complexity_run']
 
 # %% ../../nbs/6_experiments/11_table1.ipynb #54e43029
 import time
@@ -123,13 +122,6 @@ def ranked_auc(S, alpha: float, truth) -> float:
     except (InfeasibleError, ConvergenceError):
         return np.nan
 
-
-def _chosen_alpha(table, S):
-    "The penalty that cross-validation chooses, on the scale of the covariance."
-    alphas = np.geomspace(largest_alpha(S), largest_alpha(S) / 1e4, 16)
-    model = PrivateGraphicalLasso(CV(list(alphas)), scale=False, tol=1e-4)
-    return model.fit(table).alpha_
-
 # %% ../../nbs/6_experiments/11_table1.ipynb #83e94af2
 def _table1a_rows(S, alphas, graphs, facts):
     "Rows of one covariance: every reading's AUC."
@@ -171,7 +163,9 @@ def table1a_run(n, seed, snr_db, alphas):
     table = sample_gaussian(tridiagonal_precision(50), n, random_state=seed)
     clean, rows = sample_covariance(table), []
     alphas = {f"{alpha:g}": alpha for alpha in alphas}
-    alphas["cross-validated"] = _chosen_alpha(table, clean)
+    tried = np.geomspace(largest_alpha(clean), largest_alpha(clean) / 1e4, 16)
+    model = PrivateGraphicalLasso(CV(list(tried)), scale=False, tol=1e-4)
+    alphas["cross-validated"] = model.fit(table).alpha_
     graphs = {
         name: support(graphical_lasso(clean, alpha).precision)
         for name, alpha in alphas.items()
@@ -186,18 +180,8 @@ def table1a_run(n, seed, snr_db, alphas):
     return rows
 
 # %% ../../nbs/6_experiments/11_table1.ipynb #331fa717
-def table1a_jobs(profile):
-    """Every number of rows and seed of a profile.
-
-    Parameters
-    ----------
-    profile
-        "quick" or "full": section of `settings.ini`.
-
-    Returns
-    -------
-    list of arguments of `table1a_run`
-    """
+def _table1a_jobs(profile):
+    "Every number of rows and seed of a profile."
     first = setting("seed", int, profile)
     return [
         {
@@ -211,7 +195,7 @@ def table1a_jobs(profile):
     ]
 
 
-TABLE1A = Study("table1a", table1a_jobs, table1a_run, version=4)
+TABLE1A = Study("table1a", _table1a_jobs, table1a_run, version=4)
 
 # %% ../../nbs/6_experiments/11_table1.ipynb #6811676a
 def beside_printed(results, name: str, keys):
@@ -394,18 +378,8 @@ def table1b_run(sparsity_percent, seed, p, n, snr_db, alphas):
     return rows
 
 # %% ../../nbs/6_experiments/11_table1.ipynb #8edcd2a8
-def table1b_jobs(profile):
-    """Every sparsity and seed of a profile, one seed after the other.
-
-    Parameters
-    ----------
-    profile
-        "quick" or "full": section of `settings.ini`.
-
-    Returns
-    -------
-    list of arguments of `table1b_run`
-    """
+def _table1b_jobs(profile):
+    "Every sparsity and seed of a profile, one seed after the other."
     first, levels = setting("seed", int, profile), setting(
         "table1.snr_db", [float], profile
     )
@@ -422,7 +396,7 @@ def table1b_jobs(profile):
     ]
 
 
-TABLE1B = Study("table1b", table1b_jobs, table1b_run)
+TABLE1B = Study("table1b", _table1b_jobs, table1b_run)
 
 # %% ../../nbs/6_experiments/11_table1.ipynb #77e0a58c
 def complexity_run(task, size, seed):
@@ -460,18 +434,8 @@ def complexity_run(task, size, seed):
     return [facts | {"seconds": min(seconds[1:]), "passes": passes}]
 
 # %% ../../nbs/6_experiments/11_table1.ipynb #ac18673e
-def complexity_jobs(profile):
-    """Every size of both tasks in a profile.
-
-    Parameters
-    ----------
-    profile
-        "quick" or "full": section of `settings.ini`.
-
-    Returns
-    -------
-    list of arguments of `complexity_run`
-    """
+def _complexity_jobs(profile):
+    "Every size of both tasks in a profile."
     sizes = {
         "publish": setting("table1.cells", [int], profile),
         "recover": setting("table1.columns", [int], profile),
@@ -483,4 +447,4 @@ def complexity_jobs(profile):
     ]
 
 
-COMPLEXITY = Study("complexity", complexity_jobs, complexity_run)
+COMPLEXITY = Study("complexity", _complexity_jobs, complexity_run)

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['PAPER_DATA', 'RULES', 'TABLE2', 'PaperData', 'corrected_path', 'path_scores', 'penalty_scores', 'paper_data',
-           'chosen_penalties', 'clean_table', 'honest_promise', 'published', 'table2_run', 'table2_jobs',
-           'table2_beside']
+           'chosen_penalties', 'clean_table', 'honest_promise', 'published', 'table2_run', 'table2_beside']
 
 # %% ../../nbs/6_experiments/12_table2.ipynb #cbf90c95
 from collections.abc import Callable
@@ -80,7 +79,17 @@ def _z_scored(load):
     return loader
 
 # %% ../../nbs/6_experiments/12_table2.ipynb #4b22b3e5
-_OTHER_GRID = "simulated, of the same size: the paper's measurements are not public"
+def _grid(name, load):
+    "A grid of the paper's size."
+    return PaperData(
+        name,
+        _z_scored(load),
+        lambda: load().truth,
+        integers=False,
+        same=False,
+        note="simulated, of the same size: the paper's measurements are not public",
+    )
+
 
 PAPER_DATA = {
     "sachs": PaperData(
@@ -91,22 +100,8 @@ PAPER_DATA = {
         same=True,
         z_scored=True,
     ),
-    "grid11": PaperData(
-        "grid11",
-        _z_scored(load_grid11),
-        lambda: load_grid11().truth,
-        integers=False,
-        same=False,
-        note=_OTHER_GRID,
-    ),
-    "grid115": PaperData(
-        "grid115",
-        _z_scored(load_grid115),
-        lambda: load_grid115().truth,
-        integers=False,
-        same=False,
-        note=_OTHER_GRID,
-    ),
+    "grid11": _grid("grid11", load_grid11),
+    "grid115": _grid("grid115", load_grid115),
     "fmri": PaperData(
         "brain_fmri",
         _z_scored(load_fmri),
@@ -202,7 +197,8 @@ _SMALLEST = 1e-3  # of the penalty that empties the graph
 
 
 def _held_out(covariance, moments):
-    "Likelihood of held-out rows, and squared error of their second moments."
+    """Likelihood of held-out rows, -(log |Σ| + tr Σ⁻¹S) / 2 up to a constant, and
+    squared error of their second moments S."""
     fit = np.trace(np.linalg.solve(covariance, moments))
     likelihood = -(np.linalg.slogdet(covariance)[1] + fit) / 2
     return likelihood, ((covariance - moments) ** 2).mean()
@@ -462,18 +458,8 @@ def table2_run(dataset, seed, snr_db):
     return [{"dataset": dataset, "seed": seed, **row} for row in rows]
 
 # %% ../../nbs/6_experiments/12_table2.ipynb #762d6852
-def table2_jobs(profile):
-    """Every data set and seed of a profile, one seed after the other.
-
-    Parameters
-    ----------
-    profile
-        "quick" or "full": section of `settings.ini`.
-
-    Returns
-    -------
-    list of arguments of `table2_run`
-    """
+def _table2_jobs(profile):
+    "Every data set and seed of a profile, one seed after the other."
     first, levels = setting("seed", int, profile), setting(
         "table2.snr_db", [float], profile
     )
@@ -484,7 +470,7 @@ def table2_jobs(profile):
     ]
 
 
-TABLE2 = Study("table2", table2_jobs, table2_run, version=5)
+TABLE2 = Study("table2", _table2_jobs, table2_run, version=5)
 
 # %% ../../nbs/6_experiments/12_table2.ipynb #2b4469f1
 def table2_beside(results, last_row: float = 0.0):

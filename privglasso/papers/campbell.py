@@ -77,11 +77,6 @@ CLAIMS.append(
 )
 
 # %% ../../nbs/5_papers/06_campbell.ipynb #d7b8d03c
-def _unit_shift():
-    "N(0, 1) and N(1, 1)."
-    return gaussian_pair([0], [[1]], [1], [[1]])
-
-
 def _chernoff(strength=1.0):
     "P(L > 2) for N(0, 1) and N(1, 1): Theorem 1 at its best order, 5/2, and exact."
     promised, true = math.exp(1.5 * (1.25 - 2)) / strength, float(ndtr(-1.5))
@@ -121,7 +116,8 @@ def _variances(alpha=3.0, ratio=2.0, strength=1.0):
 def _conversion(strength=1.0):
     "Epsilon at delta 1e-3 of a unit shift by (19) at its best order, and exact."
     promised = (0.5 + math.sqrt(2 * math.log(1e3))) / strength
-    true = epsilon_between(_unit_shift(), 1e-3)
+    pair = gaussian_pair([0], [[1]], [1], [[1]])  # N(0, 1) and N(1, 1)
+    true = epsilon_between(pair, 1e-3)
     return Check("ε at δ = 1e-3", promised, true, true > promised)
 
 # %% ../../nbs/5_papers/06_campbell.ipynb #0af40413
@@ -479,20 +475,16 @@ def _condition_number():
     )
 
 
-def _seven_nodes(seed=3):
-    "Diffusion filters of seven nodes joined at random, with and without an edge."
-    import networkx as nx
-
-    graph = nx.gnp_random_graph(7, 0.5, seed=seed)
-    fewer = graph.copy()
-    fewer.remove_edge(*next(iter(graph.edges)))
-    return [diffusion_filter(adjacency_shift(g), 0.01) for g in (graph, fewer)]
-
-
 def _curve(sigma=0.1, samples=20, delta=1e-3):
     """The least ε that the printed Theorem 2 allows at one noise level of Figure 1, for
-    a normal signal of deviation 1 and noise without correlation, and the true one."""
-    filters = _seven_nodes()
+    a normal signal of deviation 1 and noise without correlation, and the true one; of
+    seven nodes joined at random, of which one edge goes."""
+    import networkx as nx
+
+    graph = nx.gnp_random_graph(7, 0.5, seed=3)
+    fewer = graph.copy()
+    fewer.remove_edge(*next(iter(graph.edges)))
+    filters = [diffusion_filter(adjacency_shift(g), 0.01) for g in (graph, fewer)]
     M = np.random.default_rng(3).standard_normal((7, samples))
     values = [np.linalg.svd(H, compute_uv=False) * sigma for H in filters]
     low, high = min(v[-1] for v in values) ** 2, max(v[0] for v in values) ** 2

@@ -95,13 +95,10 @@ class Claim:
         that needs a fix is refuted without it."""
         if self.verdict == "FALSE":
             return check.refuted
-        if (self.verdict == "TRUE with fix") != self._needs_fix():
+        needs_fix = self.printed is not None and self.printed().refuted
+        if (self.verdict == "TRUE with fix") != needs_fix:
             return False
         return not check.refuted and self.strengthened().refuted
-
-    def _needs_fix(self):
-        "Whether the statement as printed is refuted."
-        return self.printed is not None and self.printed().refuted
 
 # %% ../../nbs/5_papers/01_claim.ipynb #33c5bd24
 def table_of_claims(claims):

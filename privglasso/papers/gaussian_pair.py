@@ -164,16 +164,6 @@ def _squared_shift(means, other_means):
     return np.where(squares > rounding**2, squares, 0.0)
 
 # %% ../../nbs/5_papers/14_gaussian_pair.ipynb #8c6bc533
-def _same_rank(rank, other_rank):
-    "Refuse laws of which one has noise where the other has none."
-    if rank != other_rank:
-        more = "second" if rank < other_rank else "first"
-        raise SupportError(
-            f"the {more} law has noise in more directions than the other: one draw"
-            " tells them apart"
-        )
-
-
 def _merged(ratio, count, square):
     "Equal ratios as one; within 1e-12 of 1 is rounding."
     ratio = np.where(np.abs(ratio - 1) < 1e-12, 1.0, ratio)
@@ -206,7 +196,13 @@ def _common_plane(factor, other_factor, means, other_means, floor):
     Q, s, _ = np.linalg.svd(factor)
     rank = _rank(s, floor, "covariance")
     others = np.linalg.svd(other_factor, compute_uv=False)
-    _same_rank(rank, _rank(others, floor, "other_covariance"))
+    other_rank = _rank(others, floor, "other_covariance")
+    if rank != other_rank:
+        more = "second" if rank < other_rank else "first"
+        raise SupportError(
+            f"the {more} law has noise in more directions than the other: one draw"
+            " tells them apart"
+        )
     basis = Q[:, :rank]
     _same_plane(basis, other_factor, 0.0, "ranges")
     size = np.linalg.norm(means) + np.linalg.norm(other_means)

@@ -7,8 +7,6 @@ __all__ = ['CLAIMS', 'paper_mu', 'implied_mu', 'look_at_one_cell', 'covariance_a
            'paper_table', 'paper_epsilon']
 
 # %% ../../nbs/5_papers/02_guo.ipynb #0fc9a476
-from functools import partial
-
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr, ndtri
@@ -104,15 +102,10 @@ def look_at_one_cell(mechanism, X, cell=-1.0, column=0, trials=1000):
     """
     other = X.copy()
     other[0, column] = cell
-    first = partial(_cell, column=column)
+    first = lambda release: release.table.iat[0, column]
     return audit(mechanism, X, other, first, trials=trials, random_state=0).mu_lower
 
 # %% ../../nbs/5_papers/02_guo.ipynb #60a5cae6
-def _cell(release, column):
-    "The first cell of a column of a published table."
-    return release.table.iat[0, column]
-
-
 def _sign_of_a_cell(n=1000):
     "A ±1 column published with σ = 1, before and after its first 1 becomes −1."
     mechanism = GaussianMechanism((-1, 1), neighbors="cell", sigma=1.0)
@@ -177,15 +170,14 @@ def look_at_covariance(mechanism, rows=1000, trials=1000):
     X = np.tile([[1.0, 1.0], [-1.0, -1.0]], (rows // 2, 1))
     other = X.copy()
     other[0, 1] = -1
+
+    def along_agreement(release):  # of both columns
+        values = release.table.to_numpy()
+        S = values.T @ values / len(values)
+        return S[0, 0] + S[1, 1] - 2 * S[0, 1]
+
     run = {"trials": trials, "random_state": 0}
-    return audit(mechanism, X, other, _along_agreement, **run).mu_lower
-
-
-def _along_agreement(release):
-    "The noisy covariance along the direction in which both columns agree."
-    values = release.table.to_numpy()
-    S = values.T @ values / len(values)
-    return S[0, 0] + S[1, 1] - 2 * S[0, 1]
+    return audit(mechanism, X, other, along_agreement, **run).mu_lower
 
 
 def _covariance_runs():
@@ -409,12 +401,8 @@ CLAIMS.append(
 def _rank_two_noise(row=(1, 2), other=(1, 4)):
     "Lemma 5's M1 along the direction in which its noise cancels."
     quantity = "μ of M1 along (1, −1), 1000 runs"
-    return _told_from_m1(quantity, row, other, _without_noise)
-
-
-def _without_noise(M):
-    "The combination of M1 that holds no noise."
-    return float(M[0, 0] + M[1, 1] - 2 * M[0, 1])
+    without_noise = lambda M: float(M[0, 0] + M[1, 1] - 2 * M[0, 1])
+    return _told_from_m1(quantity, row, other, without_noise)
 
 
 CLAIMS.append(

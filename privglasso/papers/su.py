@@ -184,11 +184,6 @@ CLAIMS.append(
 )
 
 # %% ../../nbs/5_papers/03_su.ipynb #312e123c
-def _along(release):
-    "The direction in which e₁e₁' and e₂e₂' differ."
-    return release.matrix[0, 0] - release.matrix[1, 1]
-
-
 @cache
 def _released(n, epsilon, delta, steps=1, trials=6000):
     """Algorithm 2's noise on two tables that differ in one row, e₁ or e₂, `steps`
@@ -197,8 +192,9 @@ def _released(n, epsilon, delta, steps=1, trials=6000):
     X[0], other = [1, 0], X.copy()
     other[0] = [0, 1]
 
-    def publish(X, rng):
-        return sum(_along(mechanism.publish(X, rng)) for _ in range(steps))
+    def publish(X, rng):  # looked at along the difference of e₁e₁' and e₂e₂'
+        noisy = (mechanism.publish(X, rng).matrix for _ in range(steps))
+        return sum(M[0, 0] - M[1, 1] for M in noisy)
 
     run = {"trials": trials, "confidence": 0.99, "random_state": 0}
     return mechanism, audit(publish, X, other, float, **run)

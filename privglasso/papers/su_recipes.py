@@ -374,15 +374,11 @@ def _solutions_apart(S, noisy, frobenius):
     return losses[-2]
 
 
-def _printed_losses(n=400, epsilon=2.0, model="model2"):
-    "The printed cells of one row and model of Table 2, by norm."
-    cells = su_printed(2).query("n == @n and epsilon == @epsilon and model == @model")
-    return cells.set_index("norm")["mean"]
-
-
 def _converged_losses(printed=None):
     "The l1 loss that the printed Frobenius loss leaves to solutions, and the printed."
-    printed = _printed_losses() if printed is None else printed
+    if printed is None:  # the cells of this row and model of Table 2, by norm
+        cells = su_printed(2).query("n == 400 and epsilon == 2 and model == 'model2'")
+        printed = cells.set_index("norm")["mean"]
     rounded = printed["frobenius"] + 0.005
     promised = _solutions_apart(*_one_release(400, 2.0), rounded)["l1"]
     true = float(printed["l1"])

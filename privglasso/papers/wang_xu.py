@@ -100,8 +100,8 @@ def true_epsilon(epsilon, delta, times=2**0.5):
 
 # %% ../../nbs/5_papers/05_wang_xu.ipynb #ff492f5c
 def _upper_triangle(trials, rng, row, sigma):
-    """Releases of one row's outer product with noise on the upper triangle, looked at
-    along e₁e₁' − e₂e₂': (trials,)."""
+    """Algorithm 1 on one row, xx' with noise on the upper triangle, looked at along
+    e₁e₁' − e₂e₂': (trials,)."""
     noise = sigma * rng.standard_normal((trials, 3))  # entries 11, 12, 22
     released = np.array([row[0] ** 2, row[0] * row[1], row[1] ** 2]) + noise
     return released[:, 0] - released[:, 2]

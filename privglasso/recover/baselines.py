@@ -157,13 +157,6 @@ def _check_path(S, alphas, name="alphas"):
 _PICKS = {"and": np.less_equal, "or": np.greater_equal}
 
 
-def _check_rule(rule):
-    "One of the two rules."
-    if rule not in list(_PICKS):
-        raise InputError("rule", rule, f"give one of {list(_PICKS)}")
-    return rule
-
-
 def _symmetrised(M, rule):
     "Of each pair of entries the smaller one (and) or the larger one (or)."
     upper = np.triu(np.where(_PICKS[rule](np.abs(M), np.abs(M.T)), M, M.T), 1)
@@ -214,17 +207,16 @@ def neighborhood_path(S, alphas, rule: str = "and") -> list[ColumnwiseResult]:
     >>> [round(float(step.precision[0, 1]), 4) for step in path]
     [0.0, -0.3077]
     """
-    (S, alphas), rule = _check_path(S, alphas), _check_rule(rule)
-    return [
-        ColumnwiseResult(alpha, _symmetrised(_regression_precision(S, B), rule))
-        for alpha, B in _column_path(S, alphas, S, True)
-    ]
-
-
-def _regression_precision(S, B):
-    "What regressions with coefficients B (in columns) say of the precision matrix."
-    M = np.eye(len(S)) - B
-    return M / np.einsum("ij,ik,kj->j", M, S, M, optimize=True)
+    S, alphas = _check_path(S, alphas)
+    if rule not in list(_PICKS):
+        raise InputError("rule", rule, f"give one of {list(_PICKS)}")
+    path = []
+    for alpha, B in _column_path(S, alphas, S, True):
+        # what regressions with these coefficients say of the precision matrix
+        M = np.eye(len(S)) - B
+        M = M / np.einsum("ij,ik,kj->j", M, S, M, optimize=True)
+        path.append(ColumnwiseResult(alpha, _symmetrised(M, rule)))
+    return path
 
 # %% ../../nbs/3_recover/11_baselines.ipynb #24beee89
 def scio_path(S, alphas) -> list[ColumnwiseResult]:

@@ -493,14 +493,6 @@ def _shorter(score, step, gain):
         t /= 2
     return None
 
-# %% ../../nbs/3_recover/18_efficient_score.ipynb #7ddaca2b
-def _start(graph, precision):
-    "A positive definite matrix with that graph, near another."
-    joined, diagonal = np.where(graph, precision, 0.0), np.diag(np.diag(precision))
-    while not is_definite(diagonal + joined):
-        joined = 0.8 * joined
-    return diagonal + joined
-
 # %% ../../nbs/3_recover/18_efficient_score.ipynb #1f60fa5d
 def fit_graph(observation, graph, precision):
     """The efficient estimate with a given graph, or None if none is found.
@@ -520,7 +512,11 @@ def fit_graph(observation, graph, precision):
     """
     places, p = parameters_of(graph), len(graph)
     free = p * (p + 1) / 2 - len(places[0]) + 4 * p
-    score = EfficientScore(observation, _start(graph, precision))
+    # from a positive definite matrix with that graph, near the other
+    joined, diagonal = np.where(graph, precision, 0.0), np.diag(np.diag(precision))
+    while not is_definite(diagonal + joined):
+        joined = 0.8 * joined
+    score = EfficientScore(observation, diagonal + joined)
     for rounds in range(_MOST_ROUNDS):
         fit = fit_at(score, graph, rounds + 1)
         if fit is None:

@@ -325,13 +325,6 @@ _LEAST_LEAD = 2 * np.log(100)  # the best other explanation is 100 times less li
 _WIDE = 40  # columns from which on threads are worth while
 
 
-def _dispersion(fit):
-    "Misfit over its degrees of freedom, at least 1: how much the graph leaves out."
-    p = len(fit.graph)
-    left = p * (p + 1) / 2 - len(fit.places[0])
-    return max(fit.score.misfit / left, 1.0) if left else 1.0
-
-
 def _sure(fit, wider, threshold, error):
     "The graph of the edges that pass in a crowd or lead alone, and have no rivals."
     p, edges, trust = len(fit.graph), fit.edges, 1 - error / 2
@@ -340,7 +333,10 @@ def _sure(fit, wider, threshold, error):
     sure = crowd & _unrivalled(fit, threshold)
     unsure = np.flatnonzero(~sure)
     leads = in_threads(lambda k: _lead(fit, k, threshold), unsure, p > _WIDE)
-    z2, lead = np.reshape(leads, (-1, 2)).T / _dispersion(fit)
+    left = p * (p + 1) / 2 - len(fit.places[0])
+    # misfit over its degrees of freedom: how much the graph leaves out
+    dispersion = max(fit.score.misfit / left, 1.0) if left else 1.0
+    z2, lead = np.reshape(leads, (-1, 2)).T / dispersion
     alone = (np.sqrt(z2) * trust >= threshold) & (lead >= _LEAST_LEAD)
     sure[unsure] = (crowd[unsure] & (lead >= 0)) | alone
     return symmetric(sure, edges, p).astype(bool)
@@ -507,9 +503,11 @@ def other_fits(working, threshold=2.6) -> list:
     [False, False]
     """
     observation, p = working.score.observation, len(working.graph)
-    related = fit_graph(
-        observation, working.graph | _related(observation), working.precision
-    )
+    empty = _empty_fit(observation)
+    pairs = empty.absent()
+    u, variance = empty.scores(*pairs)
+    related = symmetric(u**2 > _RELATED**2 * variance, pairs, p).astype(bool)
+    related = fit_graph(observation, working.graph | related, working.precision)
     related = related and _climb(related, threshold)
     error = relative_error(related) if related else np.inf
     if error >= 1:
@@ -518,12 +516,3 @@ def other_fits(working, threshold=2.6) -> list:
         return [related]
     full = fit_graph(observation, ~np.eye(p, dtype=bool), working.precision)
     return [related, _climb(full or _climb(working, _NEARLY_ALL), _FULLER)]
-
-
-def _related(observation):
-    "(p, p) bool: pairs that are related in the model without edges."
-    fit = _empty_fit(observation)
-    pairs = fit.absent()
-    u, variance = fit.scores(*pairs)
-    related = u**2 > _RELATED**2 * variance
-    return symmetric(related, pairs, len(fit.graph)).astype(bool)

@@ -393,15 +393,13 @@ class _Walk:
         self.last = found.get(alphas[-1], self.last)
         if self.moments is None:
             self.path |= found
-        else:
-            self.scores += [self._score(found.get(alpha)) for alpha in alphas]
-
-    def _score(self, result):
-        "Mean log-likelihood of the held-out rows."
-        if result is None:
-            return np.nan
-        precision = result.in_units("precision", self.units)
-        return expected_log_likelihood(precision, self.moments)
+            return
+        for alpha in alphas:
+            likelihood = np.nan
+            if alpha in found:
+                precision = found[alpha].in_units("precision", self.units)
+                likelihood = expected_log_likelihood(precision, self.moments)
+            self.scores.append(likelihood)
 
 
 def _walks(folds, matrix, units, noise_variance):

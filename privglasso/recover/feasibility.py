@@ -179,23 +179,17 @@ def _project_l1(v, weights, radius):
     return np.sign(v) * np.maximum(np.abs(v) - threshold * weights, 0)
 
 # %% ../../nbs/3_recover/03_feasibility.ipynb #714536fd
-def _completed(S, W, free):
-    """`W` with the entries of S where they are not penalised: by scaling on the
-    diagonal, by fiat elsewhere; or None."""
-    scale, own = np.ones(len(S)), np.diag(free)
-    wanted, found = np.diag(S)[own], np.diag(W)[own]
-    scale[own] = np.sqrt(wanted / np.maximum(found, np.finfo(float).tiny))
-    W = np.where(free, S, W * np.outer(scale, scale))
-    return W if (free == np.diag(own)).all() or _is_definite(W) else None
-
-
 def _witnessed(S, W, weights):
-    "The upper bound that a positive semidefinite W proves."
+    """The upper bound that a positive semidefinite W proves, once its entries are those
+    of S where they are not penalised: by scaling on the diagonal, by fiat elsewhere."""
     free = weights == 0
     if free.any():
-        W = _completed(S, W, free)
-    if W is None:
-        return FeasibleAlpha(0.0, np.inf, None, None)
+        scale, own = np.ones(len(S)), np.diag(free)
+        wanted, found = np.diag(S)[own], np.diag(W)[own]
+        scale[own] = np.sqrt(wanted / np.maximum(found, np.finfo(float).tiny))
+        W = np.where(free, S, W * np.outer(scale, scale))
+        if (free != np.diag(own)).any() and not _is_definite(W):
+            return FeasibleAlpha(0.0, np.inf, None, None)
     upper = (np.abs(W - S)[~free] / weights[~free]).max(initial=0)
     return FeasibleAlpha(0.0, float(upper), W, None)
 
@@ -399,9 +393,9 @@ _SEARCH_STEPS = 5000  # iterations of the threshold search before it reports wha
 _SEARCH_WORK, _FEWEST = 3e9, 20  # steps times p^3: some ten seconds; in any case
 
 
-def _affordable(S, most=1000):
+def _affordable(S):
     "How many steps of the search an answer may wait for."
-    return min(most, max(_FEWEST, int(_SEARCH_WORK / len(S) ** 3)))
+    return min(1000, max(_FEWEST, int(_SEARCH_WORK / len(S) ** 3)))
 
 
 def _search(S, weights, rtol):
@@ -673,7 +667,7 @@ def _least_eigenvalue(theta):
     return 1 / (v @ theta @ v)
 
 # %% ../../nbs/3_recover/03_feasibility.ipynb #97e009a2
-def _refusal(S, alpha, weights, V, of_all=False):
+def _refusal(S, alpha, weights, V, of_all):
     "The error for an alpha that V refuses, or all; with an alpha that works."
     everywhere = V if of_all else _for_every_alpha(S, weights, V)
     if everywhere is not None:
@@ -787,19 +781,14 @@ def _decide_from_inside(S, alpha, weights):
             break
         if not walk.advance():
             break
-    W = _in_box(walk.point() * units, S, alpha, weights)
+    # with its diagonal, and clipped to the box: exact where nothing moves
+    penalties = alpha * (weights - np.diag(np.diag(weights)))
+    W = np.clip(walk.point() * units, S - penalties, S + penalties)
+    np.fill_diagonal(W, np.diag(S) + alpha * np.diag(weights))
     inside = W if walk.s > rounding and _is_definite(W) else None
     return Verdict(inside, None, nearly)
 
 # %% ../../nbs/3_recover/03_feasibility.ipynb #6760e5bc
-def _in_box(W, S, alpha, weights):
-    "W with its diagonal, and clipped to the box: exact where nothing moves."
-    penalties = alpha * (weights - np.diag(np.diag(weights)))
-    W = np.clip(W, S - penalties, S + penalties)
-    np.fill_diagonal(W, np.diag(S) + alpha * np.diag(weights))
-    return W
-
-
 _SETS = 20_000  # of columns that are tested exactly, at most, of each size
 
 

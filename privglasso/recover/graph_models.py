@@ -166,12 +166,6 @@ _LOST = (
 )
 
 
-def _least_varying(matrix, names):
-    "The columns whose weighted sum varies least."
-    part = np.abs(np.linalg.eigh(correlation_scale(matrix)[0])[1][:, 0])
-    return [names[j] for j in np.flatnonzero(part > _TAKES_PART * part.max())]
-
-
 def _refuse_collinear(data, names):
     "Complain about columns that are sums of others, where there are rows to tell."
     deviation = np.sqrt(np.maximum(np.diag(data.corrected), 0))
@@ -363,14 +357,6 @@ def q_values(p_value, method="by") -> np.ndarray:
     q_value[order] = np.minimum(lowest, 1.0)
     return q_value
 
-
-def _q_matrix(p_value, method):
-    "q values of a symmetric matrix of P values, each pair once; 1 on the diagonal."
-    pairs, q_value = np.triu_indices(len(p_value), 1), np.ones_like(p_value)
-    q_value[pairs] = q_value[pairs[::-1]] = q_values(p_value[pairs], method)
-    return q_value
-
-
 # %% ../../nbs/3_recover/07_graph_models.ipynb #e7a90c15
 class EdgeTests(NamedTuple):
     """What a release says of every pair of columns, whether it is an edge or not.
@@ -418,13 +404,17 @@ class EdgeTests(NamedTuple):
     def columns(self):
         "Matrices by the names that they have in a table of edges."
         z = self.unshrunk / np.where(self.standard_error > 0, self.standard_error, 1)
+        p_value = 2 * ndtr(-np.abs(z))
+        # each pair counts once, and the diagonal is never found
+        pairs, q_value = np.triu_indices(len(z), 1), np.ones_like(z)
+        q_value[pairs] = q_value[pairs[::-1]] = q_values(p_value[pairs], self.method)
         return {
             # one step may overshoot, and no partial correlation is beyond 1
             "unshrunk": np.clip(self.unshrunk, -1, 1),
             "standard_error": self.standard_error,
             "z_value": z,
-            "p_value": (p_value := 2 * ndtr(-np.abs(z))),
-            "q_value": _q_matrix(p_value, self.method),
+            "p_value": p_value,
+            "q_value": q_value,
         }
 
     def relied_on(self):
@@ -565,12 +555,6 @@ def _edge_table(precision, names, tests=None, ends=None):
     )
 
 
-def _is_model(precision):
-    """Whether a matrix with a positive diagonal is positive definite: asked of
-    correlations, for rounding has units."""
-    return np.linalg.eigvalsh(correlation_scale(precision)[0])[0] > 0
-
-
 def _rows_to_score(X, noise_variance):
     "The rows and the variance of the noise in them: a release's own."
     if not _is_release(X):
@@ -619,13 +603,6 @@ def _own_intervals(tests, corrected, error, pairs, level):
     return {"unshrunk": r, "standard_error": deviation, "low": low, "high": high}
 
 # %% ../../nbs/3_recover/07_graph_models.ipynb #399c9d7a
-def _significant(tests, level):
-    "The pairs that are not 0, with this probability of any false one (Bonferroni)."
-    p_value = tests.columns()["p_value"]
-    many = len(p_value) * (len(p_value) - 1) / 2
-    return np.nonzero(np.triu(p_value * max(many, 1) <= level, 1))
-
-
 def _listed(names, pairs, columns, by):
     "DataFrame of pairs by their names, the largest of a column first."
     source, target = (np.array(names, dtype=object)[place] for place in pairs)
@@ -714,7 +691,10 @@ class GraphModel(Estimator):
         try:
             self._estimate(data, *matrix)
         except np.linalg.LinAlgError as error:
-            names = _least_varying(matrix[0], self._names())
+            # the columns whose weighted sum varies least
+            part = np.abs(np.linalg.eigh(correlation_scale(matrix[0])[0])[1][:, 0])
+            least = np.flatnonzero(part > _TAKES_PART * part.max())
+            names = [self._names()[j] for j in least]
             raise CovarianceError(names, _LOST) from error
         return self
 
@@ -761,7 +741,8 @@ class GraphModel(Estimator):
         table, noise = _rows_to_score(X, self.noise_variance_)
         values = self._values(table, 1, reset=False)
         noise = check_noise_variance(noise, self._names())
-        if not _is_model(self.precision_):
+        # of correlations, for rounding has units
+        if not np.linalg.eigvalsh(correlation_scale(self.precision_)[0])[0] > 0:
             return -np.inf
         return log_likelihood(self.precision_, values, self.location_, noise)
 
@@ -929,8 +910,11 @@ class GraphModel(Estimator):
             warnings.warn(
                 f"{tests.doubt}: false edges may be more", UserWarning, stacklevel=2
             )
-        pairs = _significant(tests, level)
-        columns = {name: values[pairs] for name, values in tests.columns().items()}
+        matrices = tests.columns()
+        p = len(tests.unshrunk)
+        passed = matrices["p_value"] * max(p * (p - 1) / 2, 1) <= level
+        pairs = np.nonzero(np.triu(passed, 1))
+        columns = {name: values[pairs] for name, values in matrices.items()}
         return _listed(self._names(), pairs, columns, "z_value")
 
     def pair_tests(self):

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -407,26 +408,20 @@ def _coefficients(precision):
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #ab4bdb62
 def _points(part, alpha):
-    "Points of the box that are known without a search; not all are definite."
+    """Points of the box: those that are known without a search, not all of them
+    definite, and the witness, which may refuse."""
     S, shift = part.problem.S, part.problem.shift
     yield thresholded(S, shift, part.problem.weights, alpha)
     yield S + np.diag(alpha * shift)
+    yield part.witness
 
 
 def _nearby(part, alpha):
     "A definite point of the box: a known one, or the witness, which may refuse."
     for W in _points(part, alpha):
         if seems_definite(W):
-            return W
-    return part.witness.copy()
-
-
-def _starts(part, alpha):
-    "Points to begin with, the nearest first, the witness at last. May refuse."
-    if part.last is not None:
-        yield part.last[0]
-    yield from _points(part, alpha)
-    yield part.witness
+            break
+    return W.copy()
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #aae8e8bf
 def _if_dense(part, alphas):
@@ -498,7 +493,9 @@ def _ascended(part, alpha, most, joined=0.0):
     limits = limits * (1 - np.eye(len(T)))
     most = min(most, problem.max_iter)
     tol = problem.tol * (_STRICTLY if len(T) < LARGE else 1)
-    for W in _starts(part, alpha):
+    # the nearest first, and the witness, which may refuse, at last
+    last = [] if part.last is None else part.last[:1]
+    for W in chain(last, _points(part, alpha)):
         precision, W, *report, rounding = ascend(T, limits, W - T, tol, most, joined)
         if precision is not None:
             break
@@ -622,7 +619,7 @@ def _from_inside(part, alpha, inside):
     return pair if pair and np.isfinite(pair[2][1]) else None
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #6c961a02
-def _alternated(part, alpha, inside, precision=None):
+def _alternated(part, alpha, inside, precision):
     "The pair that alternating directions reach from a dual point, and its report."
     problem = part.problem
     S, weights = problem.S, problem.full_weights()
@@ -799,16 +796,6 @@ def _split_and_joined(problem):
     return [_joined(apart, parts, m) for m in range(done)]
 
 
-def _by_textbook(problem):
-    "The pairs of one of the paper's algorithms, for the matrix as a whole."
-    start, limits = problem.start, (problem.tol, problem.max_iter)
-    if start is not None:
-        W, precision, alpha = start
-        start = precision, W, alpha
-    asked = problem.S, problem.alphas.tolist(), problem.full_weights()
-    return textbook_path(problem.solver, *asked, start, *limits)
-
-
 def _solve(problem):
     "The results for all alphas, or for those that were done before Ctrl-C."
     try:
@@ -857,7 +844,14 @@ _TRIALS = 6
 
 def _pairs(problem):
     "The pairs of all alphas, by the solver asked for."
-    return (_by_descent if problem.solver == "descent" else _by_textbook)(problem)
+    if problem.solver == "descent":
+        return _by_descent(problem)
+    start = problem.start
+    if start is not None:
+        W, precision, alpha = start
+        start = precision, W, alpha
+    asked = problem.S, problem.alphas.tolist(), problem.full_weights()
+    return textbook_path(problem.solver, *asked, start, problem.tol, problem.max_iter)
 
 
 def _gap_at(problem, alpha):
@@ -870,12 +864,6 @@ def _gap_at(problem, alpha):
     return report[1] if report[1] > 2 * report[3] else 0.0
 
 
-def _rounded_up(alpha):
-    "The next number with four digits, so that a message says all of it."
-    unit = 10.0 ** (np.floor(np.log10(alpha)) - 3)
-    return float(f"{np.ceil(alpha / unit) * unit:.4g}")
-
-
 def _tried(problem, error):
     """The error, its alpha tried and raised until it is solved; where rounding forbids
     the tolerance, the one with the least gap."""
@@ -883,7 +871,9 @@ def _tried(problem, error):
     works, factor = error.works, 2.0 if undecided else 1.01
     least, best = np.inf, np.inf
     for _ in range(_TRIALS if 0 < works < np.inf else 0):
-        works = _rounded_up(works)
+        unit = 10.0 ** (np.floor(np.log10(works)) - 3)
+        # the next number with four digits, so that a message says all of it
+        works = float(f"{np.ceil(works / unit) * unit:.4g}")
         gap = _gap_at(problem, works)
         least, best = (gap, works) if gap < least else (least, best)
         if gap <= problem.tol * len(problem.S):
@@ -997,12 +987,7 @@ def iter_graphical_lasso(S, alphas, **options) -> Iterator[GraphicalLassoResult]
     """
     check_same_names(S, options.get("weights"))
     S, alphas = check_symmetric(S), _check_alphas(alphas)
-    return _one_by_one(S, alphas, options)
-
-
-def _one_by_one(S, alphas, options):
-    "The results, each the start of the next."
     start = options.pop("start", None)
-    for alpha in alphas:
-        start = graphical_lasso(S, alpha, start=start, **options)
-        yield start
+    return (  # each is the start of the next
+        start := graphical_lasso(S, alpha, start=start, **options) for alpha in alphas
+    )

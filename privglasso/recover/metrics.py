@@ -60,31 +60,19 @@ def _graph_of(given):
     return given
 
 
-def _without_graph(model, source, target):
-    """Partial correlations of some pairs given *all* other columns, and their errors;
-    not a number where the errors are not to be relied on."""
-    names = list(model._names())
-    pairs = tuple(np.array([names.index(k) for k in ends]) for ends in (source, target))
-    known = model.corrected_covariance_, model.sampling_error_
-    tests = edge_tests(model.precision_, *known)
-    found = strengths(tests, *known, pairs)
-    return found if tests.doubt is None else np.full((2, len(source)), np.nan)
-
-
 def _differences(models, source, target):
-    "z values of the differences of two models' partial correlations."
-    (one, error), (other, another) = (
-        _without_graph(model, source, target) for model in models
-    )
+    """z values of the differences of two models' partial correlations given *all* other
+    columns; not a number where the errors are not to be relied on."""
+    found = []
+    for model in models:
+        place = list(model._names()).index
+        pairs = tuple(np.array([place(k) for k in ends]) for ends in (source, target))
+        known = model.corrected_covariance_, model.sampling_error_
+        tests = edge_tests(model.precision_, *known)
+        told = strengths(tests, *known, pairs)
+        found.append(told if tests.doubt is None else np.full_like(told, np.nan))
+    (one, error), (other, another) = found
     return (one - other) / np.hypot(error, another)
-
-
-def _after_picking(p_value, alone, pairs):
-    """p values of pairs that are in two graphs, as they are; those of pairs `alone` in
-    one, times how many were to pick from for each that was picked."""
-    rest = pairs - np.count_nonzero(~alone)
-    factor = rest / max(np.count_nonzero(alone), 1)
-    return np.where(alone, np.minimum(p_value * factor, 1.0), p_value)
 
 # %% ../../nbs/3_recover/10_metrics.ipynb #2ae36d74
 def confusion(estimated, true) -> Confusion:
@@ -431,7 +419,10 @@ def compare(first, second) -> pd.DataFrame:
     table |= {"first": one[i, j], "second": other[i, j], "edge_in": has}
     if all(hasattr(model, "sampling_error_") for model in (first, second)):
         z = _differences((first, second), names[i], names[j]) if len(i) else np.ones(0)
-        many = len(one) * (len(one) - 1) // 2
-        p_value = _after_picking(2 * ndtr(-np.abs(z)), has != "both", many)
+        p_value, alone = 2 * ndtr(-np.abs(z)), has != "both"
+        # those alone in one graph: times how many were to pick from for each picked
+        rest = len(one) * (len(one) - 1) // 2 - np.count_nonzero(~alone)
+        factor = rest / max(np.count_nonzero(alone), 1)
+        p_value = np.where(alone, np.minimum(p_value * factor, 1.0), p_value)
         table |= {"z_value": z, "p_value": p_value}
     return pd.DataFrame(table)

@@ -55,11 +55,6 @@ def _check_covariance(covariance, p):
     return S
 
 
-def _inverse(S):
-    "The inverse of a positive definite matrix."
-    return np.diag(1 / np.diag(S)) if is_wide_diagonal(S) else np.linalg.inv(S)
-
-
 def _smallest(error, precision, level, power, p):
     "The smallest partial correlation found at every pair, infinity from 1 on."
     diagonal = np.diag(precision)
@@ -102,11 +97,12 @@ def resolution(error, covariance, level=0.05, power=0.8, p=None):
     S = _check_covariance(covariance, len(error.noise))
     scale, variance = np.outer(np.diag(S), np.diag(S)), error.covariance_variance()
     asked = level, power, len(S) if p is None else p
+    inverse = np.diag(1 / np.diag(S)) if is_wide_diagonal(S) else np.linalg.inv(S)
     return {
         "covariance_error": math.sqrt(_pairs(variance / scale).max()),
         "correlation_error": math.sqrt(_pairs(error.correlation_variance(S)).max()),
         "effective_n": float((_pairs(scale + S**2) / _pairs(variance)).min()),
-        "smallest_partial_correlation": _smallest(error, _inverse(S), *asked),
+        "smallest_partial_correlation": _smallest(error, inverse, *asked),
     }
 
 # %% ../../nbs/3_recover/12_planning.ipynb #3fdb0184
@@ -235,18 +231,6 @@ def _named(mechanisms):
     return dict(zip(numbered, given, strict=True))
 
 
-def _promise(mechanism, n, p, delta):
-    "What a mechanism promises, and its noise."
-    guarantee = mechanism.guarantee(n, p)
-    return {
-        "neighbors": mechanism.neighbors,
-        "mu": guarantee.mu,
-        "epsilon": guarantee.epsilon(delta),
-        "delta": delta,
-        "noise_std": largest_noise(mechanism, n, p),
-    }
-
-
 def _found(mechanism, n, p, covariance, spread, **test):
     "What the release resolves, under the covariance assumed of the rows."
     if covariance is None:
@@ -257,32 +241,30 @@ def _found(mechanism, n, p, covariance, spread, **test):
     return resolution(error, covariance, **test, p=p)
 
 # %% ../../nbs/3_recover/12_planning.ipynb #0deda32f
-def _nothing_found(mechanism, n, delta):
-    "The same for a budget with which such a mechanism cannot run."
-    guarantee = Guarantee(mechanism.target(n), mechanism.neighbors)
-    return {
-        "neighbors": mechanism.neighbors,
-        "mu": guarantee.mu,
-        "epsilon": guarantee.epsilon(delta),
-        "delta": delta,
-        "noise_std": math.inf,
-        "covariance_error": math.inf,
-        "correlation_error": math.inf,
-        "effective_n": 0.0,
-        "smallest_partial_correlation": math.inf,
-    }
+_NOTHING = {
+    "covariance_error": math.inf,
+    "correlation_error": math.inf,
+    "effective_n": 0.0,
+    "smallest_partial_correlation": math.inf,
+}
 
 
 def _planned(mechanism, n, p, delta, covariance, spread, **test):
-    "Promise and resolution of one mechanism."
+    """Promise, noise and resolution of one mechanism; nothing is resolved with a budget
+    with which it cannot run."""
     try:
-        promised = _promise(mechanism, n, p, delta)
+        guarantee, noise = mechanism.guarantee(n, p), largest_noise(mechanism, n, p)
     except InputError as error:
         # too little budget for so few rows, or more rows than sums can hold
         if error.argument not in ("mu", "n"):
             raise
-        return _nothing_found(mechanism, n, delta)
-    return promised | _found(mechanism, n, p, covariance, spread, **test)
+        guarantee, noise = Guarantee(mechanism.target(n), mechanism.neighbors), math.inf
+        found = _NOTHING
+    else:
+        found = _found(mechanism, n, p, covariance, spread, **test)
+    promised = {"neighbors": mechanism.neighbors, "mu": guarantee.mu}
+    promised |= {"epsilon": guarantee.epsilon(delta), "delta": delta}
+    return promised | {"noise_std": noise} | found
 
 # %% ../../nbs/3_recover/12_planning.ipynb #258fb407
 def plan_rows(mechanisms, n, p, *, covariance=None, spread=0.125, delta=None, **test):
@@ -525,7 +507,9 @@ def plot_plan(plans, p, level=0.05, power=0.8):
     for ax, epsilon in zip(axes[0], epsilons, strict=True):
         _plan_panel(ax, plans[plans.epsilon == epsilon])
         ax.plot(ns, best, color=COLORS["raw"], label="raw data")
-        _nothing_above(ax, ns[-1])
+        ax.axhline(1, color=COLORS["chance"], linestyle=":", linewidth=1)
+        style = {"fontsize": 7, "color": "#666666", "ha": "right", "va": "bottom"}
+        ax.text(ns[-1], 1.05, "nothing can be found", **style)
         ax.set(xscale="log", yscale="log", title=f"ε = {epsilon:g}")
         ax.set_xlabel("number of records n")
     axes[0, 0].set_ylabel("smallest partial correlation found")
@@ -533,13 +517,6 @@ def plot_plan(plans, p, level=0.05, power=0.8):
     return axes[0]
 
 # %% ../../nbs/3_recover/12_planning.ipynb #a66b7479
-def _nothing_above(ax, right):
-    "The line at 1, with its meaning written above its right end."
-    ax.axhline(1, color=COLORS["chance"], linestyle=":", linewidth=1)
-    style = {"fontsize": 7, "color": "#666666", "ha": "right", "va": "bottom"}
-    ax.text(right, 1.05, "nothing can be found", **style)
-
-
 def _plan_panel(ax, plans):
     "One line for each mechanism, and a note of those that find nothing anywhere."
     silent = []

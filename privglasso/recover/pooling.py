@@ -203,22 +203,20 @@ def _sources(release, columns):
         return _sources(release, [c for c in columns if c not in error.columns])
 
 
-def _are_same(one, other):
-    "Whether two sources agree to the digit in all columns that both have."
-    names = [name for name in one.columns if name in other.columns]
-    if one.n != other.n or len(names) < 2:
-        return False
-    S, T = (x.covariance_frame().loc[names, names].to_numpy() for x in (one, other))
-    units = np.sqrt(np.diag(S))
-    return np.allclose(S / np.outer(units, units), T / np.outer(units, units), 0, 1e-9)
-
-
 def _refuse_copies(releases):
-    "Errors of one release do not cancel against themselves."
+    """Errors of one release do not cancel against themselves: no two sources may agree
+    to the digit in all columns that both have."""
     sources = [one for each in releases for one in _sources(each, each.columns)]
-    if any(_are_same(*pair) for pair in combinations(sources, 2)):
-        remedy = "two of them are the same release: give each once"
-        raise InputError("releases", len(releases), remedy)
+    for pair in combinations(sources, 2):
+        one, other = pair
+        names = [name for name in one.columns if name in other.columns]
+        if one.n != other.n or len(names) < 2:
+            continue
+        S, T = (x.covariance_frame().loc[names, names].to_numpy() for x in pair)
+        units = np.outer(*2 * [np.sqrt(np.diag(S))])
+        if np.allclose(S / units, T / units, 0, 1e-9):
+            remedy = "two of them are the same release: give each once"
+            raise InputError("releases", len(releases), remedy)
 
 # %% ../../nbs/3_recover/21_pooling.ipynb #0881006b
 def _check_releases(releases):
@@ -376,12 +374,6 @@ def _matched(change, told, covariance):
     np.fill_diagonal(weights, 0.0)
     return weights / np.abs(weights).max()
 
-
-def _on_covariance(weights, told):
-    "Weights on a release's own covariance, those of its variances included."
-    own = -np.diag((weights * told.correlations).sum(axis=1))
-    return (weights + own) / np.outer(told.deviation, told.deviation)
-
 # %% ../../nbs/3_recover/21_pooling.ipynb #37904da3
 def edge_changes(first, second) -> pd.DataFrame:
     """Which edges of a common graph went, or grew, from one release to another.
@@ -416,7 +408,10 @@ def edge_changes(first, second) -> pd.DataFrame:
     difference = told[1].correlations - told[0].correlations
     variance = np.zeros(len(i))
     for each in told:
-        own = np.array([_on_covariance(W, each) for W in weights])
+        # on the release's own covariance, its variances included
+        units = np.outer(each.deviation, each.deviation)
+        own = [np.diag((W * each.correlations).sum(axis=1)) for W in weights]
+        own = (weights - np.reshape(own, weights.shape)) / units
         variance += each.error.weighted_variance(own) if len(i) else 0.0
     z = (weights * difference).sum(axis=(1, 2)) / np.sqrt(variance)
     p_value = 2 * ndtr(-np.abs(z))

@@ -60,7 +60,7 @@ def _cuts(levels):
 
 
 def _level_spread(levels):
-    "Standard deviation of the numbers of such levels, over their range."
+    "Deviation of the numbers of such levels over their range: σ / (levels - 1)."
     shares, numbers = np.diff(ndtr(_cuts(levels))), np.arange(levels)
     mean = shares @ numbers
     return math.sqrt(shares @ (numbers - mean) ** 2) / (levels - 1)
@@ -424,15 +424,6 @@ def _first_near(values, close):
     return list(values)[int(np.argmax(known >= known.max() - close))]
 
 
-def _columns(name, levels, p, spread):
-    """What each of p columns shows, and its spread, if these are the numbers of levels
-    of the first ones."""
-    known = levels[:p]
-    seen = np.array([level_share(k) for k in known] + [1.0] * (p - len(known)))
-    spreads = [_level_spread(k) for k in known] + [spread] * (p - len(known))
-    return (np.sqrt(seen) if name in ("box", "table") else seen), np.array(spreads)
-
-
 def _levels(schema):
     "How many levels the columns have that a schema states some of."
     if schema is None:
@@ -450,9 +441,14 @@ class _Offer(NamedTuple):
 
 
 def _offers(asked, budget, n, p, levels, spread):
-    "The mechanisms one by one, with the AUC expected of each."
+    """The mechanisms one by one, with the AUC expected of each; the first columns have
+    these numbers of levels."""
+    known, others = levels[:p], max(p - len(levels), 0)
+    seen = np.array([level_share(k) for k in known] + [1.0] * others)
+    spreads = np.array([_level_spread(k) for k in known] + [spread] * others)
     for name, make in asked.items():
-        made, columns = make(**budget), _columns(name, levels, p, spread)
+        made = make(**budget)
+        columns = np.sqrt(seen) if name in ("box", "table") else seen, spreads
         if name != "kendall" or not _hopeless(made, n, p):
             yield _Offer(name, made, columns, expected_auc(made, n, p, *columns))
 

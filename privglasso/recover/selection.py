@@ -515,16 +515,6 @@ def _half_matrices(rows, noise_variance, scale, count, rng):
             error.columns, f"in a half of the rows, {error.reason}"
         ) from error
 
-
-def _next_graphs(matrices, alpha, results, options):
-    "The next solutions, or None."
-    try:
-        fit = lambda p: graphical_lasso(p[0], alpha, start=p[1], **options)
-        pairs = zip(matrices, results, strict=True)
-        return in_threads(fit, pairs, len(matrices[0]) > 40)
-    except (InfeasibleError, ConvergenceError):
-        return None
-
 # %% ../../nbs/3_recover/09_selection.ipynb #55245bd7
 class _Frequencies(NamedTuple):
     """The largest share of halves that chose each edge at one alpha, the mean number
@@ -541,9 +531,12 @@ def _frequencies(matrices, alphas, most, options):
     p = len(matrices[0])
     results, ever = [None] * len(matrices), np.zeros((len(matrices), p, p), dtype=bool)
     share, kept = np.zeros((p, p)), None
+    fit = lambda asked: graphical_lasso(*asked[:2], start=asked[2], **options)
     for alpha in tqdm(alphas, "penalties", leave=False, delay=2):
-        results = _next_graphs(matrices, alpha, results, options)
-        if results is None:
+        asked = [(S, alpha, last) for S, last in zip(matrices, results, strict=True)]
+        try:
+            results = in_threads(fit, asked, p > 40)
+        except (InfeasibleError, ConvergenceError):
             break
         graphs = np.array([support(result.precision) for result in results])
         ever |= graphs

@@ -167,17 +167,12 @@ def dual_gap(
     W = check_same_size(dual_covariance, "dual_covariance", len(S))
     W = _in_the_box(W, T, limits, 1e-10 * (alpha + np.abs(S).max()))
     gap = _primal(T, limits, precision) - log_det(W) - len(S)
-    return float(max(_checked_gap(gap), 0.0))
-
-# %% ../../nbs/3_recover/04_textbook.ipynb #53df298b
-def _checked_gap(gap):
-    "A gap, or an error where one of the matrices is not positive definite."
     if not np.isfinite(gap):
         pair, found = "precision, dual_covariance", "not both positive definite"
         raise InputError(pair, found, "only such a pair has a gap")
-    return gap
+    return float(max(gap, 0.0))
 
-
+# %% ../../nbs/3_recover/04_textbook.ipynb #53df298b
 def _in_the_box(W, T, limits, tolerance):
     "`W` clipped to the box, for only a point of it proves anything; or an error."
     outside = (np.abs(W - T) - limits).max()
@@ -488,8 +483,12 @@ def textbook_path(algorithm: str, S, alphas, weights, start, tol: float, max_ite
     """
     witness, solved = feasible_start(S, alphas[-1], weights), []
     for alpha in alphas:
-        options = {} if start is None else _carried_over(S, alpha, weights, *start)
-        T, _ = standard_form(S, alpha, weights)
+        (T, limits), options = standard_form(S, alpha, weights), {}
+        if start is not None:  # its dual point is moved into the box of this alpha
+            precision, dual, old_alpha = start
+            dual = T + np.clip((dual - S) / old_alpha * alpha, -limits, limits)
+            np.fill_diagonal(dual, np.diag(T))
+            options = {"precision": precision, "dual": dual}
         inside = witness + np.diag(np.diag(T - witness))
         precision, W, gap, n_iter = run_textbook(
             algorithm, S, alpha, weights, inside, tol=tol, max_iter=max_iter, **options
@@ -499,11 +498,3 @@ def textbook_path(algorithm: str, S, alphas, weights, start, tol: float, max_ite
         solved.append((precision, W, [linear, gap, n_iter, rounding]))
         start = precision, W, alpha
     return solved
-
-# %% ../../nbs/3_recover/04_textbook.ipynb #fc8663f3
-def _carried_over(S, alpha, weights, precision, dual, old_alpha):
-    "The pair of another alpha, its dual point moved into the box of this one."
-    T, limits = standard_form(S, alpha, weights)
-    dual = T + np.clip((dual - S) / old_alpha * alpha, -limits, limits)
-    np.fill_diagonal(dual, np.diag(T))
-    return dict(precision=precision, dual=dual)

@@ -13,8 +13,8 @@ from privglasso.base.validation import InputError
 from privglasso.data_sets.dataset import DataError
 from privglasso.data_sets.synthetic import chain_precision, sample_gaussian
 from privglasso.experiments.choosing_lambda import (
+    CHOOSING_LAMBDA,
     choose,
-    choosing_lambda_jobs,
     choosing_lambda_run,
     held_out_criteria,
     penalty_table,
@@ -250,7 +250,7 @@ def test_an_unknown_rule_is_named():
 def test_an_unknown_data_set_in_the_settings(monkeypatch):
     monkeypatch.delitem(PAPER_DATA, "grid11")
     with pytest.raises(SettingsError, match="choosing_lambda.datasets.*grid11"):
-        choosing_lambda_jobs("quick")
+        CHOOSING_LAMBDA.jobs("quick")
 
 
 def test_missing_data_are_said(monkeypatch):

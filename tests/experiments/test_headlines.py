@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from privglasso.experiments.headlines import HEADLINES, compared, headline_counts
-from privglasso.experiments.headlines import headlines_jobs
+from privglasso.experiments.headlines import HEADLINES_STUDY
 from privglasso.privacy.gdp import mu_gdp
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -87,7 +87,7 @@ def test_every_edge_is_compared():
 
 
 def test_a_hundred_tables_for_each_headline():
-    jobs = headlines_jobs("full")
+    jobs = HEADLINES_STUDY.jobs("full")
     assert len(jobs) == 100 * len(HEADLINES)
     assert len({tuple(job.values()) for job in jobs}) == len(jobs)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from privglasso.base.graphs import support
-from privglasso.experiments.selection_rules import selection_jobs, selection_model
+from privglasso.experiments.selection_rules import SELECTION, selection_model
 
 
 def test_models_have_unit_variances_and_their_graphs():
@@ -15,6 +15,6 @@ def test_models_have_unit_variances_and_their_graphs():
 
 
 def test_jobs_are_as_many_as_the_settings_say():
-    jobs = selection_jobs("full")
+    jobs = SELECTION.jobs("full")
     assert len(jobs) == 4 * 3 * 3 * 25
     assert len({tuple(job.values()) for job in jobs}) == len(jobs)

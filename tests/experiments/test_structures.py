@@ -287,4 +287,4 @@ def test_lost_data_leave_a_row_that_says_so(factors):
 def test_a_setting_that_names_no_data_set_is_refused(monkeypatch):
     monkeypatch.delitem(PAPER_DATA, "grid11")
     with pytest.raises(SettingsError, match="grid11"):
-        structures.structures_jobs("quick")
+        structures.STRUCTURES.jobs("quick")
