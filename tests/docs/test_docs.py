@@ -393,7 +393,8 @@ def test_code_is_coloured_in_few_letters():
     )
     text = '<span class="ow">not</span> <span class="kc">True</span>'
     assert theme.lighter(text) == "<i class=k>not True</i>"
-    text = '<em class="sig-param"><span class="n"><span class="pre">n</span></span></em>'
+    text = '<span class="n"><span class="pre">n</span></span>'
+    text = f'<em class="sig-param">{text}</em>'
     assert theme.lighter(text) == '<em class="sig-param">n</em>'
 
 
