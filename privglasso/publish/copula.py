@@ -92,14 +92,6 @@ def _support(counts, sigma):
     return (found[0], found[-1]) if len(found) else (0, len(counts) - 1)
 
 
-def _on_simplex(counts, n):
-    "The nearest numbers that are at least 0 and sum to n."
-    ordered = np.sort(counts)[::-1]
-    excess = (np.cumsum(ordered) - n) / np.arange(1, len(ordered) + 1)
-    last = np.flatnonzero(ordered > excess)[-1]
-    return np.maximum(counts - excess[last], 0.0)
-
-
 def _weights(counts, n, sigma, possible):
     "(bins,) probabilities behind a column's noisy counts."
     counts = np.where(possible, counts, 0).astype(float)
@@ -107,7 +99,11 @@ def _weights(counts, n, sigma, possible):
     usable = possible & (np.arange(len(counts)) >= first)
     usable &= np.arange(len(counts)) <= last
     weights = np.zeros(len(counts))
-    weights[usable] = _on_simplex(counts[usable], n) / n
+    # the nearest numbers that are at least 0 and sum to n
+    ordered = np.sort(counts[usable])[::-1]
+    excess = (np.cumsum(ordered) - n) / np.arange(1, len(ordered) + 1)
+    last = np.flatnonzero(ordered > excess)[-1]
+    weights[usable] = np.maximum(counts[usable] - excess[last], 0.0) / n
     return weights
 
 # %% ../../nbs/2_publish/12_copula.ipynb #22971947
@@ -486,12 +482,8 @@ class CopulaMechanism(Mechanism):
         # rounding must not push mu above its target
         left = (mu**2 - units.squared_mu) * (1 - 1e-13)
         margins = margin_level(p, math.sqrt(left * self.margin_share))
-        return CopulaLattice(units, margins, self._ranks(n, p, left))
-
-    def _ranks(self, n, p, left):
-        "The rank correlations that the rest of the budget pays for."
-        mechanism = KendallMechanism(mu=math.sqrt(left * (1 - self.margin_share)))
-        return mechanism.lattice(n, p)
+        ranks = KendallMechanism(mu=math.sqrt(left * (1 - self.margin_share)))
+        return CopulaLattice(units, margins, ranks.lattice(n, p))
 
     def _lattice(self, n, p):
         return self.lattice(n, p)

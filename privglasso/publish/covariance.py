@@ -193,7 +193,11 @@ class MomentLattice:
     def noisy_sums(self, values, bits) -> tuple:
         """Sums of the outer products of the rows (p, p) and, unless there is no noise
         for them, of the rows (p,): noisy, in steps."""
-        return _noisy_sums(self, values, bits)
+        second, total = integer_moments(values, self)
+        add_symmetric_noise(second, self.sigma, bits)
+        if not self.sigma[2]:
+            return second, None
+        return second, total + sampler(self.sigma[2]).draw(len(total), bits)
 
     def release(self, values, columns, neighbors, bits, mechanism):
         "The `CovarianceRelease` of an (n, p) array by the mechanism of that name."
@@ -228,15 +232,6 @@ def _radius(n, p, ball, smallest, mu):
     return 2 ** math.floor(math.log2(largest))
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #b7bcc04e
-def _clipping_set(clipping, p):
-    "Middle and half-ranges (p,) of a box or ball."
-    if isinstance(clipping, Ball):
-        center = per_column(clipping.center, "center", p)
-        return center, clipping.radius * per_column(clipping.scale, "scale", p)
-    low, high = (per_column(half, "bounds", p) for half in clipping)
-    return low + (high / 2 - low / 2), high / 2 - low / 2
-
-
 def moment_lattice(
     n, p, mu, clipping, *, neighbors="record", noise="symmetric", mean_share=None
 ):
@@ -266,8 +261,13 @@ def moment_lattice(
     >>> float(lattice.noise_std()[0, 1].round(6))
     0.001
     """
-    center, half_range = _clipping_set(clipping, p)
-    ball = isinstance(clipping, Ball)
+    if ball := isinstance(clipping, Ball):
+        center = per_column(clipping.center, "center", p)
+        half_range = clipping.radius * per_column(clipping.scale, "scale", p)
+    else:
+        low, high = (per_column(half, "bounds", p) for half in clipping)
+        half_range = high / 2 - low / 2
+        center = low + half_range
     if mean_share is None:
         mean_share = _default_share(p)
     matrix, mean = _squared_sensitivities(p, ball, noise, neighbors)
@@ -335,25 +335,11 @@ def integer_moments(values, lattice):
         for at in strips(p, _STRIP_CELLS):
             second[at, at.start :] += counts[:, at].T @ counts[:, at.start :]
         total += np.ones(len(counts)) @ counts
-    return _as_integers(second), total.astype(np.int64)
-
-
-def _as_integers(second):
-    "Both triangles of whole numbers of which one is there, in the same memory."
-    whole = second.view(np.int64)
-    for at in strips(len(second)):
+    whole = second.view(np.int64)  # both triangles, in the same memory
+    for at in strips(p):
         whole[at] = second[at].astype(np.int64)
     mirror(whole)
-    return whole
-
-
-def _noisy_sums(lattice, values, bits):
-    "The same with noise; None for the rows if they get none."
-    second, total = integer_moments(values, lattice)
-    add_symmetric_noise(second, lattice.sigma, bits)
-    if not lattice.sigma[2]:
-        return second, None
-    return second, total + sampler(lattice.sigma[2]).draw(len(total), bits)
+    return whole, total.astype(np.int64)
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #7f7a7678
 def _default_share(p):
@@ -727,19 +713,16 @@ class CovarianceMechanism(Mechanism):
         "Whether columns are put on the normal scale first: the default."
         return self.clipping is None
 
-    def _gives_bins(self, p):
-        "Whether all of `p` columns have bounds or levels: bins for a small table."
-        names = getattr(self.bounds, "names", None)
-        some = names is not None and len({*names, *self.levels}) < p
-        return self.bounds is not None and not some
-
     def lattice(self, n: int, p: int):
         """How `n` rows of `p` columns become integers, and with what noise: a
         `ScoresLattice`, a `ShapeLattice` of rows on a sphere, or a `MomentLattice`."""
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
         mu, share = self.target(n), self.mean_share
         if self._scores:
-            bounds = self.bounds if self._gives_bins(p) else None
+            # they give bins for a small table if no column is without
+            names = getattr(self.bounds, "names", None)
+            some = names is not None and len({*names, *self.levels}) < p
+            bounds = None if some else self.bounds
             read = self.unit_failure, self.latent, self.missing
             return scores_lattice(n, p, mu, self.levels, bounds, *read)
         if self.bounds is None:

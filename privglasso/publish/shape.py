@@ -193,7 +193,8 @@ class Shape:
         return variance * (total @ squares @ total.T + crossed)
 
     def _gains(self):
-        "(p, p) by what a rotated entry of the average's noise is multiplied."
+        """(p, p) by what a rotated entry of the average's noise is multiplied:
+        (λᵢ - λⱼ) / (δᵢ - δⱼ), for eigenvalues λ of the shape and δ of the average."""
         rise = np.subtract.outer(self.values, self.values)
         run = np.subtract.outer(self.seen, self.seen)
         tangent = 2 / np.add.outer(self.slopes, self.slopes)
@@ -253,7 +254,8 @@ _LEAST_LEFT = 0.25  # of what all other columns should have of the rows' lengths
 
 
 def _pull(p):
-    "κ: average direction over a small offset, for rows with equal variances."
+    """Average direction over a small offset, for rows with equal variances:
+    κ = √(2/p) Γ((p + 1)/2) / Γ(p/2)."""
     return math.sqrt(2 / p) * math.exp(gammaln((p + 1) / 2) - gammaln(p / 2))
 
 # %% ../../nbs/2_publish/05_shape.ipynb #d0b76846
