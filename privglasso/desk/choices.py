@@ -58,12 +58,6 @@ def _loaded(home):
     return getattr(importlib.import_module(f"privglasso.{module}"), name)
 
 
-def _named_voter(name):
-    "The estimator that has this name, with its settings."
-    home, settings = ESTIMATORS[name]
-    return _loaded(home)(**settings)
-
-
 @dataclass(frozen=True)
 class Kind:
     """How a mechanism is made of the words of a publication.
@@ -96,8 +90,10 @@ class Kind:
         """
         made = _loaded(self.home)
         if "estimator" in self.takes:
-            named = words.get("estimator", USUAL_ESTIMATOR)
-            voter = _named_voter(named) if isinstance(named, str) else named
+            voter = words.get("estimator", USUAL_ESTIMATOR)
+            if isinstance(voter, str):
+                home, settings = ESTIMATORS[voter]
+                voter = _loaded(home)(**settings)
             words = words | {"estimator": voter}
         if self.bounds == "never":
             return made(**words)

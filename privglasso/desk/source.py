@@ -197,8 +197,11 @@ def read_bounds(path, columns):
 # %% ../../nbs/2_publish/29_source.ipynb #52613b7f
 def check_release(path):
     "One sentence unless a file is there that can be a release, or a stream of them."
-    if _is_stream(path):
-        return
+    if (path / "plan.json").is_file() or path.suffix.lower() == ".json":
+        from privglasso.publish.continual import is_stream_of_releases
+
+        if is_stream_of_releases(path):
+            return
     if path.is_dir():
         return _check_manifest(path)
     if not path.is_file():
@@ -209,15 +212,6 @@ def check_release(path):
             " made by privglasso publish",
             file=path.name,
         )
-
-
-def _is_stream(path):
-    "Whether there is a stream's folder, or a file of its outputs."
-    if not (path / "plan.json").is_file() and path.suffix.lower() != ".json":
-        return False
-    from privglasso.publish.continual import is_stream_of_releases
-
-    return is_stream_of_releases(path)
 
 
 def _check_manifest(path):

@@ -508,14 +508,6 @@ def _read(moments, lattice, series, start):
     model = completed(r, lattice.pairs, lattice.k, start)
     return None if model is None else _Reading(moments, size, c, r, slope, *model)
 
-
-def _score_covariance(reading, known):
-    "(k, k) covariance of scores behind correlations of columns, to first order."
-    found = reading.K * np.outer(known[:, 0], known[:, 0])
-    np.fill_diagonal(found, 1.0)
-    scale = np.sqrt(reading.size)
-    return found * np.outer(scale, scale)
-
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #dd460ec8
 _MOST_ROUNDS, _HALVINGS, _SECANTS = 60, 5, 3
 _LEFT = 0.05  # standard errors of averages that a fit may be away from its end
@@ -584,7 +576,10 @@ def _without_means(whole, blocks, means, lattice, known):
     reading = _read(whole.moments - product, lattice, series, whole.precision)
     if reading is None:
         return None
-    public = _products(_score_covariance(whole, known), *at)
+    # the covariance of scores behind correlations of columns, to first order
+    scores, scale = whole.K * np.outer(known[:, 0], known[:, 0]), np.sqrt(whole.size)
+    np.fill_diagonal(scores, 1.0)
+    public = _products(scores * np.outer(scale, scale), *at)
     seen = _seen(lattice, blocks, whole.moments - np.eye(lattice.k)[at], public)
     return _Fit(reading, seen, lattice.noise()[: -lattice.k], cross)
 

@@ -539,22 +539,19 @@ def without_gaps(cells, missing=()):
     gap = pc.is_in(pc.utf8_trim_whitespace(cells), pa.array([*GAPS, *missing]))
     return pc.if_else(gap, pa.scalar(None, "string"), cells)
 
-
-def _are_numbers(cells):
-    "Whether each cell of text that is there is a number in one reading at least."
-    import pyarrow.compute as pc
-
-    return pc.all(pc.or_(_fits(cells, "."), _fits(cells, ","))).as_py() is not False
-
 # %% ../../nbs/2_publish/17_sources.ipynb #a1f00106
 def _column(cells, what, form):
     "A column of text, as numbers if all of it is, and its decimal mark."
+    import pyarrow.compute as pc
+
     if form.missing or _plain(cells, ".") is None:
         cells = without_gaps(cells, form.missing)
     try:
         values, mark = numbers_written(cells, what, form.decimal, form.thousands)
     except TableError:
-        if _are_numbers(cells):
+        # it is text if a cell is no number in either reading
+        either = pc.or_(_fits(cells, "."), _fits(cells, ","))
+        if pc.all(either).as_py() is not False:
             raise
         return cells, None
     if values.null_count == cells.null_count:
@@ -956,13 +953,6 @@ def _settled(seen, field):
 
 
 # %% ../../nbs/2_publish/17_sources.ipynb #e0d33a4b
-def _text_shape(path, form):
-    "Lines that are not empty, but for names and footer, and the names."
-    form = _text_form(path, form)
-    lines = sum(1 for _ in _lines(path, form))
-    return max(lines - 1 - (form.footer or 0), 0), _names(path, form)
-
-
 def table_shape(path, **form):
     """Number of records and names of the columns of a file.
 
@@ -980,8 +970,14 @@ def table_shape(path, **form):
     names : list of str
     """
     path, form = Path(path), Form.of(form)
+
+    def text_shape():
+        known = _text_form(path, form)
+        lines = sum(1 for _ in _lines(path, known))  # those that are not empty
+        return max(lines - 1 - (known.footer or 0), 0), _names(path, known)
+
     if check_table_file(path, **form.stated())[1]:
-        return _in_words(path, lambda: _text_shape(path, form))
+        return _in_words(path, text_shape)
     table = _read_file(path, form, as_text=True)  # its numbers are not looked at
     return len(table), [str(name) for name in table.columns]
 

@@ -653,14 +653,6 @@ class VotedGraphRelease(ExactGraph):
         )
 
 # %% ../../nbs/2_publish/34_votes.ipynb #094d5e4d
-def _name_of(estimator):
-    "A name that says nothing of a machine or of settings."
-    while isinstance(estimator, functools.partial):
-        estimator = estimator.func
-    plain = estimator if inspect.isfunction(estimator) else type(estimator)
-    return plain.__name__ if plain.__name__.isidentifier() else "function"
-
-
 def _rehearse(estimator, records, p):
     "`InputError` unless an estimator votes on public numbers, and always the same."
     rng, answers = np.random.default_rng(0), []
@@ -750,7 +742,12 @@ class VotedGraphMechanism(StableGraphMechanism):
             remedy = f"of {n} records, give at most {n // 2}: two records a block"
             raise InputError("blocks", blocks, remedy)
         cut = math.floor(Fraction(self.threshold) * blocks * cuttings) + 1
-        name = _name_of(self.estimator)
+        voter = self.estimator
+        while isinstance(voter, functools.partial):
+            voter = voter.func
+        # a name says nothing of a machine or of settings
+        name = (voter if inspect.isfunction(voter) else type(voter)).__name__
+        name = name if name.isidentifier() else "function"
         made = VoteCertificate(n, p, test, blocks, cuttings, cut, name)
         if made.chance(made.farthest) < 0.01:
             fewer = min(self.threshold, 1 - self.threshold)
