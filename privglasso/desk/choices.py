@@ -7,8 +7,8 @@ __all__ = ['KINDS', 'INTEGERS', 'ESTIMATORS', 'USUAL_ESTIMATOR', 'PLANNED', 'USU
            'mechanism_of', 'audited', 'Record']
 
 # %% ../../nbs/2_publish/28_choices.ipynb #03152ace
-import importlib
 from dataclasses import dataclass, fields
+from pkgutil import resolve_name
 
 from ..base.io import json_text
 from ..base.words import WordsError
@@ -52,12 +52,6 @@ class Target:
         return words | {key: x for key, x in given.items() if x is not None}
 
 # %% ../../nbs/2_publish/28_choices.ipynb #de155a3b
-def _loaded(home):
-    "A class by its module and name."
-    module, _, name = home.partition(":")
-    return getattr(importlib.import_module(f"privglasso.{module}"), name)
-
-
 @dataclass(frozen=True)
 class Kind:
     """How a mechanism is made of the words of a publication.
@@ -88,12 +82,12 @@ class Kind:
         words : dict
             A target and what the mechanism takes.
         """
-        made = _loaded(self.home)
+        made = resolve_name(f"privglasso.{self.home}")
         if "estimator" in self.takes:
             voter = words.get("estimator", USUAL_ESTIMATOR)
             if isinstance(voter, str):
                 home, settings = ESTIMATORS[voter]
-                voter = _loaded(home)(**settings)
+                voter = resolve_name(f"privglasso.{home}")(**settings)
             words = words | {"estimator": voter}
         if self.bounds == "never":
             return made(**words)

@@ -435,8 +435,8 @@ class Page:
             f'<meta http-equiv="Content-Security-Policy" content="{rules}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-            f'<header><h1>{title}</h1><button id="theme" hidden>dark</button></header>\n'
-            '<main>\n<section class="promise"><p><strong>The promise.</strong>'
+            f'<header><h1>{title}</h1><button id="theme" hidden>dark</button></header>'
+            '\n<main>\n<section class="promise"><p><strong>The promise.</strong>'
             f" {escape(self.promise)}</p></section>\n"
             f"<section><h2>What was published</h2><dl>{facts}</dl></section>\n"
             f"{_graph(self)}\n<section><h2>What the release cannot say</h2>\n"

@@ -30,6 +30,7 @@ from .release import Release
 from .shape import SET_ASIDE, UnitsError, check_set_aside, set_aside
 from .synthetic import drawn_with
 from .units import Level, UnitsPlan, find_units, plan_units
+from .units import squared_mu_left
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
@@ -479,8 +480,7 @@ class CopulaMechanism(Mechanism):
         "The noise of units, margins and correlations of `n` rows of `p` columns."
         mu = self.target(n)
         units = plan_units(n, check_integer(p, "p", 2), mu, self.unit_failure)
-        # rounding must not push mu above its target
-        left = (mu**2 - units.squared_mu) * (1 - 1e-13)
+        left = squared_mu_left(mu, units)
         margins = margin_level(p, math.sqrt(left * self.margin_share))
         ranks = KendallMechanism(mu=math.sqrt(left * (1 - self.margin_share)))
         return CopulaLattice(units, margins, ranks.lattice(n, p))

@@ -27,9 +27,9 @@ from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import check_rows, mapped, pieces_of, summed
-from .lattice import LARGEST, NOISE_REACH, check_noise, check_sums
-from .lattice import add_symmetric_noise, drawable, proper_unit
-from .lattice import whole_sums
+from .lattice import FEWEST_STEPS, LARGEST, MOST_STEPS, NOISE_REACH
+from .lattice import add_symmetric_noise, check_noise, check_sums
+from .lattice import drawable, proper_unit, rounding_room, whole_sums
 from .noise_correction import SamplingError
 from .mechanism import Mechanism, Promise
 from .release import NORMAL_ROWS, Release
@@ -58,13 +58,7 @@ def _squared_sensitivities(p, ball, noise, neighbors):
     return (2 / c if ball else 4.0 * (p - 1) if one_cell else float(p**2)), mean
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #2d9593c8
-_FEWEST_STEPS, _MOST_STEPS = 2**6, 2**20
 _LARGEST_SUM = 2.0**52
-
-
-def _room(p, ball):
-    "Steps that rounding to the nearest integers may add to a row's length."
-    return math.ceil(math.sqrt(p) / 2) + 1 if ball else 0
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #4969a522
 @dataclass(frozen=True, eq=False)
@@ -102,11 +96,10 @@ class MomentLattice:
     radius: whole(1, 2**26)
     sigma: drawable(3, least=0)
 
-    def second_moment_noise(self, columns=None) -> np.ndarray:
+    def second_moment_noise(self) -> np.ndarray:
         """(p, p) variance of the noise on the average outer product about the centre,
-        in data units to the fourth; of so many columns, all if None."""
-        unit = self.unit[:columns]
-        return by_strips(lambda at: self.noise_rows(unit, at), len(unit))
+        in data units to the fourth."""
+        return by_strips(lambda at: self.noise_rows(self.unit, at), len(self.unit))
 
     def noise_rows(self, unit, at) -> np.ndarray:
         """(k, p) some rows of `second_moment_noise`.
@@ -144,7 +137,7 @@ class MomentLattice:
     @property
     def length(self) -> int:
         "Steps to which a half-range or a radius is scaled before it is rounded."
-        return self.radius - _room(len(self.center), self.ball)
+        return self.radius - (rounding_room(len(self.center)) if self.ball else 0)
 
     @property
     def unit(self) -> np.ndarray:
@@ -210,7 +203,9 @@ class MomentLattice:
 def _radius(n, p, ball, smallest, mu):
     """The largest power of two within the limits, where `smallest` are the sigmas at
     radius 1."""
-    fewest = max(_FEWEST_STEPS, 1 << (4 * _room(p, ball)).bit_length())
+    fewest = FEWEST_STEPS
+    if ball:
+        fewest = max(fewest, 1 << (4 * rounding_room(p)).bit_length())
     if n * fewest**2 > _LARGEST_SUM:
         raise InputError(
             "n",
@@ -224,7 +219,7 @@ def _radius(n, p, ball, smallest, mu):
             "mu", mu, f"no lattice carries so much noise: use mu >= {works * 1.006:.3g}"
         )
     largest = min(
-        _MOST_STEPS,
+        MOST_STEPS,
         math.sqrt(_LARGEST_SUM / n),
         matrix**-0.5,
         1 / mean if mean else math.inf,
@@ -534,13 +529,7 @@ class CovarianceRelease(Release):
         return cls(second, total, names, lattice, *told.by(lattice))
 
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        return (
-            "covariance",
-            pd.DataFrame(self.second_moment, columns=self.columns),
-            self.settings(),
-        )
+        return self._square("covariance", self.second_moment)
 
     def _summary(self):
         p = len(self.columns)

@@ -440,10 +440,7 @@ class QuadrantRelease(SignRelease):
         return super().from_settings(table, told, lattice, total=total)
 
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        table = pd.DataFrame(self.counts, columns=self.columns)
-        return "quadrant", table, self.settings()
+        return self._square("quadrant", self.counts)
 
     def _summary(self):
         return (

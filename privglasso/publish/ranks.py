@@ -612,10 +612,7 @@ class KendallRelease(SignRelease):
     record = Fields({"lattice": RankLattice})
 
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        table = pd.DataFrame(self.counts, columns=self.columns)
-        return "kendall", table, self.settings()
+        return self._square("kendall", self.counts)
 
     def _summary(self):
         return (

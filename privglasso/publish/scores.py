@@ -40,6 +40,7 @@ from .shape import shape_behind, sphere_spectrum
 from .sphere import Ball, RowLattice, Sphere, has_fourth_powers
 from .sphere import row_lattice, rows_on_lattice, watched_blocks
 from .units import UnitsPlan, find_units, plan_units
+from .units import squared_mu_left
 
 # %% ../../nbs/2_publish/22_scores.ipynb #b231bbc4
 _MARGIN_SHARE = 0.1  # of mu², less what the units take
@@ -203,8 +204,7 @@ def scores_lattice(
         except InputError:
             if bounds is None:
                 raise
-    spent = 0.0 if units is None else units.squared_mu
-    left = (mu**2 - spent) * (1 - 1e-13)  # rounding must not push mu above its target
+    left = squared_mu_left(mu, units)
     sigma = histogram_sigma(p, math.sqrt(_MARGIN_SHARE * left))
     rest = (1 - _MARGIN_SHARE) * left
     if sigma == 1:  # histograms can use no more: the rows have what they leave
@@ -850,10 +850,7 @@ class ScoresRelease(Release):
         return release
 
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        table = pd.DataFrame(self.second_moment, columns=self.columns)
-        return "scores", table, self.settings()
+        return self._square("scores", self.second_moment)
 
     def _summary(self):
         p, names = len(self.columns), np.array(self.columns)

@@ -40,7 +40,7 @@ from .margins import histogram_sigma
 from .margins import noisy_margins, placed_cells
 from .mechanism import AnyMechanism, Promise
 from .shape import UnitsError
-from .units import plan_units
+from .units import plan_units, squared_mu_left
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #34c33fdf
 def selection_mu(eta):
@@ -634,8 +634,7 @@ def screened_stages(
 def _planned(n, p, mu, unknown, failure, edges):
     "The `ScreenedLattice` that is `mu`-GDP, for so many columns without units."
     units = plan_units(n, unknown, mu, failure) if unknown else None
-    spent = 0.0 if units is None else units.squared_mu
-    left = (mu**2 - spent) * (1 - 1e-13)  # rounding must not push mu above its target
+    left = squared_mu_left(mu, units)
     sigma = histogram_sigma(p, math.sqrt(_MARGINS * left))
     pairs = np.array([*islice(combinations(range(p), 2), edges)])
     some = pairs, len(np.unique(pairs))
@@ -753,15 +752,11 @@ class ScreenedGraphRelease(GraphWeightsRelease):
         return "screened", *super()._contents()[1:]
 
     def _summary(self):
-        aside, faint = ", ".join(self.set_aside), ", ".join(self.faint)
-        aside = f"; set aside, as no unit was found: {aside}" if aside else ""
-        unseen = f"; no second value is seen in the noise: {faint}" if faint else ""
         undecided = "" if self.votes is None else ", as votes were undecided"
-        cut = READ_AS_CUT if self.latent else ""
         return (
             f"weights on {len(self.lattice.pairs)} pairs, selected among the strongest"
             f" of {len(self.columns)} columns from {self.n} rows by"
-            f" {self.mechanism}{undecided}{aside}{unseen}{cut}"
+            f" {self.mechanism}{undecided}{self._of_some()}"
         )
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #c2cc775b

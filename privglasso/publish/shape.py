@@ -524,10 +524,7 @@ class ShapeRelease(Release):
     caution = "for elliptical rows: in others unrelated columns may look related"
 
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        table = pd.DataFrame(self.second_moment, columns=self.columns)
-        return "shape", table, self.settings()
+        return self._square("shape", self.second_moment)
 
     def _summary(self):
         p = len(self.columns)

@@ -210,7 +210,7 @@ def _is_utf8(blocks):
     return True
 
 
-def _encoding(path, skip_rows=0):
+def _encoding(path, skip_rows):
     "The encoding of a file: of its names if they show one, otherwise of all of it."
     with _opened(path) as file:
         above = [file.readline() for _ in range(skip_rows + 1)]
@@ -387,7 +387,7 @@ _BLANKS = " \u00a0\u2009\u202f"  # no-break, thin, narrow no-break
 _GROUPS = {".": "[.]", ",": ",", " ": f"[{_BLANKS}]", "'": "['\u2019]"}
 
 
-def _pattern(decimal, thousands=None):
+def _pattern(decimal, thousands):
     "What a number looks like whose decimals stand behind this mark."
     marks = (thousands,) if thousands else _GROUPS
     marks = () if thousands == "" else [m for m in marks if m != decimal]
@@ -417,7 +417,7 @@ def _evidence(cells, thousands=None):
     return count(point) - both, count(comma) - both, both
 
 
-def _decimal_mark(cells, what, thousands=None):
+def _decimal_mark(cells, what, thousands):
     "What stands before the decimals of a column; None if all cells leave it open."
     point, comma, both = _evidence(cells, thousands)
     if point and comma:
@@ -843,7 +843,7 @@ _HOW = (
 )
 
 
-def _read_file(path, form, as_text=False):
+def _read_file(path, form, as_text):
     "A table in a file, or one sentence that quotes nothing of it."
     ending, _ = check_table_file(path, **form.stated())
     rows = _in_words(path, lambda: _READERS[ending](path, form, as_text))

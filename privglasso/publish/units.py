@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SPREAD_WINDOW', 'DIGITS_WINDOW', 'LEVEL_NAMES', 'REASONS', 'Level', 'failure_bound', 'UnitsPlan', 'plan_units',
-           'Units', 'spread_counts', 'find_units']
+           'squared_mu_left', 'Units', 'spread_counts', 'find_units']
 
 # %% ../../nbs/2_publish/06_units.ipynb #575b94bf
 import math
@@ -649,6 +649,26 @@ def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
         quarter = _strengths(rows, p, failure / _LESS_NOISE)
         strengths = np.maximum(strengths, quarter)
     return UnitsPlan(n, p, _levels(_sigmas(rows, p, strengths)), failure, rows)
+
+
+def squared_mu_left(mu: float, units: UnitsPlan | None) -> float:
+    """What units leave of μ² for all else, and a hair less: rounding must not push μ
+    above its target.
+
+    Parameters
+    ----------
+    mu : float
+        Of the whole release.
+    units : UnitsPlan or None
+        None if all are public.
+
+    Examples
+    --------
+    >>> round(squared_mu_left(0.5, None), 12)
+    0.25
+    """
+    spent = 0.0 if units is None else units.squared_mu
+    return (mu**2 - spent) * (1 - 1e-13)
 
 # %% ../../nbs/2_publish/06_units.ipynb #29e11f7d
 @dataclass(frozen=True, eq=False)

@@ -111,11 +111,11 @@ def usual_cuttings(p: int) -> int:
     return max(1, min(4, 2000 // p))
 
 # %% ../../nbs/2_publish/34_votes.ipynb #b44d7ee3
-def _expected_distance(n, p, blocks, cuttings, strength=0.25, tail=0.05):
-    """About how far a graph with such edges is from another one, in records; nearer
-    with a probability of about the tail."""
-    q = block_error(n // blocks, strength)
-    last = lambda pairs: -float(ndtri(tail / max(pairs, 1)))
+def _expected_distance(n, p, blocks, cuttings):
+    """d, about: how far a graph with edges of 0.25 is from another one, in records;
+    nearer in about 5 % of cases."""
+    q = block_error(n // blocks)
+    last = lambda pairs: -float(ndtri(0.05 / max(pairs, 1)))
     edges = last(p - 1) * math.sqrt(vote_variance(q, cuttings))
     others = last(p * (p - 1) / 2) * math.sqrt(vote_variance(q, cuttings, False))
     return blocks * (0.5 - q) - max(edges, others) * math.sqrt(blocks)

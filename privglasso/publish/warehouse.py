@@ -59,11 +59,15 @@ def _squared(letter, p):
     return " + ".join(f"{letter}{j} * {letter}{j}" for j in range(p))
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #a0451595
+def _sides(lattice):
+    "Number, centre and half-range of each column."
+    sides = zip(lattice.center, lattice.half_range, strict=True)
+    return [(j, _double(c), _double(h)) for j, (c, h) in enumerate(sides)]
+
+
 def _box_stages(lattice):
     "From cells x to whole numbers k in a box: the arithmetic of `integer_moments`."
-    sides = zip(lattice.center, lattice.half_range, strict=True)
-    sides = [(j, _double(c), _double(h)) for j, (c, h) in enumerate(sides)]
-    length = _double(lattice.length)
+    sides, length = _sides(lattice), _double(lattice.length)
     return [
         [f"{_between(-1, f'(x{j} - {c}) / {h}', 1)} AS z{j}" for j, c, h in sides],
         [_whole(f"z{j} * {length}", j) for j, *_ in sides],
@@ -72,8 +76,7 @@ def _box_stages(lattice):
 
 def _norm_stages(lattice):
     "The same for rows shortened to a norm."
-    sides = zip(lattice.center, lattice.half_range, strict=True)
-    sides = [(j, _double(c), _double(h)) for j, (c, h) in enumerate(sides)]
+    sides = _sides(lattice)
     cells = [_between(-1e150, f"(x{j} - {c}) / {h}", 1e150) for j, c, h in sides]
     norm = f"greatest(sqrt({_squared('z', len(sides))}), {_double(1)})"
     return [

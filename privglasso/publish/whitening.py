@@ -324,10 +324,7 @@ class WhitenedRelease(Release):
         return Whitening.of(self.first).condition
 
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        table = pd.DataFrame(self.second.second_moment, columns=self.columns)
-        return "whitened", table, self.settings()
+        return self._square("whitened", self.second.second_moment)
 
     def _summary(self):
         done = "whitened" if self.whitened else "not whitened"
