@@ -355,19 +355,15 @@ class PrivateTable:
         if self.is_stored or not self.is_file or not self.source.is_file():
             return False
         if self.memory is not None:
-            return not self._is_whole
+            # read whole are short texts, whatever the bound, and workbooks
+            short = self._is_short and _is_text(self.source, self.form)
+            footer = None if self.schema is None else self.schema.file.footer
+            return not (short or footer or self.source.suffix.lower() == ".xlsx")
         if self.source.suffix.lower() != ".parquet":
             return False
         from privglasso.publish.batches import cells_announced
 
         return cells_announced(self.source) > _HELD
-
-    @property
-    def _is_whole(self) -> bool:
-        "Whether a file is read whole, whatever the bound: a short text, or a workbook."
-        short = self._is_short and _is_text(self.source, self.form)
-        footer = None if self.schema is None else self.schema.file.footer
-        return short or bool(footer) or self.source.suffix.lower() == ".xlsx"
 
     @property
     def _is_short(self) -> bool:

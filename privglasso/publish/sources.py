@@ -316,15 +316,11 @@ def _rows(path, form, p, reader, block=_BLOCK):
             ),
             convert_options=arrow.ConvertOptions(column_types=text),
         )
-        for table in [found] if reader == "read_csv" else map(_as_table, found):
-            yield table, odd
-
-
-def _as_table(batch):
-    "One batch as an Arrow table."
-    import pyarrow as pa
-
-    return pa.Table.from_batches([batch])
+        if reader == "read_csv":
+            yield found, odd
+            return
+        for batch in found:
+            yield pa.Table.from_batches([batch]), odd
 
 # %% ../../nbs/2_publish/17_sources.ipynb #3c6243b9
 def _records(path, form, names):

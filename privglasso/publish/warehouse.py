@@ -274,20 +274,16 @@ def _only_row(answer):
     "The numbers of an answer by their names in small letters."
     row = answer
     if not isinstance(answer, Mapping):
-        row = _row_of_table(answer)
-        _refuse(row is None, type(answer).__name__, "give the one row that came back")
+        import pyarrow as pa
+
+        try:
+            rows = pa.table(answer).to_pylist()
+        except Exception:  # the text of such an error may quote a cell
+            rows = []
+        one = len(rows) == 1
+        _refuse(not one, type(answer).__name__, "give the one row that came back")
+        row = rows[0]
     return {str(name).lower(): x for name, x in row.items()}
-
-
-def _row_of_table(answer):
-    "The only row of a table that speaks Arrow's interface; None if there is none."
-    import pyarrow as pa
-
-    try:
-        rows = pa.table(answer).to_pylist()
-    except Exception:  # the text of such an error may quote a cell
-        return None
-    return rows[0] if len(rows) == 1 else None
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #27623d29
 def _integer(row, name):
