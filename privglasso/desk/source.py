@@ -548,10 +548,6 @@ class PrivateTable:
 
     def unclipped(self, data, names):
         "The cells of these columns as they are before any bound clips them."
-        import pandas as pd
-
-        if data is None:
-            return pd.DataFrame(columns=names, dtype=float)
         if self.is_parted:
             made = self._in_batches(data, clip=False)
             return made[:, [made.columns.index(name) for name in names]]

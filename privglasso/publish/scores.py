@@ -33,8 +33,8 @@ from .margins import noisy_margins
 from .margins import normal_on_sphere, pair_series, placed_cells
 from .margins import score_blocks, undo_bins
 from .noise_correction import SamplingError
-from .release import Release
-from .shape import TOO_EXTREME, UnitsError, average_direction
+from .shape import TOO_EXTREME, RowsRelease, UnitsError
+from .shape import average_direction
 from .shape import check_set_aside, gauss_rule, pair_kernel
 from .shape import shape_behind, sphere_spectrum
 from .sphere import Ball, RowLattice, Sphere, has_fourth_powers
@@ -562,7 +562,7 @@ def _expected_error(rows, weights, covariance):
 
 # %% ../../nbs/2_publish/22_scores.ipynb #38dfc984
 @dataclass(frozen=True, eq=False)
-class ScoresRelease(Release):
+class ScoresRelease(RowsRelease):
     """A privately released covariance of normal scores, and the margins behind them.
 
     Parameters
@@ -624,22 +624,6 @@ class ScoresRelease(Release):
     guarantee: Guarantee
     secure: bool
     mechanism: str
-
-    @property
-    def n(self) -> int:
-        "Number of rows behind the sums."
-        return self.lattice.n
-
-    @property
-    def columns(self) -> list:
-        "Names of the columns that were released."
-        return [name for name in self.all_columns if name not in self.set_aside]
-
-    @property
-    def kept(self) -> list:
-        "Places of the released columns among all columns of the table."
-        columns = enumerate(self.all_columns)
-        return [j for j, name in columns if name not in self.set_aside]
 
     @property
     def mostly_missing(self) -> list:

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['TOO_EXTREME', 'SET_ASIDE', 'gauss_rule', 'sphere_spectrum', 'pair_kernel', 'Shape', 'shape_behind', 'rows_noise',
-           'rows_worth', 'check_set_aside', 'ShapeRelease', 'joint_constant', 'average_direction', 'ShapeLattice',
-           'UnitsError', 'with_units', 'shape_lattice', 'set_aside', 'ShapeStatistic']
+           'rows_worth', 'check_set_aside', 'RowsRelease', 'ShapeRelease', 'joint_constant', 'average_direction',
+           'ShapeLattice', 'UnitsError', 'with_units', 'shape_lattice', 'set_aside', 'ShapeStatistic']
 
 # %% ../../nbs/2_publish/05_shape.ipynb #75f43c1a
 import math
@@ -327,9 +327,29 @@ def check_set_aside(columns, all_columns, aside, units) -> None:
     alone = units is None and aside
     require(not alone, "columns set aside without private units")
 
+
+class RowsRelease(Release):
+    "Sums over rows, of those of `all_columns` that were not `set_aside`."
+
+    @property
+    def n(self) -> int:
+        "Number of rows behind the sums."
+        return self.lattice.n
+
+    @property
+    def columns(self) -> list:
+        "Names of the columns that were released."
+        return [name for name in self.all_columns if name not in self.set_aside]
+
+    @property
+    def kept(self) -> list:
+        "Places of the released columns among all columns of the table."
+        columns = enumerate(self.all_columns)
+        return [j for j, name in columns if name not in self.set_aside]
+
 # %% ../../nbs/2_publish/05_shape.ipynb #4f296fee
 @dataclass(frozen=True, eq=False)
-class ShapeRelease(Release):
+class ShapeRelease(RowsRelease):
     """A privately released covariance of rows on a sphere or in a ball.
 
     Parameters
@@ -385,23 +405,6 @@ class ShapeRelease(Release):
             "set_aside": SET_ASIDE,
         }
     )
-
-    @property
-    def n(self) -> int:
-        "Number of rows behind the sums."
-        return self.lattice.n
-
-    @property
-    def kept(self) -> list:
-        "Places of the released columns among all columns of the table."
-        return [
-            j for j, name in enumerate(self.all_columns) if name not in self.set_aside
-        ]
-
-    @property
-    def columns(self) -> list:
-        "Names of the columns that were released."
-        return [name for name in self.all_columns if name not in self.set_aside]
 
     def _mean(self):
         "(p,) average row on the sphere or in the ball, in units."

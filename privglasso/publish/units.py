@@ -443,12 +443,12 @@ def failure_bound(n: int, p: int, levels: tuple, fractions=_FRACTIONS) -> float:
     part = np.array([share - _ENOUGH, 1.0, share * (1 - share), 0.5, 1.0])
     last = counts[1:] ** 2 / near**2
     wrong += _error(part[:, None, None], last, counts[1:])[0]
-    # and the limit below which a column is set aside, see _limit
     # what the discrete noise's tails may exceed the normal's by, all bins together
     excess = sum(
         layout[1] / (24 * level.sigma**2)
         for layout, level in zip(_LAYOUT, levels, strict=True)
     )
+    # and the limit below which a column is set aside, see _limit
     return p * wrong * math.exp(min(excess, 300.0))  # far above 1 in any case
 
 # %% ../../nbs/2_publish/06_units.ipynb #25e7c1f9
