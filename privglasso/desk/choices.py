@@ -7,8 +7,8 @@ __all__ = ['KINDS', 'INTEGERS', 'ESTIMATORS', 'USUAL_ESTIMATOR', 'PLANNED', 'USU
            'mechanism_of', 'audited', 'Record']
 
 # %% ../../nbs/2_publish/28_choices.ipynb #03152ace
-import importlib
 from dataclasses import dataclass, fields
+from pkgutil import resolve_name
 
 from ..base.io import json_text
 from ..base.words import WordsError
@@ -52,18 +52,6 @@ class Target:
         return words | {key: x for key, x in given.items() if x is not None}
 
 # %% ../../nbs/2_publish/28_choices.ipynb #de155a3b
-def _loaded(home):
-    "A class by its module and name."
-    module, _, name = home.partition(":")
-    return getattr(importlib.import_module(f"privglasso.{module}"), name)
-
-
-def _named_voter(name):
-    "The estimator that has this name, with its settings."
-    home, settings = ESTIMATORS[name]
-    return _loaded(home)(**settings)
-
-
 @dataclass(frozen=True)
 class Kind:
     """How a mechanism is made of the words of a publication.
@@ -94,10 +82,12 @@ class Kind:
         words : dict
             A target and what the mechanism takes.
         """
-        made = _loaded(self.home)
+        made = resolve_name(f"privglasso.{self.home}")
         if "estimator" in self.takes:
-            named = words.get("estimator", USUAL_ESTIMATOR)
-            voter = _named_voter(named) if isinstance(named, str) else named
+            voter = words.get("estimator", USUAL_ESTIMATOR)
+            if isinstance(voter, str):
+                home, settings = ESTIMATORS[voter]
+                voter = resolve_name(f"privglasso.{home}")(**settings)
             words = words | {"estimator": voter}
         if self.bounds == "never":
             return made(**words)

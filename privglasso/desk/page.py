@@ -322,13 +322,6 @@ def _by_hash(text):
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
-
-def _policy(scripts):
-    "Nothing is loaded, and nothing runs but these."
-    allowed = " ".join(map(_by_hash, scripts))
-    rules = f"default-src 'none'; style-src {_by_hash(_STYLE)}; script-src {allowed}"
-    return f'<meta http-equiv="Content-Security-Policy" content="{rules}">'
-
 # %% ../../nbs/2_publish/39_page.ipynb #7e0d0fe6
 def _controls(edges):
     "What filters the graph and the table; without a script it would be of no use."
@@ -426,6 +419,9 @@ class Page:
     def html(self) -> str:
         "The whole page: the same for the same report, to the byte."
         scripts, title = self.scripts(), escape(self.title)
+        # nothing is loaded, and nothing runs but these
+        own = " ".join(map(_by_hash, scripts))
+        rules = f"default-src 'none'; style-src {_by_hash(_STYLE)}; script-src {own}"
         facts = "".join(
             f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>"
             for name, fact in self.facts.items()
@@ -436,11 +432,11 @@ class Page:
         run = "\n".join(f"<script>{script}</script>" for script in scripts)
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            f'{_policy(scripts)}\n<meta name="viewport" content="width=device-width,'
-            f' initial-scale=1">\n<title>{title}</title>\n<style>{_STYLE}</style>\n'
-            f"</head>\n<body>\n<header><h1>{title}</h1>"
-            '<button id="theme" hidden>dark</button></header>\n<main>\n'
-            '<section class="promise"><p><strong>The promise.</strong>'
+            f'<meta http-equiv="Content-Security-Policy" content="{rules}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+            f'<header><h1>{title}</h1><button id="theme" hidden>dark</button></header>'
+            '\n<main>\n<section class="promise"><p><strong>The promise.</strong>'
             f" {escape(self.promise)}</p></section>\n"
             f"<section><h2>What was published</h2><dl>{facts}</dl></section>\n"
             f"{_graph(self)}\n<section><h2>What the release cannot say</h2>\n"

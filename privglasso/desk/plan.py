@@ -213,7 +213,10 @@ class Plan(Record):
             f" hidden, ε = {self.epsilon:g} at δ = {self.delta:.2g}"
         )
         table = _in_columns("mechanism", turned(self.shown))
-        last = self._of_votes() + self._of_weights()
+        last = self._of_votes()
+        if self.weights:
+            told = "\nWeights on the {edges} edges, if these are public: about"
+            last += (told + " ±{error:.2g}.").format(**self.weights["weights"])
         return f"{several}{head}\n\n{table}\n{self.advice}{last}"
 
     def _of_votes(self):
@@ -226,13 +229,6 @@ class Plan(Record):
             " the mechanism fallback spends half on them, and then weighs their graph,"
             " or the strongest pairs if they are undecided."
         )
-
-    def _of_weights(self):
-        "How exactly weights would be known, in words."
-        if not self.weights:
-            return ""
-        told = "\nWeights on the {edges} edges, if these are public: about"
-        return (told + " ±{error:.2g}.").format(**self.weights["weights"])
 
 # %% ../../nbs/2_publish/31_plan.ipynb #b83e51cb
 def _too_rare(mechanism, n, p):

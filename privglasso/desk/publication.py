@@ -98,11 +98,13 @@ def _check_kinds(source, words):
     "`InputError` if what is given is of no kind that its word takes."
     is_path = lambda x: isinstance(x, str | os.PathLike)
     listed = lambda x: hasattr(x, "__iter__")
+    is_pair = lambda x: isinstance(x, (list, tuple)) and len(x) == 2
+    is_graph = lambda x: is_path(x) or (listed(x) and all(map(is_pair, x)))
     kinds = {
         "source": (lambda x: getattr(x, "ndim", 2) == 2, "a table of rows and columns"),
         "drop": (listed, "names of columns"),
         "whole": (listed, "names of columns"),
-        "graph": (lambda x: is_path(x) or _are_pairs(x), "a path, or pairs of columns"),
+        "graph": (is_graph, "a path, or pairs of columns"),
         "check_bounds": (lambda x: isinstance(x, Real), "a part of μ² in (0, 1)"),
         "ledger": (is_path, "the path of a ledger"),
     }
@@ -110,14 +112,6 @@ def _check_kinds(source, words):
         fits, remedy = kinds.get(word, (None, ""))
         if fits and value is not None and not fits(value):
             raise InputError(word, type(value).__name__, f"give {remedy}")
-
-
-def _are_pairs(graph):
-    "Whether a graph is stated by its edges."
-    pairs = hasattr(graph, "__iter__") and list(graph)
-    return pairs is not False and all(
-        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs
-    )
 
 
 def _sorted_words(words):
@@ -583,7 +577,11 @@ class Publication:
             self._announce(draft, heard)
             with accounted(to, self.ledger):
                 if is_folder(to):
-                    record = self._in_parts(draft, numbers, to, random_state)
+                    from privglasso.publish.folders import publish_folder
+
+                    paid = {"ledger": self.ledger, "random_state": random_state}
+                    release = publish_folder(draft.mechanism, numbers, to, **paid)
+                    record = Published(to.name, draft, release)
                 else:
                     cells = draft.checked and self.table.unclipped(data, draft.checked)
                     where = to, replace, random_state
@@ -596,14 +594,6 @@ class Publication:
         "The context in which memory is bounded, or the sentence why it cannot be."
         folder, p = to is not None and is_folder(to), len(draft.columns)
         return self.table.room(draft.mechanism, draft.n, p, folder)
-
-    def _in_parts(self, draft, numbers, to, random_state):
-        "Publish to a folder, from the ledger if one is given."
-        from privglasso.publish.folders import publish_folder
-
-        paid = {"ledger": self.ledger, "random_state": random_state}
-        release = publish_folder(draft.mechanism, numbers, to, **paid)
-        return Published(to.name, draft, release)
 
     def _in_file(self, draft, numbers, cells, to, replace, random_state):
         "Publish to a file, and count what lay outside; a ledger pays if one is given."

@@ -56,11 +56,6 @@ def _is_of(model, release):
     known = release.select(names).corrected_covariance()
     return np.allclose(known, model.corrected_covariance_, rtol=1e-9)
 
-
-def _edges_of(graph):
-    "The edges with what is known of each: strengths and errors, signs, or nothing."
-    return graph.edges if isinstance(graph, ExactGraph) else certain_edges(graph)
-
 # %% ../../nbs/2_publish/38_report.ipynb #42949d32
 def _noise_of(release, graph):
     "What noise has done, in a few words; None if there is nothing to say."
@@ -115,17 +110,13 @@ def _facts(release, graph):
 _POWER = 0.8
 
 
-def _is_tested(graph):
-    "Whether a model's edges stood out in a test: a penalty's may be far stronger."
-    return hasattr(graph, "pair_intervals") and getattr(graph, "alpha_", None) is None
-
-
 def _faintest(release, graph):
     "The strength at which an edge of a typical pair is found; None if none is tested."
     if isinstance(release, ScreenedGraphRelease):
         error = release.edges["standard_error"]
         reach = release.reach(release.usual_level)
-    elif _is_tested(graph):
+    # those of a penalty stood out in no test, and may be far stronger
+    elif hasattr(graph, "pair_intervals") and getattr(graph, "alpha_", None) is None:
         try:
             error = graph.pair_intervals()["standard_error"]
         except CovarianceError:
@@ -252,7 +243,11 @@ class Report(Record):
             release = read_release(release)
         self.release, self.delta = release, delta_of_release(release, delta)[0]
         self.graph, silence = _graph_of(release, model)
-        self.edges = None if self.graph is None else _edges_of(self.graph)
+        self.edges = None  # otherwise with all that is known of each
+        if isinstance(self.graph, ExactGraph):
+            self.edges = self.graph.edges
+        elif self.graph is not None:
+            self.edges = certain_edges(self.graph)
         self.facts = _facts(release, self.graph)
         self.unsaid = _unsaid(release, self.graph, silence)
 

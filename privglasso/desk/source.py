@@ -197,8 +197,11 @@ def read_bounds(path, columns):
 # %% ../../nbs/2_publish/29_source.ipynb #52613b7f
 def check_release(path):
     "One sentence unless a file is there that can be a release, or a stream of them."
-    if _is_stream(path):
-        return
+    if (path / "plan.json").is_file() or path.suffix.lower() == ".json":
+        from privglasso.publish.continual import is_stream_of_releases
+
+        if is_stream_of_releases(path):
+            return
     if path.is_dir():
         return _check_manifest(path)
     if not path.is_file():
@@ -209,15 +212,6 @@ def check_release(path):
             " made by privglasso publish",
             file=path.name,
         )
-
-
-def _is_stream(path):
-    "Whether there is a stream's folder, or a file of its outputs."
-    if not (path / "plan.json").is_file() and path.suffix.lower() != ".json":
-        return False
-    from privglasso.publish.continual import is_stream_of_releases
-
-    return is_stream_of_releases(path)
 
 
 def _check_manifest(path):
@@ -361,19 +355,15 @@ class PrivateTable:
         if self.is_stored or not self.is_file or not self.source.is_file():
             return False
         if self.memory is not None:
-            return not self._is_whole
+            # read whole are short texts, whatever the bound, and workbooks
+            short = self._is_short and _is_text(self.source, self.form)
+            footer = None if self.schema is None else self.schema.file.footer
+            return not (short or footer or self.source.suffix.lower() == ".xlsx")
         if self.source.suffix.lower() != ".parquet":
             return False
         from privglasso.publish.batches import cells_announced
 
         return cells_announced(self.source) > _HELD
-
-    @property
-    def _is_whole(self) -> bool:
-        "Whether a file is read whole, whatever the bound: a short text, or a workbook."
-        short = self._is_short and _is_text(self.source, self.form)
-        footer = None if self.schema is None else self.schema.file.footer
-        return short or bool(footer) or self.source.suffix.lower() == ".xlsx"
 
     @property
     def _is_short(self) -> bool:
@@ -558,10 +548,6 @@ class PrivateTable:
 
     def unclipped(self, data, names):
         "The cells of these columns as they are before any bound clips them."
-        import pandas as pd
-
-        if data is None:
-            return pd.DataFrame(columns=names, dtype=float)
         if self.is_parted:
             made = self._in_batches(data, clip=False)
             return made[:, [made.columns.index(name) for name in names]]

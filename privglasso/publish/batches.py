@@ -8,7 +8,6 @@ __all__ = ['Room', 'room_here', 'within', 'rows_at_once', 'watched', 'Batches', 
            'files_of', 'as_batches', 'looked_at_late', 'check_rows', 'applied']
 
 # %% ../../nbs/2_publish/27_batches.ipynb #ac234366
-import importlib
 import os
 import threading
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from functools import partial, wraps
 from inspect import signature
 from itertools import chain
 from pathlib import Path
+from pkgutil import resolve_name
 
 import numpy as np
 
@@ -663,7 +663,7 @@ def _part(path, form):
     """Schema, number of records and batches of one file, and the bytes that it unpacks
     at once; or one sentence."""
     if in_database(path):
-        return _loaded("warehouse:stored_table")(path, form)
+        return resolve_name("privglasso.publish.warehouse:stored_table")(path, form)
     ending, text = check_table_file(path, **form.stated())
     try:
         return (_text if text else _READERS[ending])(path, form)
@@ -787,19 +787,13 @@ def _of_array(table, name="table"):
     return Batches(columns, read, len(values), name)
 
 # %% ../../nbs/2_publish/27_batches.ipynb #5e0a91c2
-_ENGINES = {"dask": "cluster:partitions_of"}  # loaded only where they are met
-
-
-def _loaded(home):
-    "A function by its module and name."
-    module, _, name = home.partition(":")
-    return getattr(importlib.import_module(f"privglasso.publish.{module}"), name)
+_ENGINES = {"dask": "privglasso.publish.cluster:partitions_of"}  # loaded if met
 
 
 def _engine_of(table):
     "What makes batches of a table that computes where it is; None of others."
     home = _ENGINES.get(type(table).__module__.partition(".")[0])
-    return None if home is None else _loaded(home)
+    return None if home is None else resolve_name(home)
 
 # %% ../../nbs/2_publish/27_batches.ipynb #8ba4eda9
 def _is_lazy(table):
@@ -892,8 +886,12 @@ class _Late(Batches):
             refused = False
             try:
                 for batch in self.read(places):
-                    if refused := not _is_sound(batch, gaps):
-                        break
+                    with np.errstate(all="ignore"):
+                        total = batch.sum()
+                    if not np.isfinite(total):  # it may have overflowed
+                        wrong = np.isinf(batch) if gaps else ~np.isfinite(batch)
+                        if refused := bool(wrong.any()):
+                            break
                     yield batch
             except InputError as error:
                 if error.argument != "X":
@@ -923,14 +921,6 @@ class _Late(Batches):
 
 
 # %% ../../nbs/2_publish/27_batches.ipynb #e5940192
-def _is_sound(batch, gaps):
-    "Whether all cells are finite; or, where there may be gaps, none is infinite."
-    if gaps:
-        return not np.isinf(batch).any()
-    with np.errstate(all="ignore"):  # a sum that overflows is looked at again
-        return np.isfinite(batch.sum()) or np.isfinite(batch).all()
-
-
 def looked_at_late(X, look=None):
     """A table that `check_rows` does not read: its cells are looked at whenever they
     are read. For whoever pays nothing before, or has looked at them.

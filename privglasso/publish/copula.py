@@ -30,6 +30,7 @@ from .release import Release
 from .shape import SET_ASIDE, UnitsError, check_set_aside, set_aside
 from .synthetic import drawn_with
 from .units import Level, UnitsPlan, find_units, plan_units
+from .units import squared_mu_left
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
@@ -92,14 +93,6 @@ def _support(counts, sigma):
     return (found[0], found[-1]) if len(found) else (0, len(counts) - 1)
 
 
-def _on_simplex(counts, n):
-    "The nearest numbers that are at least 0 and sum to n."
-    ordered = np.sort(counts)[::-1]
-    excess = (np.cumsum(ordered) - n) / np.arange(1, len(ordered) + 1)
-    last = np.flatnonzero(ordered > excess)[-1]
-    return np.maximum(counts - excess[last], 0.0)
-
-
 def _weights(counts, n, sigma, possible):
     "(bins,) probabilities behind a column's noisy counts."
     counts = np.where(possible, counts, 0).astype(float)
@@ -107,7 +100,11 @@ def _weights(counts, n, sigma, possible):
     usable = possible & (np.arange(len(counts)) >= first)
     usable &= np.arange(len(counts)) <= last
     weights = np.zeros(len(counts))
-    weights[usable] = _on_simplex(counts[usable], n) / n
+    # the nearest numbers that are at least 0 and sum to n
+    ordered = np.sort(counts[usable])[::-1]
+    excess = (np.cumsum(ordered) - n) / np.arange(1, len(ordered) + 1)
+    last = np.flatnonzero(ordered > excess)[-1]
+    weights[usable] = np.maximum(counts[usable] - excess[last], 0.0) / n
     return weights
 
 # %% ../../nbs/2_publish/12_copula.ipynb #22971947
@@ -483,15 +480,10 @@ class CopulaMechanism(Mechanism):
         "The noise of units, margins and correlations of `n` rows of `p` columns."
         mu = self.target(n)
         units = plan_units(n, check_integer(p, "p", 2), mu, self.unit_failure)
-        # rounding must not push mu above its target
-        left = (mu**2 - units.squared_mu) * (1 - 1e-13)
+        left = squared_mu_left(mu, units)
         margins = margin_level(p, math.sqrt(left * self.margin_share))
-        return CopulaLattice(units, margins, self._ranks(n, p, left))
-
-    def _ranks(self, n, p, left):
-        "The rank correlations that the rest of the budget pays for."
-        mechanism = KendallMechanism(mu=math.sqrt(left * (1 - self.margin_share)))
-        return mechanism.lattice(n, p)
+        ranks = KendallMechanism(mu=math.sqrt(left * (1 - self.margin_share)))
+        return CopulaLattice(units, margins, ranks.lattice(n, p))
 
     def _lattice(self, n, p):
         return self.lattice(n, p)

@@ -27,9 +27,9 @@ from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import check_rows, mapped, pieces_of, summed
-from .lattice import LARGEST, NOISE_REACH, check_noise, check_sums
-from .lattice import add_symmetric_noise, drawable, proper_unit
-from .lattice import whole_sums
+from .lattice import FEWEST_STEPS, LARGEST, MOST_STEPS, NOISE_REACH
+from .lattice import add_symmetric_noise, check_noise, check_sums
+from .lattice import drawable, proper_unit, rounding_room, whole_sums
 from .noise_correction import SamplingError
 from .mechanism import Mechanism, Promise
 from .release import NORMAL_ROWS, Release
@@ -58,13 +58,7 @@ def _squared_sensitivities(p, ball, noise, neighbors):
     return (2 / c if ball else 4.0 * (p - 1) if one_cell else float(p**2)), mean
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #2d9593c8
-_FEWEST_STEPS, _MOST_STEPS = 2**6, 2**20
 _LARGEST_SUM = 2.0**52
-
-
-def _room(p, ball):
-    "Steps that rounding to the nearest integers may add to a row's length."
-    return math.ceil(math.sqrt(p) / 2) + 1 if ball else 0
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #4969a522
 @dataclass(frozen=True, eq=False)
@@ -102,11 +96,10 @@ class MomentLattice:
     radius: whole(1, 2**26)
     sigma: drawable(3, least=0)
 
-    def second_moment_noise(self, columns=None) -> np.ndarray:
+    def second_moment_noise(self) -> np.ndarray:
         """(p, p) variance of the noise on the average outer product about the centre,
-        in data units to the fourth; of so many columns, all if None."""
-        unit = self.unit[:columns]
-        return by_strips(lambda at: self.noise_rows(unit, at), len(unit))
+        in data units to the fourth."""
+        return by_strips(lambda at: self.noise_rows(self.unit, at), len(self.unit))
 
     def noise_rows(self, unit, at) -> np.ndarray:
         """(k, p) some rows of `second_moment_noise`.
@@ -144,7 +137,7 @@ class MomentLattice:
     @property
     def length(self) -> int:
         "Steps to which a half-range or a radius is scaled before it is rounded."
-        return self.radius - _room(len(self.center), self.ball)
+        return self.radius - (rounding_room(len(self.center)) if self.ball else 0)
 
     @property
     def unit(self) -> np.ndarray:
@@ -193,7 +186,11 @@ class MomentLattice:
     def noisy_sums(self, values, bits) -> tuple:
         """Sums of the outer products of the rows (p, p) and, unless there is no noise
         for them, of the rows (p,): noisy, in steps."""
-        return _noisy_sums(self, values, bits)
+        second, total = integer_moments(values, self)
+        add_symmetric_noise(second, self.sigma, bits)
+        if not self.sigma[2]:
+            return second, None
+        return second, total + sampler(self.sigma[2]).draw(len(total), bits)
 
     def release(self, values, columns, neighbors, bits, mechanism):
         "The `CovarianceRelease` of an (n, p) array by the mechanism of that name."
@@ -206,7 +203,9 @@ class MomentLattice:
 def _radius(n, p, ball, smallest, mu):
     """The largest power of two within the limits, where `smallest` are the sigmas at
     radius 1."""
-    fewest = max(_FEWEST_STEPS, 1 << (4 * _room(p, ball)).bit_length())
+    fewest = FEWEST_STEPS
+    if ball:
+        fewest = max(fewest, 1 << (4 * rounding_room(p)).bit_length())
     if n * fewest**2 > _LARGEST_SUM:
         raise InputError(
             "n",
@@ -220,7 +219,7 @@ def _radius(n, p, ball, smallest, mu):
             "mu", mu, f"no lattice carries so much noise: use mu >= {works * 1.006:.3g}"
         )
     largest = min(
-        _MOST_STEPS,
+        MOST_STEPS,
         math.sqrt(_LARGEST_SUM / n),
         matrix**-0.5,
         1 / mean if mean else math.inf,
@@ -228,15 +227,6 @@ def _radius(n, p, ball, smallest, mu):
     return 2 ** math.floor(math.log2(largest))
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #b7bcc04e
-def _clipping_set(clipping, p):
-    "Middle and half-ranges (p,) of a box or ball."
-    if isinstance(clipping, Ball):
-        center = per_column(clipping.center, "center", p)
-        return center, clipping.radius * per_column(clipping.scale, "scale", p)
-    low, high = (per_column(half, "bounds", p) for half in clipping)
-    return low + (high / 2 - low / 2), high / 2 - low / 2
-
-
 def moment_lattice(
     n, p, mu, clipping, *, neighbors="record", noise="symmetric", mean_share=None
 ):
@@ -266,8 +256,13 @@ def moment_lattice(
     >>> float(lattice.noise_std()[0, 1].round(6))
     0.001
     """
-    center, half_range = _clipping_set(clipping, p)
-    ball = isinstance(clipping, Ball)
+    if ball := isinstance(clipping, Ball):
+        center = per_column(clipping.center, "center", p)
+        half_range = clipping.radius * per_column(clipping.scale, "scale", p)
+    else:
+        low, high = (per_column(half, "bounds", p) for half in clipping)
+        half_range = high / 2 - low / 2
+        center = low + half_range
     if mean_share is None:
         mean_share = _default_share(p)
     matrix, mean = _squared_sensitivities(p, ball, noise, neighbors)
@@ -335,25 +330,11 @@ def integer_moments(values, lattice):
         for at in strips(p, _STRIP_CELLS):
             second[at, at.start :] += counts[:, at].T @ counts[:, at.start :]
         total += np.ones(len(counts)) @ counts
-    return _as_integers(second), total.astype(np.int64)
-
-
-def _as_integers(second):
-    "Both triangles of whole numbers of which one is there, in the same memory."
-    whole = second.view(np.int64)
-    for at in strips(len(second)):
+    whole = second.view(np.int64)  # both triangles, in the same memory
+    for at in strips(p):
         whole[at] = second[at].astype(np.int64)
     mirror(whole)
-    return whole
-
-
-def _noisy_sums(lattice, values, bits):
-    "The same with noise; None for the rows if they get none."
-    second, total = integer_moments(values, lattice)
-    add_symmetric_noise(second, lattice.sigma, bits)
-    if not lattice.sigma[2]:
-        return second, None
-    return second, total + sampler(lattice.sigma[2]).draw(len(total), bits)
+    return whole, total.astype(np.int64)
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #7f7a7678
 def _default_share(p):
@@ -548,13 +529,7 @@ class CovarianceRelease(Release):
         return cls(second, total, names, lattice, *told.by(lattice))
 
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        return (
-            "covariance",
-            pd.DataFrame(self.second_moment, columns=self.columns),
-            self.settings(),
-        )
+        return self._square("covariance", self.second_moment)
 
     def _summary(self):
         p = len(self.columns)
@@ -727,19 +702,16 @@ class CovarianceMechanism(Mechanism):
         "Whether columns are put on the normal scale first: the default."
         return self.clipping is None
 
-    def _gives_bins(self, p):
-        "Whether all of `p` columns have bounds or levels: bins for a small table."
-        names = getattr(self.bounds, "names", None)
-        some = names is not None and len({*names, *self.levels}) < p
-        return self.bounds is not None and not some
-
     def lattice(self, n: int, p: int):
         """How `n` rows of `p` columns become integers, and with what noise: a
         `ScoresLattice`, a `ShapeLattice` of rows on a sphere, or a `MomentLattice`."""
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
         mu, share = self.target(n), self.mean_share
         if self._scores:
-            bounds = self.bounds if self._gives_bins(p) else None
+            # they give bins for a small table if no column is without
+            names = getattr(self.bounds, "names", None)
+            some = names is not None and len({*names, *self.levels}) < p
+            bounds = None if some else self.bounds
             read = self.unit_failure, self.latent, self.missing
             return scores_lattice(n, p, mu, self.levels, bounds, *read)
         if self.bounds is None:

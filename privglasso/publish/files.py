@@ -59,15 +59,11 @@ def _form(metadata):
         raise DamageError("kind", "must be a known word")
     own = _KINDS[kind].record_in(metadata)
     voted = metadata.get("mechanism") == "VotedWeightsMechanism"
-    return _with_common(kind, own | VOTED if voted else own)
-
-# %% ../../nbs/2_publish/20_files.ipynb #3a67cdd5
-def _with_common(kind, own):
-    "The same with the fields of every kind, and its mechanisms."
+    own = own | VOTED if voted else own
     named = {"mechanism": word(*MECHANISMS[kind])}
     return Fields(COMMON_FIELDS | named | own.fields)
 
-
+# %% ../../nbs/2_publish/20_files.ipynb #3a67cdd5
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*((a|b|rc|\.post|\.dev)[0-9]+)*")
 
 
@@ -144,9 +140,13 @@ def read_release(path):
     return _read_checked(check_path(path))
 
 # %% ../../nbs/2_publish/20_files.ipynb #835f9fe7
+_OWN_WORD = "its publisher fixed the noise by looking at the data"
+
+
 def _checked_release(metadata, table):
     "The release that a file holds, once it agrees with what the file says of it."
-    metadata = _in_this_format(metadata)
+    if metadata["format"] <= 2:  # in which the reason was stated
+        metadata = metadata | {"no_guarantee": metadata["no_guarantee"] is not None}
     own = read_record(_form(metadata), metadata, _sizes(metadata, table))
     told = Told(**{name: own.pop(name) for name in COMMON_FIELDS})
     if not _VERSION.fullmatch(told.version):
@@ -161,21 +161,6 @@ def _checked_release(metadata, table):
     require(promised, f"mu is not what this noise guarantees, {mu:.6g}")
     fits = np.allclose(told.noise_variance, noise, rtol=1e-9, atol=0)
     require(fits, "noise_variance is not that of the lattice's noise")
-    return _with_promise(told, release)
-
-# %% ../../nbs/2_publish/20_files.ipynb #835f9fe8
-_OWN_WORD = "its publisher fixed the noise by looking at the data"
-
-
-def _in_this_format(metadata):
-    "The metadata as files of this format state them."
-    if metadata["format"] > 2:
-        return metadata
-    return metadata | {"no_guarantee": metadata["no_guarantee"] is not None}
-
-
-def _with_promise(told, release):
-    "The release, marked as promising nothing if the file says so."
     if not told.no_guarantee:
         return release
     require(told.kind == "table", "only tables are made without a guarantee")

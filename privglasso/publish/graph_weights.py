@@ -28,7 +28,8 @@ from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, sampler
 from .batches import check_rows, summed
-from .lattice import NOISE_REACH, check_sums, drawable, whole_sums
+from .lattice import FEWEST_STEPS, MOST_STEPS, NOISE_REACH
+from .lattice import check_sums, drawable, rounding_room, whole_sums
 from .margins import MOST_LEVELS, READ_AS_CUT, ScoreMargins, bin_edges
 from .margins import histogram_mu, histograms
 from .margins import histogram_sigma, noisy_margins, placed_cells
@@ -40,17 +41,12 @@ from .release import AnyRelease, check_beside, framed
 from .shape import SET_ASIDE, UnitsError, set_aside
 from .sphere import has_fourth_powers
 from .units import UnitsPlan, find_units, plan_units
+from .units import squared_mu_left
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #42658097
 _REACH = 0.9, 3.0  # radius over the length of a row of independent normal scores
 _LITTLE = 0.25  # noise over the rows' own error: to have less would help nobody
 _MEAN = 0.5  # what the scores themselves count for in a row
-_FEWEST_STEPS, _MOST_STEPS = 2**6, 2**20
-
-
-def _room(entries):
-    "Steps that rounding to the nearest integers may add to a vector's length."
-    return math.ceil(math.sqrt(entries) / 2) + 1
 
 
 def _mu(steps, sigma):
@@ -111,7 +107,7 @@ class WeightLattice:
     @property
     def length(self) -> int:
         "Steps to which a long vector is shortened before it is rounded."
-        return self.steps - _room(self.entries)
+        return self.steps - rounding_room(self.entries)
 
     @property
     def entries(self) -> int:
@@ -151,11 +147,11 @@ def weight_lattice(n, pairs, k, mu) -> WeightLattice:
         Target.
     """
     entries = 2 * k + len(pairs)
-    most = min(_MOST_STEPS, LARGEST_SIGMA * mu / 2.001)
+    most = min(MOST_STEPS, LARGEST_SIGMA * mu / 2.001)
     steps = 2 ** math.floor(math.log2(max(most, 1)))
-    fewest = max(_FEWEST_STEPS, 16 * _room(entries))
+    fewest = max(FEWEST_STEPS, 16 * rounding_room(entries))
     if steps < fewest:
-        works = 2.1 * fewest / LARGEST_SIGMA * 2 if fewest < _MOST_STEPS / 2 else None
+        works = 2.1 * fewest / LARGEST_SIGMA * 2 if fewest < MOST_STEPS / 2 else None
         remedy = f"use mu >= {works:.3g}" if works else "the graph has too many edges"
         raise InputError("mu", mu, f"no lattice carries so much noise: {remedy}")
     sigma = float(sigma_for(mu, (2 * steps) ** 2))
@@ -508,14 +504,6 @@ def _read(moments, lattice, series, start):
     model = completed(r, lattice.pairs, lattice.k, start)
     return None if model is None else _Reading(moments, size, c, r, slope, *model)
 
-
-def _score_covariance(reading, known):
-    "(k, k) covariance of scores behind correlations of columns, to first order."
-    found = reading.K * np.outer(known[:, 0], known[:, 0])
-    np.fill_diagonal(found, 1.0)
-    scale = np.sqrt(reading.size)
-    return found * np.outer(scale, scale)
-
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #dd460ec8
 _MOST_ROUNDS, _HALVINGS, _SECANTS = 60, 5, 3
 _LEFT = 0.05  # standard errors of averages that a fit may be away from its end
@@ -584,7 +572,10 @@ def _without_means(whole, blocks, means, lattice, known):
     reading = _read(whole.moments - product, lattice, series, whole.precision)
     if reading is None:
         return None
-    public = _products(_score_covariance(whole, known), *at)
+    # the covariance of scores behind correlations of columns, to first order
+    scores, scale = whole.K * np.outer(known[:, 0], known[:, 0]), np.sqrt(whole.size)
+    np.fill_diagonal(scores, 1.0)
+    public = _products(scores * np.outer(scale, scale), *at)
     seen = _seen(lattice, blocks, whole.moments - np.eye(lattice.k)[at], public)
     return _Fit(reading, seen, lattice.noise()[: -lattice.k], cross)
 
@@ -711,8 +702,7 @@ def stages_of(n, pairs, steps, sigma, histogram, units) -> GraphWeightsLattice:
 def _stages(n, pairs, nodes, mu, unknown, failure):
     "The `GraphWeightsLattice` that is `mu`-GDP, for so many columns without units."
     units = plan_units(n, unknown, mu, failure) if unknown else None
-    spent = 0.0 if units is None else units.squared_mu
-    left = (mu**2 - spent) * (1 - 1e-13)  # rounding must not push mu above its target
+    left = squared_mu_left(mu, units)
     sigma = histogram_sigma(len(nodes), math.sqrt(_MARGIN_SHARE * left))
     rest = left - histogram_mu(len(nodes), sigma) ** 2
     rows = weight_lattice(n, pairs, len(nodes), math.sqrt(rest * (1 - 1e-13)))
@@ -1050,16 +1040,19 @@ class GraphWeightsRelease(AnyRelease):
         return "weights", pd.DataFrame(entries, columns=EDGE_COLUMNS), self.settings()
 
     def _summary(self):
-        aside, faint = ", ".join(self.set_aside), ", ".join(self.faint)
-        aside = f"; set aside, as no unit was found: {aside}" if aside else ""
-        unseen = f"; no second value is seen in the noise: {faint}" if faint else ""
         graph = "a public graph" if self.votes is None else "the graph by votes"
-        cut = READ_AS_CUT if self.latent else ""
         return (
             f"weights on the {len(self.lattice.pairs)} edges of {graph} of"
             f" {len(self.columns)} columns from {self.n} rows by"
-            f" {self.mechanism}{aside}{unseen}{cut}"
+            f" {self.mechanism}{self._of_some()}"
         )
+
+    def _of_some(self):
+        "The end of a summary: what is to be known of some columns."
+        aside, faint = ", ".join(self.set_aside), ", ".join(self.faint)
+        aside = f"; set aside, as no unit was found: {aside}" if aside else ""
+        unseen = f"; no second value is seen in the noise: {faint}" if faint else ""
+        return f"{aside}{unseen}{READ_AS_CUT if self.latent else ''}"
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #2eda2a22
 def _check_graph(graph):

@@ -374,12 +374,6 @@ _COARSE = 1.001 * 2 / math.pi
 READ_AS_CUT = "; columns of two values are read as normal ones that were cut in two"
 
 
-def _inside(shares, t):
-    "(bins, nodes) integrals of x exp(-t x²) over the bins of a normal column."
-    ends = np.exp(-np.multiply.outer(_cuts(shares) ** 2, t + 0.5))
-    return -np.diff(ends, axis=0) / (math.sqrt(2 * math.pi) * (1 + 2 * t))
-
-
 def coefficients_on_sphere(shares, t, latent=False) -> np.ndarray:
     """Hermite coefficients of a column's scores where large ones count less.
 
@@ -404,7 +398,10 @@ def coefficients_on_sphere(shares, t, latent=False) -> np.ndarray:
     >>> bool(np.allclose(found, hermite_coefficients(likert)))
     True
     """
-    shares, inside = np.asarray(shares, float), _inside(shares, np.asarray(t))
+    shares, t = np.asarray(shares, float), np.asarray(t)
+    ends = np.exp(-np.multiply.outer(_cuts(shares) ** 2, t + 0.5))
+    # integrals of x exp(-t x²) over the bins of a normal column
+    inside = -np.diff(ends, axis=0) / (math.sqrt(2 * math.pi) * (1 + 2 * t))
     likely = np.maximum(shares, 1e-300)[:, None]
     seen = np.where(shares[:, None] < _THIN, 0.0, inside / likely)
     found = _hermite_integrals(shares) @ seen
@@ -614,7 +611,13 @@ class ScoreMargins:
     @cached_property
     def shares(self) -> list:
         "Probabilities of the bins of each column."
-        return [self._shares_of(j) for j in range(len(self.kinds))]
+        found = []
+        for j, kind in enumerate(self.kinds):
+            counts = self.counts[j, : len(self.edges[j]) + 1]
+            template = _NORMAL if kind == "units" else None
+            there = self.n * self.present[j]
+            found.append(estimated_shares(counts, there, self.sigma, template))
+        return found
 
     @cached_property
     def tables(self) -> np.ndarray:
@@ -623,12 +626,6 @@ class ScoreMargins:
         for table, shares in zip(tables, self.shares, strict=True):
             table[: len(shares)] = score_table(shares)
         return tables
-
-    def _shares_of(self, j):
-        counts = self.counts[j, : len(self.edges[j]) + 1]
-        template = _NORMAL if self.kinds[j] == "units" else None
-        there = self.n * self.present[j]
-        return estimated_shares(counts, there, self.sigma, template)
 
     @cached_property
     def faint(self) -> np.ndarray:
@@ -846,12 +843,6 @@ def find_atoms(values, bits):
 _STANDS_FOR = np.r_[-6.0, -3.0, -1.5, -0.5, 0.0, 0.5, 1.5, 3.0, 6.0]  # beside a value
 
 
-def _percentile(edges, shares, part):
-    "Where the cells below make up such a part, by straight lines inside of bins."
-    inner = np.cumsum(shares)[: len(edges)]
-    return float(np.interp(part, inner, edges))
-
-
 def location_and_scale(margins: ScoreMargins) -> tuple:
     """About which cell each column lies, and how far its cells spread.
 
@@ -868,9 +859,9 @@ def location_and_scale(margins: ScoreMargins) -> tuple:
     for j, kind in enumerate(margins.kinds):
         edges, shares, unit = margins.edges[j], margins.shares[j], margins.scale[j]
         if kind in ("units", "range"):
-            low, middle, high = (
-                _percentile(edges, shares, q) for q in ndtr([-1, 0, 1])
-            )
+            # straight lines inside of bins
+            below = np.cumsum(shares)[: len(edges)]
+            low, middle, high = np.interp(ndtr([-1, 0, 1]), below, edges)
             scale = (high - low) / 2
         else:
             whole = kind in _COUNTED

@@ -422,7 +422,7 @@ def _most_own(A):
     return units * np.sqrt(squares)
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #b16a69e1
-def _check_parts(parts, copy=True):
+def _check_parts(parts, copy):
     "Pairs of a covariance, all of one size, and a number of rows."
     try:
         pairs = [(A, n) for A, n in parts]
@@ -442,7 +442,7 @@ def _check_parts(parts, copy=True):
     return pairs
 
 
-def _check_noise(noise, p, copy=True):
+def _check_noise(noise, p, copy):
     "A variance for each of p by p entries."
     noise = np.full((p, p), noise) if np.ndim(noise) == 0 else noise
     noise = _of_size(noise, "noise", p, copy)

@@ -175,13 +175,6 @@ class _Triangle:
         return pa.Table.from_arrays(columns, self.names)
 
 
-def _one_triangle(kind, table):
-    "Of what is written for a kind of release, whether one triangle will do."
-    cells = table.to_numpy() if kind in _SQUARE else np.empty((0, 1))
-    # if it is not symmetric it is no release, as whoever reads it will say
-    return len(cells) == cells.shape[1] and is_symmetric(cells)
-
-
 def _whole(path, columns, names):
     "The symmetric matrix of a triangle, as a DataFrame; its columns are rows here."
     import pandas as pd  # slow to load
@@ -225,7 +218,9 @@ def write_release(
     metadata = _described(kind, release) | settings
     if isinstance(table, Batches):
         raise InputError("path", str(path), "copy the folder: its rows are in parts")
-    if _one_triangle(kind, table):
+    cells = table.to_numpy() if kind in _SQUARE else np.empty((0, 1))
+    # if it is not symmetric it is no release, as whoever reads it will say
+    if len(cells) == cells.shape[1] and is_symmetric(cells):
         table = _Triangle(table)
         stored = table.stored()
     else:
@@ -234,19 +229,12 @@ def write_release(
     with claimed(path, replace):
         write_whole(path, partial(_written, stored), replace=replace)
 
-# %% ../../nbs/2_publish/16_parquet.ipynb #9844c7d1
-def _check_mechanism(kind, mechanism):
-    "Refuse to write what no reader of files could check."
-    if mechanism not in MECHANISMS[kind]:
-        known = ", ".join(MECHANISMS[kind])
-        raise InputError(
-            "mechanism", mechanism, f"a reader of files can check only {known}"
-        )
-
 # %% ../../nbs/2_publish/16_parquet.ipynb #953271e7
 def _described(kind, release):
     "What every kind of release says of itself, as a JSON-able dictionary."
-    _check_mechanism(kind, release.mechanism)
+    if release.mechanism not in MECHANISMS[kind]:
+        remedy = f"a reader of files can check only {', '.join(MECHANISMS[kind])}"
+        raise InputError("mechanism", release.mechanism, remedy)
     guarantee = release.guarantee
     promised = getattr(guarantee, "hypothetical", guarantee)
     return {
@@ -275,21 +263,17 @@ def _most(size):
 _SOME = 1 << 12  # rows that tell whether numbers repeat
 
 
-def _repeating(stored):
-    """The columns for which Parquet shall look for numbers that repeat, all of a short
-    table: where none do, as in rows that are drawn, looking takes most of the time."""
-    if stored.num_rows <= _SOME:
-        return True
-    some = stored.slice(0, _SOME)
-    both = zip(some.column_names, some.columns, strict=True)
-    return [name for name, column in both if len(column.unique()) < _SOME]
-
-
 def _written(stored, file):
     "Write an Arrow table: packed, unless a reader could take it for a bomb."
     import pyarrow.parquet as pq
 
-    packed = {"compression": "zstd", "use_dictionary": _repeating(stored)}
+    repeating = True
+    # where no numbers repeat, as in rows that are drawn, looking takes most of the time
+    if stored.num_rows > _SOME:
+        some = stored.slice(0, _SOME)
+        both = zip(some.column_names, some.columns, strict=True)
+        repeating = [name for name, column in both if len(column.unique()) < _SOME]
+    packed = {"compression": "zstd", "use_dictionary": repeating}
     pq.write_table(stored, file, write_page_checksum=True, **packed)
     # with dictionaries, pages may hold up to 1.3 times as much
     if 1.3 * stored.nbytes > _most(file.tell()):
@@ -447,14 +431,6 @@ def _fill(columns, parts, names=None):
         raise ValueError("rows are missing")
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #5a9844e1
-def _columns_at_once(stored):
-    "Room for the columns of one kind as the rows of one array; None for other ones."
-    names, types = stored.schema_arrow.names, stored.schema_arrow.types
-    if len({*types}) != 1 or len({*names}) < len(names):
-        return None
-    return np.empty((len(names), stored.metadata.num_rows), types[0].to_pandas_dtype())
-
-
 def _table(path, stored, whole=None):
     """The DataFrame of a Parquet file, its page checksums verified; its columns are the
     rows of an array, if one is given."""
@@ -488,20 +464,16 @@ def _has_shape(metadata, rows, names):
     return rows in lengths.get(kind, (rows,)) and names == wanted
 
 
-def _is_numbers(footer):
-    "Whether each column is announced as one number a row, and no lists or texts."
-    columns = (footer.schema.column(j) for j in range(footer.num_columns))
-    return all(
-        column.physical_type in ("DOUBLE", "INT64") and column.max_repetition_level == 0
-        for column in columns
-    )
-
-
 def _check_footer(path, footer, names, metadata, pages, size):
     """`ReleaseError` unless the footer announces what the metadata state, and no more
     than a file of this size is written for: a small one can unpack to any size."""
     rows = footer.num_rows
-    if not _has_shape(metadata, rows, names) or not _is_numbers(footer):
+    columns = (footer.schema.column(j) for j in range(footer.num_columns))
+    numbers = all(  # one in a row, and no lists or texts
+        column.physical_type in ("DOUBLE", "INT64") and column.max_repetition_level == 0
+        for column in columns
+    )
+    if not _has_shape(metadata, rows, names) or not numbers:
         raise ReleaseError(
             f"{path.name} contradicts itself: the columns and rows of its table are"
             " not those of its metadata: ask for it again"
@@ -548,9 +520,12 @@ def stored_release(path):
         if raw == _PART:
             raise ReleaseError(f"{path.name} is a part of a release: read its folder")
         metadata = _known_format(raw, path, checksum is not None)
-        announced = stored.metadata, stored.schema_arrow.names
-        _check_footer(path, *announced, metadata, pages, size)
-        whole = _columns_at_once(stored) if metadata["kind"] in _SQUARE else None
+        names, types = stored.schema_arrow.names, {*stored.schema_arrow.types}
+        _check_footer(path, stored.metadata, names, metadata, pages, size)
+        whole, square = None, metadata["kind"] in _SQUARE
+        if square and len(types) == 1 and len({*names}) == len(names):
+            shape = len(names), stored.metadata.num_rows
+            whole = np.empty(shape, types.pop().to_pandas_dtype())
         table = _table(path, stored, whole)
     if checksum is not None and checksum != _digest(raw, table).encode():
         raise ReleaseError(

@@ -159,13 +159,6 @@ def _slopes(angle, one, other):
     return _density(angle, one[:, None], other[None]).sum(axis=(0, 1))
 
 
-def _farthest(one, other):
-    "Covariances of the signs of scores that are opposite, and the same: (2, m)."
-    x, y = ndtr(one)[:, None], ndtr(other)[None]
-    opposite, same = np.maximum(x + y - 1, 0), np.minimum(x, y)
-    return np.stack([(joint - x * y).sum(axis=(0, 1)) for joint in (opposite, same)])
-
-
 _STEPS, _CLOSE = 60, 1e-12
 
 
@@ -189,7 +182,11 @@ def angles_behind(covariance, one, other) -> np.ndarray:
     >>> angles_behind(np.array([1 / 3, 1.1]), medians, medians) / np.pi
     array([0.16666667, 0.55      ])
     """
-    flat, ends = _slopes(0.0 * covariance, one, other), _farthest(one, other)
+    flat = _slopes(0.0 * covariance, one, other)
+    x, y = ndtr(one)[:, None], ndtr(other)[None]
+    # at the ends scores are opposite, or the same
+    joints = np.maximum(x + y - 1, 0), np.minimum(x, y)
+    ends = ((joint - x * y).sum(axis=(0, 1)) for joint in joints)
     inside = np.clip(covariance, *ends)
     low, high = np.full_like(inside, -np.pi / 2), np.full_like(inside, np.pi / 2)
     angle = np.clip(inside / flat, low, high)
@@ -443,10 +440,7 @@ class QuadrantRelease(SignRelease):
         return super().from_settings(table, told, lattice, total=total)
 
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        table = pd.DataFrame(self.counts, columns=self.columns)
-        return "quadrant", table, self.settings()
+        return self._square("quadrant", self.counts)
 
     def _summary(self):
         return (

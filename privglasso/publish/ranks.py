@@ -185,16 +185,6 @@ def _signal(untied):
     few = math.sqrt(2) * np.minimum(untied, 0.5) ** 1.5
     return np.sqrt(np.where(untied < 0.5, few, 1 - 2 * (1 - untied) ** 2))
 
-# %% ../../nbs/2_publish/08_ranks.ipynb #14ba89c9
-_EXCESS = 0.05  # of the variance of a correlation: what more shifts would still save
-
-
-def _default_shifts(n, p, neighbors, mu):
-    "The fewest shifts that leave an excess variance of 5 % over all pairs."
-    noise = 4 * _squared_sensitivity(p, neighbors) / (n * mu**2)
-    enough = 7 / (9 * _EXCESS * (4 / 9 + noise))
-    return max(min(math.ceil(enough), (n - 1) // 2), 1)
-
 # %% ../../nbs/2_publish/08_ranks.ipynb #67433aee
 def _sampling_variance(r, n, shifts, untied):
     "Variance of the sine map of sign averages over n Gaussian rows; 0 on the diagonal."
@@ -622,10 +612,7 @@ class KendallRelease(SignRelease):
     record = Fields({"lattice": RankLattice})
 
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        table = pd.DataFrame(self.counts, columns=self.columns)
-        return "kendall", table, self.settings()
+        return self._square("kendall", self.counts)
 
     def _summary(self):
         return (
@@ -712,6 +699,9 @@ def mean_change(table, other, lattice):
     return total * lattice.touched / (lattice.n - 1)
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #a5c56162
+_EXCESS = 0.05  # of the variance of a correlation: what more shifts would still save
+
+
 class KendallMechanism(SignMechanism):
     """Publish rank correlations from the signs of differences between rows: nothing
     needs to be known of the columns.
@@ -749,8 +739,11 @@ class KendallMechanism(SignMechanism):
         "Which of `n` rows of `p` columns are compared, and with what noise."
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 2)
         mu = self.target(n)
-        shifts = self.shifts or _default_shifts(n, p, self.neighbors, mu)
-        most = max((n - 1) // 2, 1)
+        shifts, most = self.shifts, max((n - 1) // 2, 1)
+        if shifts is None:
+            noise = 4 * _squared_sensitivity(p, self.neighbors) / (n * mu**2)
+            enough = 7 / (9 * _EXCESS * (4 / 9 + noise))
+            shifts = max(min(math.ceil(enough), most), 1)
         if shifts > most:
             remedy = f"{n} rows have {most} different shifts: give at most that"
             raise InputError("shifts", shifts, remedy)

@@ -304,6 +304,12 @@ class Release(AnyRelease):
             else:
                 return part
 
+    def _square(self, kind, matrix):
+        "What a file of this kind holds if it is a matrix (p, p): see `_contents`."
+        import pandas as pd  # slow to load
+
+        return kind, pd.DataFrame(matrix, columns=self.columns), self.settings()
+
     def _of_columns(self, places):
         """Corrected covariance of some columns and its sampling error, whatever became
         of the others."""

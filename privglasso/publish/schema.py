@@ -326,14 +326,6 @@ def _indicators(name, column, cells, form):
         for level in column.levels[1:]
     }
 
-
-def _applied(name, column, cells, clip, form):
-    "The columns of numbers that a column becomes, by name."
-    if column.kind == "category":
-        return _indicators(name, column, cells, form)
-    read = _dates if column.kind == "date" else _numbers
-    return {name: _rounded(read(name, column, cells, form), column, clip)}
-
 # %% ../../nbs/2_publish/18_schema.ipynb #28e52b72
 def _halves(column):
     "(low, high) of each column of numbers that one becomes."
@@ -374,12 +366,6 @@ def _toml(name, column):
     }.get(column.kind, "# low and high, if known from outside the data; fill; unit")
     return "\n".join([*lines, hint]) + "\n"
 
-
-def _toml_of_file(form):
-    "The section about the file, if anything is stated of it."
-    lines = [_stated(key, value) for key, value in form.stated().items()]
-    return ["\n".join(["[file]", *lines]) + "\n"] if lines else []
-
 # %% ../../nbs/2_publish/18_schema.ipynb #7ed5e68a
 class Schema:
     """What is publicly known of a table: which columns are used, and what their cells
@@ -409,7 +395,11 @@ class Schema:
 
     def __init__(self, columns, file=()):
         if hasattr(columns, "iloc"):
-            columns = _of_frame(columns)
+            if not {"column", "low", "high"} <= set(columns.columns):
+                remedy = "give the columns column, low, high"
+                raise InputError("schema", "a DataFrame", remedy)
+            rows = columns[["column", "low", "high"]].itertuples(index=False)
+            columns = {str(name): (float(low), float(high)) for name, low, high in rows}
         if not isinstance(columns, Mapping) or not columns:
             raise InputError(
                 "schema", type(columns).__name__, "give statements for columns by name"
@@ -433,7 +423,10 @@ class Schema:
     def write(self, path, replace=False):
         "Write the schema to a TOML file."
         columns = [_toml(*each) for each in self.columns.items()]
-        text = "\n".join([*_toml_of_file(self.file), *columns])
+        lines = [_stated(key, value) for key, value in self.file.stated().items()]
+        if lines:
+            columns.insert(0, "\n".join(["[file]", *lines]) + "\n")
+        text = "\n".join(columns)
         make = lambda file: file.write(text.encode())
         if not (replace or is_stream(path)) and Path(path).exists():
             raise InputError("path", Path(path).name, "there is a file already")
@@ -542,7 +535,12 @@ class Schema:
         made, form = {}, Form.of(self.file.stated() | table.attrs.get("form", {}))
         for name in self.used:
             cells = table.iloc[:, names.index(name)].reset_index(drop=True)
-            made |= _applied(name, self.columns[name], cells, clip, form)
+            column = self.columns[name]
+            if column.kind == "category":
+                made |= _indicators(name, column, cells, form)
+                continue
+            read = _dates if column.kind == "date" else _numbers
+            made |= {name: _rounded(read(name, column, cells, form), column, clip)}
         return pd.DataFrame(made)
 
     def drop(self, *names):
@@ -570,14 +568,6 @@ def as_schema(stated) -> Schema:
         return stated
     is_path = isinstance(stated, (str, Path))
     return Schema.read(stated) if is_path else Schema(stated)
-
-
-def _of_frame(frame):
-    "Statements in a DataFrame with the columns column, low, high."
-    if not {"column", "low", "high"} <= set(frame.columns):
-        raise InputError("schema", "a DataFrame", "give the columns column, low, high")
-    rows = frame[["column", "low", "high"]].itertuples(index=False)
-    return {str(name): (float(low), float(high)) for name, low, high in rows}
 
 # %% ../../nbs/2_publish/18_schema.ipynb #23b0095e
 _IDENTIFIER = re.compile(

@@ -33,13 +33,14 @@ from .margins import noisy_margins
 from .margins import normal_on_sphere, pair_series, placed_cells
 from .margins import score_blocks, undo_bins
 from .noise_correction import SamplingError
-from .release import Release
-from .shape import TOO_EXTREME, UnitsError, average_direction
+from .shape import TOO_EXTREME, RowsRelease, UnitsError
+from .shape import average_direction
 from .shape import check_set_aside, gauss_rule, pair_kernel
 from .shape import shape_behind, sphere_spectrum
 from .sphere import Ball, RowLattice, Sphere, has_fourth_powers
 from .sphere import row_lattice, rows_on_lattice, watched_blocks
 from .units import UnitsPlan, find_units, plan_units
+from .units import squared_mu_left
 
 # %% ../../nbs/2_publish/22_scores.ipynb #b231bbc4
 _MARGIN_SHARE = 0.1  # of mu², less what the units take
@@ -203,8 +204,7 @@ def scores_lattice(
         except InputError:
             if bounds is None:
                 raise
-    spent = 0.0 if units is None else units.squared_mu
-    left = (mu**2 - spent) * (1 - 1e-13)  # rounding must not push mu above its target
+    left = squared_mu_left(mu, units)
     sigma = histogram_sigma(p, math.sqrt(_MARGIN_SHARE * left))
     rest = (1 - _MARGIN_SHARE) * left
     if sigma == 1:  # histograms can use no more: the rows have what they leave
@@ -562,7 +562,7 @@ def _expected_error(rows, weights, covariance):
 
 # %% ../../nbs/2_publish/22_scores.ipynb #38dfc984
 @dataclass(frozen=True, eq=False)
-class ScoresRelease(Release):
+class ScoresRelease(RowsRelease):
     """A privately released covariance of normal scores, and the margins behind them.
 
     Parameters
@@ -624,22 +624,6 @@ class ScoresRelease(Release):
     guarantee: Guarantee
     secure: bool
     mechanism: str
-
-    @property
-    def n(self) -> int:
-        "Number of rows behind the sums."
-        return self.lattice.n
-
-    @property
-    def columns(self) -> list:
-        "Names of the columns that were released."
-        return [name for name in self.all_columns if name not in self.set_aside]
-
-    @property
-    def kept(self) -> list:
-        "Places of the released columns among all columns of the table."
-        columns = enumerate(self.all_columns)
-        return [j for j, name in columns if name not in self.set_aside]
 
     @property
     def mostly_missing(self) -> list:
@@ -850,10 +834,7 @@ class ScoresRelease(Release):
         return release
 
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        table = pd.DataFrame(self.second_moment, columns=self.columns)
-        return "scores", table, self.settings()
+        return self._square("scores", self.second_moment)
 
     def _summary(self):
         p, names = len(self.columns), np.array(self.columns)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['TOO_EXTREME', 'SET_ASIDE', 'gauss_rule', 'sphere_spectrum', 'pair_kernel', 'Shape', 'shape_behind', 'rows_noise',
-           'rows_worth', 'check_set_aside', 'ShapeRelease', 'joint_constant', 'average_direction', 'ShapeLattice',
-           'UnitsError', 'with_units', 'shape_lattice', 'set_aside', 'ShapeStatistic']
+           'rows_worth', 'check_set_aside', 'RowsRelease', 'ShapeRelease', 'joint_constant', 'average_direction',
+           'ShapeLattice', 'UnitsError', 'with_units', 'shape_lattice', 'set_aside', 'ShapeStatistic']
 
 # %% ../../nbs/2_publish/05_shape.ipynb #75f43c1a
 import math
@@ -193,7 +193,8 @@ class Shape:
         return variance * (total @ squares @ total.T + crossed)
 
     def _gains(self):
-        "(p, p) by what a rotated entry of the average's noise is multiplied."
+        """(p, p) by what a rotated entry of the average's noise is multiplied:
+        (λᵢ - λⱼ) / (δᵢ - δⱼ), for eigenvalues λ of the shape and δ of the average."""
         rise = np.subtract.outer(self.values, self.values)
         run = np.subtract.outer(self.seen, self.seen)
         tangent = 2 / np.add.outer(self.slopes, self.slopes)
@@ -253,7 +254,8 @@ _LEAST_LEFT = 0.25  # of what all other columns should have of the rows' lengths
 
 
 def _pull(p):
-    "κ: average direction over a small offset, for rows with equal variances."
+    """Average direction over a small offset, for rows with equal variances:
+    κ = √(2/p) Γ((p + 1)/2) / Γ(p/2)."""
     return math.sqrt(2 / p) * math.exp(gammaln((p + 1) / 2) - gammaln(p / 2))
 
 # %% ../../nbs/2_publish/05_shape.ipynb #d0b76846
@@ -325,9 +327,29 @@ def check_set_aside(columns, all_columns, aside, units) -> None:
     alone = units is None and aside
     require(not alone, "columns set aside without private units")
 
+
+class RowsRelease(Release):
+    "Sums over rows, of those of `all_columns` that were not `set_aside`."
+
+    @property
+    def n(self) -> int:
+        "Number of rows behind the sums."
+        return self.lattice.n
+
+    @property
+    def columns(self) -> list:
+        "Names of the columns that were released."
+        return [name for name in self.all_columns if name not in self.set_aside]
+
+    @property
+    def kept(self) -> list:
+        "Places of the released columns among all columns of the table."
+        columns = enumerate(self.all_columns)
+        return [j for j, name in columns if name not in self.set_aside]
+
 # %% ../../nbs/2_publish/05_shape.ipynb #4f296fee
 @dataclass(frozen=True, eq=False)
-class ShapeRelease(Release):
+class ShapeRelease(RowsRelease):
     """A privately released covariance of rows on a sphere or in a ball.
 
     Parameters
@@ -383,23 +405,6 @@ class ShapeRelease(Release):
             "set_aside": SET_ASIDE,
         }
     )
-
-    @property
-    def n(self) -> int:
-        "Number of rows behind the sums."
-        return self.lattice.n
-
-    @property
-    def kept(self) -> list:
-        "Places of the released columns among all columns of the table."
-        return [
-            j for j, name in enumerate(self.all_columns) if name not in self.set_aside
-        ]
-
-    @property
-    def columns(self) -> list:
-        "Names of the columns that were released."
-        return [name for name in self.all_columns if name not in self.set_aside]
 
     def _mean(self):
         "(p,) average row on the sphere or in the ball, in units."
@@ -522,10 +527,7 @@ class ShapeRelease(Release):
     caution = "for elliptical rows: in others unrelated columns may look related"
 
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        table = pd.DataFrame(self.second_moment, columns=self.columns)
-        return "shape", table, self.settings()
+        return self._square("shape", self.second_moment)
 
     def _summary(self):
         p = len(self.columns)

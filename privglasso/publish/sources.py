@@ -210,7 +210,7 @@ def _is_utf8(blocks):
     return True
 
 
-def _encoding(path, skip_rows=0):
+def _encoding(path, skip_rows):
     "The encoding of a file: of its names if they show one, otherwise of all of it."
     with _opened(path) as file:
         above = [file.readline() for _ in range(skip_rows + 1)]
@@ -316,15 +316,11 @@ def _rows(path, form, p, reader, block=_BLOCK):
             ),
             convert_options=arrow.ConvertOptions(column_types=text),
         )
-        for table in [found] if reader == "read_csv" else map(_as_table, found):
-            yield table, odd
-
-
-def _as_table(batch):
-    "One batch as an Arrow table."
-    import pyarrow as pa
-
-    return pa.Table.from_batches([batch])
+        if reader == "read_csv":
+            yield found, odd
+            return
+        for batch in found:
+            yield pa.Table.from_batches([batch]), odd
 
 # %% ../../nbs/2_publish/17_sources.ipynb #3c6243b9
 def _records(path, form, names):
@@ -387,7 +383,7 @@ _BLANKS = " \u00a0\u2009\u202f"  # no-break, thin, narrow no-break
 _GROUPS = {".": "[.]", ",": ",", " ": f"[{_BLANKS}]", "'": "['\u2019]"}
 
 
-def _pattern(decimal, thousands=None):
+def _pattern(decimal, thousands):
     "What a number looks like whose decimals stand behind this mark."
     marks = (thousands,) if thousands else _GROUPS
     marks = () if thousands == "" else [m for m in marks if m != decimal]
@@ -417,7 +413,7 @@ def _evidence(cells, thousands=None):
     return count(point) - both, count(comma) - both, both
 
 
-def _decimal_mark(cells, what, thousands=None):
+def _decimal_mark(cells, what, thousands):
     "What stands before the decimals of a column; None if all cells leave it open."
     point, comma, both = _evidence(cells, thousands)
     if point and comma:
@@ -539,22 +535,19 @@ def without_gaps(cells, missing=()):
     gap = pc.is_in(pc.utf8_trim_whitespace(cells), pa.array([*GAPS, *missing]))
     return pc.if_else(gap, pa.scalar(None, "string"), cells)
 
-
-def _are_numbers(cells):
-    "Whether each cell of text that is there is a number in one reading at least."
-    import pyarrow.compute as pc
-
-    return pc.all(pc.or_(_fits(cells, "."), _fits(cells, ","))).as_py() is not False
-
 # %% ../../nbs/2_publish/17_sources.ipynb #a1f00106
 def _column(cells, what, form):
     "A column of text, as numbers if all of it is, and its decimal mark."
+    import pyarrow.compute as pc
+
     if form.missing or _plain(cells, ".") is None:
         cells = without_gaps(cells, form.missing)
     try:
         values, mark = numbers_written(cells, what, form.decimal, form.thousands)
     except TableError:
-        if _are_numbers(cells):
+        # it is text if a cell is no number in either reading
+        either = pc.or_(_fits(cells, "."), _fits(cells, ","))
+        if pc.all(either).as_py() is not False:
             raise
         return cells, None
     if values.null_count == cells.null_count:
@@ -846,7 +839,7 @@ _HOW = (
 )
 
 
-def _read_file(path, form, as_text=False):
+def _read_file(path, form, as_text):
     "A table in a file, or one sentence that quotes nothing of it."
     ending, _ = check_table_file(path, **form.stated())
     rows = _in_words(path, lambda: _READERS[ending](path, form, as_text))
@@ -956,13 +949,6 @@ def _settled(seen, field):
 
 
 # %% ../../nbs/2_publish/17_sources.ipynb #e0d33a4b
-def _text_shape(path, form):
-    "Lines that are not empty, but for names and footer, and the names."
-    form = _text_form(path, form)
-    lines = sum(1 for _ in _lines(path, form))
-    return max(lines - 1 - (form.footer or 0), 0), _names(path, form)
-
-
 def table_shape(path, **form):
     """Number of records and names of the columns of a file.
 
@@ -980,8 +966,14 @@ def table_shape(path, **form):
     names : list of str
     """
     path, form = Path(path), Form.of(form)
+
+    def text_shape():
+        known = _text_form(path, form)
+        lines = sum(1 for _ in _lines(path, known))  # those that are not empty
+        return max(lines - 1 - (known.footer or 0), 0), _names(path, known)
+
     if check_table_file(path, **form.stated())[1]:
-        return _in_words(path, lambda: _text_shape(path, form))
+        return _in_words(path, text_shape)
     table = _read_file(path, form, as_text=True)  # its numbers are not looked at
     return len(table), [str(name) for name in table.columns]
 

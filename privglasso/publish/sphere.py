@@ -20,8 +20,9 @@ from ..privacy.discrete_gaussian import LARGEST_SIGMA, mu_for, sigma_for
 from ..privacy.discrete_gaussian import variance
 from ..privacy.guarantee import Guarantee
 from .batches import Batches, pieces_of, summed, watched
-from .lattice import LARGEST, NOISE_REACH, check_noise, check_sums
-from .lattice import drawable, proper_unit, symmetric_noise
+from .lattice import FEWEST_STEPS, LARGEST, MOST_STEPS, NOISE_REACH
+from .lattice import check_noise, check_sums, drawable, proper_unit
+from .lattice import rounding_room, symmetric_noise
 from .mechanism import check_bounds
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #1d7e2d08
@@ -45,11 +46,11 @@ def has_fourth_powers(scale, center):
     return (scale >= 1e-60) & (scale <= 1e60) & (np.abs(center) <= 1e100)
 
 
-def _check_unit(scale, center):
-    "Scales and centres as arrays, if they can be units."
+def _keep_units(rows):
+    "Scales and centres of a `Ball` or `Sphere` as arrays, if they can be units."
     scale, center = (
-        per_column(value, name, np.size(value))
-        for value, name in ((scale, "scale"), (center, "center"))
+        per_column(getattr(rows, name), name, np.size(getattr(rows, name)))
+        for name in ("scale", "center")
     )
     if not (scale > 0).all():
         raise InputError(
@@ -61,7 +62,8 @@ def _check_unit(scale, center):
             (scale.tolist(), center.tolist()),
             "too small or too large for fourth powers: choose other units",
         )
-    return scale, center
+    object.__setattr__(rows, "scale", scale)
+    object.__setattr__(rows, "center", center)
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #81949ed7
 @dataclass(frozen=True, eq=False)
@@ -91,9 +93,7 @@ class Ball:
 
     def __post_init__(self):
         check_positive(self.radius, "radius")
-        scale, center = _check_unit(self.scale, self.center)
-        object.__setattr__(self, "scale", scale)
-        object.__setattr__(self, "center", center)
+        _keep_units(self)
 
     def squared_radius(self, p: int) -> float:
         "Squared length that no row of `p` columns exceeds, in units."
@@ -124,9 +124,7 @@ class Sphere:
     normalised = True
 
     def __post_init__(self):
-        scale, center = _check_unit(self.scale, self.center)
-        object.__setattr__(self, "scale", scale)
-        object.__setattr__(self, "center", center)
+        _keep_units(self)
 
     @classmethod
     def within(cls, bounds, deviations: float = 4.0) -> "Sphere":
@@ -142,14 +140,8 @@ class Sphere:
         return float(p)
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #a5a46233
-_FEWEST_STEPS, _MOST_STEPS = 2**6, 2**20
 _LARGEST_SUM = 2.0**53  # doubles hold all integers up to here
 _TWICE_ON_DIAGONAL = np.array([1.0, 2.0])  # what counts of the noise's variance
-
-
-def _room(p):
-    "Steps that rounding to the nearest integers may add to a row's length."
-    return math.ceil(math.sqrt(p) / 2) + 1
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #c38a6170
 @dataclass(frozen=True, eq=False)
@@ -187,7 +179,7 @@ class RowLattice:
     @property
     def length(self) -> int:
         "Steps to which a row of full length is scaled before it is rounded."
-        return self.steps - _room(len(self.center))
+        return self.steps - rounding_room(len(self.center))
 
     @property
     def step(self) -> float:
@@ -235,7 +227,7 @@ class RowLattice:
 # %% ../../nbs/2_publish/04_sphere.ipynb #61b59d1e
 def _most_steps(n, p, excess, mu):
     "The largest power of two of steps in the radius that sums and sampler can carry."
-    fewest = max(_FEWEST_STEPS, 1 << (4 * _room(p)).bit_length())
+    fewest = max(FEWEST_STEPS, 1 << (4 * rounding_room(p)).bit_length())
     by_sums = math.sqrt(_LARGEST_SUM / n / excess)
     by_noise = math.sqrt(LARGEST_SIGMA * mu / excess / 1.4143)
     if by_sums < fewest:
@@ -245,7 +237,7 @@ def _most_steps(n, p, excess, mu):
         raise InputError(
             "mu", mu, f"no lattice carries so much noise: use mu >= {works * 1.006:.3g}"
         )
-    return 2 ** math.floor(math.log2(min(_MOST_STEPS, by_sums, by_noise)))
+    return 2 ** math.floor(math.log2(min(MOST_STEPS, by_sums, by_noise)))
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #127a5de7
 def row_lattice(n, p, mu, clipping, mean=1.0):
@@ -276,7 +268,7 @@ def row_lattice(n, p, mu, clipping, mean=1.0):
     if not 0 <= mean <= radius:
         raise InputError("mean", mean, f"give a number from 0 to {radius:.4g}")
     steps = _most_steps(n, p, 1 + mean**2 / radius**2, mu)
-    constant = round(mean / radius * (steps - _room(p)))
+    constant = round(mean / radius * (steps - rounding_room(p)))
     sigma = sigma_for(mu, (steps**2 + constant**2) ** 2 * _TWICE_ON_DIAGONAL)
     center = per_column(clipping.center, "center", p)
     scale = per_column(clipping.scale, "scale", p)

@@ -459,7 +459,9 @@ class RowsStatistic:
     def __init__(self, lattice, X, X_neighbor):
         self.step, self.precision = lattice.step, (lattice.sigma * lattice.step) ** -2.0
         self.tables = tuple(_rounded(lattice, table) for table in (X, X_neighbor))
-        self.change = check_different(np.subtract(*map(_in_any_order, self.tables)))
+        # the same rows in an order that depends on nothing but them
+        ordered = (table[np.lexsort(table.T)] for table in self.tables)
+        self.change = check_different(np.subtract(*ordered))
 
     def __call__(self, release):
         "Larger where the second table is more likely."
@@ -479,9 +481,3 @@ class RowsStatistic:
         along = self.change.sum(axis=0) * self.precision
         odd = np.rint(rows / self.step) % 2
         return np.array([self(release), -(rows @ along).sum(), odd.sum()])
-
-
-def _in_any_order(table):
-    "The same rows in an order that depends on nothing but them."
-    return table[np.lexsort(table.T)]
-

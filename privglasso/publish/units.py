@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SPREAD_WINDOW', 'DIGITS_WINDOW', 'LEVEL_NAMES', 'REASONS', 'Level', 'failure_bound', 'UnitsPlan', 'plan_units',
-           'Units', 'spread_counts', 'find_units']
+           'squared_mu_left', 'Units', 'spread_counts', 'find_units']
 
 # %% ../../nbs/2_publish/06_units.ipynb #575b94bf
 import math
@@ -416,15 +416,6 @@ def _exponent_error(log_scale, chosen, single, arguments):
     return min(np.minimum(single, each).sum(), whatever_is_preferred)
 
 # %% ../../nbs/2_publish/06_units.ipynb #f510dacb
-def _noise_factor(sigmas):
-    "What the discrete noise's tails may exceed the normal's by, all bins together."
-    excess = sum(
-        layout[1] / (24 * sigma**2)
-        for layout, sigma in zip(_LAYOUT, sigmas, strict=True)
-    )
-    return math.exp(min(excess, 300.0))  # far above 1 in any case
-
-
 def failure_bound(n: int, p: int, levels: tuple, fractions=_FRACTIONS) -> float:
     """Bound of the probability that any of `p` Gaussian columns gets a wrong unit.
 
@@ -452,8 +443,13 @@ def failure_bound(n: int, p: int, levels: tuple, fractions=_FRACTIONS) -> float:
     part = np.array([share - _ENOUGH, 1.0, share * (1 - share), 0.5, 1.0])
     last = counts[1:] ** 2 / near**2
     wrong += _error(part[:, None, None], last, counts[1:])[0]
+    # what the discrete noise's tails may exceed the normal's by, all bins together
+    excess = sum(
+        layout[1] / (24 * level.sigma**2)
+        for layout, level in zip(_LAYOUT, levels, strict=True)
+    )
     # and the limit below which a column is set aside, see _limit
-    return p * wrong * _noise_factor([spread, digits, upper, top, near])
+    return p * wrong * math.exp(min(excess, 300.0))  # far above 1 in any case
 
 # %% ../../nbs/2_publish/06_units.ipynb #25e7c1f9
 @dataclass(frozen=True, eq=False)
@@ -600,27 +596,11 @@ def _strengths(n, p, failure):
         raise InputError("n", n, remedy)
     return strengths
 
-# %% ../../nbs/2_publish/06_units.ipynb #0d2e29cc
+# %% ../../nbs/2_publish/06_units.ipynb #0d2e29ca
 _LARGEST_SHARE, _SMALLEST_SHARE = 0.5, 0.02  # of mu² that the units take
 _MANY_ROWS = 1 << 15  # below, all rows are counted
 
 
-def _rows_needed(n, p, mu, failure):
-    """How many rows to count: all, or a power of two if these find the units for the
-    smallest share."""
-    least = 2 * p * (_strengths(n, p, failure) ** 2).sum()
-    enough = math.sqrt(least / _SMALLEST_SHARE) / mu
-    return min(n, 1 << math.ceil(math.log2(max(enough, _MANY_ROWS))))
-
-
-def _sure_strengths(rows, p, failure, strengths):
-    "At least these strengths, and such that less noise than needed does no harm."
-    ample = (strengths / _strengths(rows, p, failure)).min()
-    if ample == 1 or ample >= _AMPLE:
-        return strengths
-    return np.maximum(strengths, _strengths(rows, p, failure / _LESS_NOISE))
-
-# %% ../../nbs/2_publish/06_units.ipynb #0d2e29ca
 def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
     """The cheapest histograms that find the units of every column.
 
@@ -645,7 +625,10 @@ def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
     """
     n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
     mu, failure = check_positive(mu, "mu"), check_probability(failure, "failure")
-    rows = _rows_needed(n, p, mu, failure)
+    # all rows, or a power of two if these find the units for the smallest share
+    least = 2 * p * (_strengths(n, p, failure) ** 2).sum()
+    enough = math.sqrt(least / _SMALLEST_SHARE) / mu
+    rows = min(n, 1 << math.ceil(math.log2(max(enough, _MANY_ROWS))))
     strengths = _strengths(rows, p, failure).copy()
     least = 2 * p * (strengths**2).sum() / rows**2
     if least > _LARGEST_SHARE * mu**2:
@@ -659,8 +642,33 @@ def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
         )
     more = math.sqrt(max(1, _SMALLEST_SHARE * mu**2 / least))
     most = _sigmas(rows, p, strengths).min() / 8  # whole steps stay small
-    surely = _sure_strengths(rows, p, failure, strengths * min(more, most))
-    return UnitsPlan(n, p, _levels(_sigmas(rows, p, surely)), failure, rows)
+    strengths = strengths * min(more, most)
+    # less noise than needed is to do no harm
+    ample = (strengths / _strengths(rows, p, failure)).min()
+    if ample != 1 and ample < _AMPLE:
+        quarter = _strengths(rows, p, failure / _LESS_NOISE)
+        strengths = np.maximum(strengths, quarter)
+    return UnitsPlan(n, p, _levels(_sigmas(rows, p, strengths)), failure, rows)
+
+
+def squared_mu_left(mu: float, units: UnitsPlan | None) -> float:
+    """What units leave of μ² for all else, and a hair less: rounding must not push μ
+    above its target.
+
+    Parameters
+    ----------
+    mu : float
+        Of the whole release.
+    units : UnitsPlan or None
+        None if all are public.
+
+    Examples
+    --------
+    >>> round(squared_mu_left(0.5, None), 12)
+    0.25
+    """
+    spent = 0.0 if units is None else units.squared_mu
+    return (mu**2 - spent) * (1 - 1e-13)
 
 # %% ../../nbs/2_publish/06_units.ipynb #29e11f7d
 @dataclass(frozen=True, eq=False)
@@ -782,7 +790,9 @@ def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     center = np.clip(center, -np.finfo(float).max, np.finfo(float).max)
     scale = np.exp2(scale / _STEPS + exponent)
     close = _noisy(near, _count_near, values, (center, scale), bits)[:, 0]
-    seen = _best_match(scores, n, spread.sigma) > _limit(plan)
+    # the spread's best score, in deviations of its noise
+    length = np.linalg.norm(_spread_templates(), axis=1).max()
+    seen = scores.max(axis=1) * spread.sigma / (n // 2) / length > _limit(plan)
     return _judge(center, scale, close > _ENOUGH * n, seen)
 
 # %% ../../nbs/2_publish/06_units.ipynb #1a417032
@@ -812,12 +822,6 @@ def _upper_digits(levels, values, exponent, place, bits):
     return (origin + half + size // 2) % size - size // 2
 
 # %% ../../nbs/2_publish/06_units.ipynb #ae959452
-def _best_match(scores, n, sigma):
-    "The spread's best score, in deviations of its noise."
-    length = np.linalg.norm(_spread_templates(), axis=1).max()
-    return scores.max(axis=1) * sigma / (n // 2) / length
-
-
 @cache
 def _seen_scale(fraction):
     "Mean and further moments of a Gaussian column's score at its own scale."

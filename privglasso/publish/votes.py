@@ -111,11 +111,11 @@ def usual_cuttings(p: int) -> int:
     return max(1, min(4, 2000 // p))
 
 # %% ../../nbs/2_publish/34_votes.ipynb #b44d7ee3
-def _expected_distance(n, p, blocks, cuttings, strength=0.25, tail=0.05):
-    """About how far a graph with such edges is from another one, in records; nearer
-    with a probability of about the tail."""
-    q = block_error(n // blocks, strength)
-    last = lambda pairs: -float(ndtri(tail / max(pairs, 1)))
+def _expected_distance(n, p, blocks, cuttings):
+    """d, about: how far a graph with edges of 0.25 is from another one, in records;
+    nearer in about 5 % of cases."""
+    q = block_error(n // blocks)
+    last = lambda pairs: -float(ndtri(0.05 / max(pairs, 1)))
     edges = last(p - 1) * math.sqrt(vote_variance(q, cuttings))
     others = last(p * (p - 1) / 2) * math.sqrt(vote_variance(q, cuttings, False))
     return blocks * (0.5 - q) - max(edges, others) * math.sqrt(blocks)
@@ -653,14 +653,6 @@ class VotedGraphRelease(ExactGraph):
         )
 
 # %% ../../nbs/2_publish/34_votes.ipynb #094d5e4d
-def _name_of(estimator):
-    "A name that says nothing of a machine or of settings."
-    while isinstance(estimator, functools.partial):
-        estimator = estimator.func
-    plain = estimator if inspect.isfunction(estimator) else type(estimator)
-    return plain.__name__ if plain.__name__.isidentifier() else "function"
-
-
 def _rehearse(estimator, records, p):
     "`InputError` unless an estimator votes on public numbers, and always the same."
     rng, answers = np.random.default_rng(0), []
@@ -750,7 +742,12 @@ class VotedGraphMechanism(StableGraphMechanism):
             remedy = f"of {n} records, give at most {n // 2}: two records a block"
             raise InputError("blocks", blocks, remedy)
         cut = math.floor(Fraction(self.threshold) * blocks * cuttings) + 1
-        name = _name_of(self.estimator)
+        voter = self.estimator
+        while isinstance(voter, functools.partial):
+            voter = voter.func
+        # a name says nothing of a machine or of settings
+        name = (voter if inspect.isfunction(voter) else type(voter)).__name__
+        name = name if name.isidentifier() else "function"
         made = VoteCertificate(n, p, test, blocks, cuttings, cut, name)
         if made.chance(made.farthest) < 0.01:
             fewer = min(self.threshold, 1 - self.threshold)

@@ -59,11 +59,15 @@ def _squared(letter, p):
     return " + ".join(f"{letter}{j} * {letter}{j}" for j in range(p))
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #a0451595
+def _sides(lattice):
+    "Number, centre and half-range of each column."
+    sides = zip(lattice.center, lattice.half_range, strict=True)
+    return [(j, _double(c), _double(h)) for j, (c, h) in enumerate(sides)]
+
+
 def _box_stages(lattice):
     "From cells x to whole numbers k in a box: the arithmetic of `integer_moments`."
-    sides = zip(lattice.center, lattice.half_range, strict=True)
-    sides = [(j, _double(c), _double(h)) for j, (c, h) in enumerate(sides)]
-    length = _double(lattice.length)
+    sides, length = _sides(lattice), _double(lattice.length)
     return [
         [f"{_between(-1, f'(x{j} - {c}) / {h}', 1)} AS z{j}" for j, c, h in sides],
         [_whole(f"z{j} * {length}", j) for j, *_ in sides],
@@ -72,8 +76,7 @@ def _box_stages(lattice):
 
 def _norm_stages(lattice):
     "The same for rows shortened to a norm."
-    sides = zip(lattice.center, lattice.half_range, strict=True)
-    sides = [(j, _double(c), _double(h)) for j, (c, h) in enumerate(sides)]
+    sides = _sides(lattice)
     cells = [_between(-1e150, f"(x{j} - {c}) / {h}", 1e150) for j, c, h in sides]
     norm = f"greatest(sqrt({_squared('z', len(sides))}), {_double(1)})"
     return [
@@ -271,20 +274,16 @@ def _only_row(answer):
     "The numbers of an answer by their names in small letters."
     row = answer
     if not isinstance(answer, Mapping):
-        row = _row_of_table(answer)
-        _refuse(row is None, type(answer).__name__, "give the one row that came back")
+        import pyarrow as pa
+
+        try:
+            rows = pa.table(answer).to_pylist()
+        except Exception:  # the text of such an error may quote a cell
+            rows = []
+        one = len(rows) == 1
+        _refuse(not one, type(answer).__name__, "give the one row that came back")
+        row = rows[0]
     return {str(name).lower(): x for name, x in row.items()}
-
-
-def _row_of_table(answer):
-    "The only row of a table that speaks Arrow's interface; None if there is none."
-    import pyarrow as pa
-
-    try:
-        rows = pa.table(answer).to_pylist()
-    except Exception:  # the text of such an error may quote a cell
-        return None
-    return rows[0] if len(rows) == 1 else None
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #27623d29
 def _integer(row, name):

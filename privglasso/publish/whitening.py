@@ -147,19 +147,14 @@ def _pooled_release(first, second):
     return replace(first, second_moment=moment, total=total, lattice=lattice)
 
 # %% ../../nbs/2_publish/07_whitening.ipynb #af41457f
-def _noise_as_rows(shape, lattice):
-    """Covariance (p, p), in white coordinates, and number of the rows whose sampling
-    error is that of the noise on a shape (p, p) of white rows."""
+def _white_error(turn, shape, lattice):
+    "Covariance in units, of trace p, and its error, from a shape in white coordinates."
+    # the noise on a shape of white rows is like the sampling error of so many others
     values, vectors = np.linalg.eigh(shape)
     seen = sphere_spectrum(np.maximum(values, 1e-3 * values.max()))
     behind = shape_behind((vectors * seen) @ vectors.T)
-    covariance = (behind.vectors / behind.slopes) @ behind.vectors.T
-    return covariance, max(round(1 / lattice.product_noise()), 1)
-
-
-def _white_error(turn, shape, lattice):
-    "Covariance in units, of trace p, and its error, from a shape in white coordinates."
-    noise, like = _noise_as_rows(shape, lattice)
+    noise = (behind.vectors / behind.slopes) @ behind.vectors.T
+    like = max(round(1 / lattice.product_noise()), 1)
     covariance, p = turn.back(shape), len(shape)
     size = p / np.trace(covariance)
     units = size * np.outer(turn.scale, turn.scale)
@@ -329,10 +324,7 @@ class WhitenedRelease(Release):
         return Whitening.of(self.first).condition
 
     def _contents(self):
-        import pandas as pd  # slow to load
-
-        table = pd.DataFrame(self.second.second_moment, columns=self.columns)
-        return "whitened", table, self.settings()
+        return self._square("whitened", self.second.second_moment)
 
     def _summary(self):
         done = "whitened" if self.whitened else "not whitened"
