@@ -9,9 +9,11 @@ __all__ = ['planned_kinds', 'needed_to_find', 'Epsilons', 'compare_epsilons', 'i
 import re
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from textwrap import wrap
 
-from ..base.validation import InputError, check_plain, how_many
+from ..base.validation import InputError, check_plain, check_positive
+from ..base.validation import how_many
 from ..base.words import WordsError
 from .choices import KINDS, PLANNED, Record
 from .source import PrivateTable, as_path, check_there, name_of
@@ -330,11 +332,14 @@ def plan_publication(
     """
     schema, graph = as_path(schema), as_path(graph)
     check_there(schema, graph)
-    from privglasso.recover.planning import plan_rows
+    n, p, names = _shape_to_plan(n, p, schema, names)
+    if epsilon is not None:
+        check_positive(epsilon, "epsilon")
+    # slow to load: a refusal need not wait for them
     from privglasso.privacy.guarantee import default_delta
+    from privglasso.recover.planning import plan_rows
     from privglasso.recover.recommendation import recommend
 
-    n, p, names = _of_table(n, p, schema, names)
     at = default_delta(n) if delta is None else delta
     used, kinds = 1.0 if epsilon is None else epsilon, planned_kinds(neighbors)
     made = {name: make(epsilon=used, delta=at) for name, make in kinds.items()}
@@ -354,19 +359,24 @@ def plan_publication(
     return Plan(n, p, used, at, neighbors, shown, best, told, several, weights, votes)
 
 # %% ../../nbs/2_publish/31_plan.ipynb #48e6611f
-def _of_table(n, p, schema, names):
+def _shape_to_plan(n, p, schema, names):
     "What shape is to be planned, and names of all its columns, if they are known."
-    from privglasso.start.advice import shape_to_plan
-
-    table = PrivateTable(f"{n}", schema)
-    is_there = table.is_parted or table.source.is_file()
-    if is_there and not re.fullmatch(r"[+-]?[0-9_]+", f"{n}"):
+    given, table = f"{n}", PrivateTable(f"{n}", schema)
+    is_named = Path(given).suffix and re.search(r"[^0-9.,eE+-]", given)  # not 6.5
+    if re.fullmatch(r"[+-]?[0-9_]+", given):
+        n = int(n)
+    elif table.is_parted or table.source.is_file() or is_named:
         n, there = table.shape()
         table.check_records(n)
         names, p = (there, len(there)) if p is None and schema is None else (names, p)
+    else:
+        raise InputError("n", n, "give a whole number, such as 60000, or a table")
+    if (p is None) == (table.schema is None):
+        remedy = "give the number of columns, or a schema, or a table instead of n"
+        raise InputError("p", None, remedy)
     names = names if table.schema is None else table.schema.names
     check_plain(names or ())
-    return *shape_to_plan(n, p, schema), names
+    return n, len(names) if p is None else p, names
 
 
 def _read(schema):
