@@ -1208,6 +1208,7 @@ def test_the_standard_output_gets_the_output_and_nothing_else(secret, tmp_path):
     assert not (tmp_path / "-").exists() and not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.long
 @posix
 def test_pipes_and_devices_stay_what_they_are(secret, tmp_path):
     pipe = tmp_path / "pipe.graphml"
@@ -1391,6 +1392,7 @@ def test_a_budget_that_is_read_only_is_left_alone(secret, tmp_path):
     assert Budget(file).spent().mu == 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no full device")
 @pytest.mark.parametrize("words", ["--version", "--help", "plan 100 3 --epsilon 1"])
 def test_output_on_a_full_disk_ends_in_one_sentence(words):

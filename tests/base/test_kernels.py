@@ -74,6 +74,7 @@ print(*counts[0], sep="")
 """
 
 
+@pytest.mark.long
 def test_a_package_that_nothing_can_be_written_to_works_and_says_so(copy):
     "Neither a home nor a cache: one warning, and no file in the package."
     no_folder = copy / "a file"

@@ -92,6 +92,7 @@ def words(request, table):
     return words | ({"drop": [table.columns[1]]} if "drop" in words else {})
 
 
+@pytest.mark.long
 def test_a_folder_and_a_large_file_give_the_release_of_the_table(
     words, table, folder, tmp_path, monkeypatch
 ):

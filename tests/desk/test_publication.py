@@ -63,6 +63,7 @@ def test_every_source_gives_the_same_release(table, kind, tmp_path):
     assert (record.release.second_moment == own.second_moment).all()
 
 
+@pytest.mark.long
 def test_yes_and_no_can_be_read_as_what_was_cut(table, tmp_path):
     cut = (table > table.mean() + table.std() / 2).astype(float)
     desk = pg.Publication(cut, mu=1, latent=True)
@@ -254,6 +255,7 @@ def test_an_exact_graph_is_asked_of_votes(many):
     assert draft.best.name == "votes" and draft.best.works
 
 
+@pytest.mark.long
 def test_a_plan_says_what_votes_would_do():
     told = plan_publication(12_000, 60, epsilon=1, delta=1e-9)
     assert told.votes > 0.9 and "Votes of blocks publish" in str(told)
@@ -404,6 +406,7 @@ def test_rows_that_are_advised_are_enough(few):
     assert int(re.search(r"or (\d+) rows", told)[1]) < 0.95 * rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("paid", [True, False])
 def test_records_that_are_enough_are_the_same_in_advice_and_in_warnings(paid, tmp_path):
     table, ledger = pd.DataFrame(np.eye(300)[:, :4], columns=list("abcd")), None

@@ -117,6 +117,7 @@ def test_numbers_altered_by_hand_are_noticed(book):
     assert "4 stale outputs" in said and "03_right" not in said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", [(), ("--long",)])
 def test_what_takes_long_has_a_command_of_its_own(book, words):
     write(book, "01_long.ipynb", printed("43\n", "#| long\nprint(6 * 7)"))

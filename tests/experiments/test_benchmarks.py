@@ -349,6 +349,7 @@ def test_the_machine_has_no_name():
     assert platform.node() not in " ".join(measured("machine").value.astype(str))
 
 
+@pytest.mark.long
 def test_a_process_is_not_charged_with_what_its_parent_held():
     kept = np.ones(30_000_000)
     program = """

@@ -23,6 +23,7 @@ def test_every_case_runs_and_says_what_it_should(case):
     assert row["audited"] > 0
 
 
+@pytest.mark.long
 def test_private_units_do_not_hide_a_record_from_the_audit():
     "What all other rows add up to depends on the units; the audit reckons with it."
     one = np.random.default_rng(0).normal(size=(1000, 2))

@@ -82,6 +82,7 @@ def kept(results):
     return {json.loads(path.read_bytes())["job"]["seed"] for path in files}
 
 
+@pytest.mark.long
 def test_rows_come_in_the_order_of_the_jobs_whatever_the_workers(toy, results):
     alone = toy.table()
     assert alone.seed.tolist() == [0, 1, 2, 3, 4, 5] and alone.up.dtype == bool

@@ -598,6 +598,7 @@ print(won)
 """
 
 
+@pytest.mark.long
 def test_two_processes_race_and_never_overspend(budget):
     racers = [run(RACE, budget.path, name, stdin=subprocess.PIPE) for name in "ab"]
     for racer in racers:

@@ -80,6 +80,7 @@ def test_every_threshold_word_is_right():
             assert words[-1] == 2**31 - 1 and (len(words) == 1 or words[-2] < 2**31 - 1)
 
 
+@pytest.mark.long
 @given(st.floats(2.0**-10, 300), st.sampled_from([HALF, Fraction(1)]))
 @settings(max_examples=30, deadline=None)
 def test_threshold_words_of_any_sigma(sigma, zero_weight):
@@ -432,6 +433,7 @@ def test_neighbouring_draws_are_uncorrelated():
 # ---------------------------------------------------------------------- the front door
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("way")
 def test_same_seed_same_noise_and_shapes():
     for sigma in (0.3, 20.0, 1e7):

@@ -148,6 +148,7 @@ def test_the_log_ratio_of_two_tables_turns_round_with_them():
     assert one == pytest.approx(mechanism.likelihood_statistic(X, mixed)(release))
 
 
+@pytest.mark.long
 def test_an_audit_sees_that_margins_have_no_noise(monkeypatch):
     """Counts without noise tell the two tables apart in every run. The whole ratio,
     into which the noise of the ranks enters, does not show it; its parts do."""

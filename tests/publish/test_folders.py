@@ -392,6 +392,7 @@ def test_secrets_are_the_owners(tmp_path):
 # --------------------------------------------------------------------------- races
 
 
+@pytest.mark.long
 @posix
 def test_two_publishers_cannot_spend_what_is_there_once(tmp_path):
     "One wins, and the other leaves nothing; `PRIVGLASSO_KILLS` / 2 races."

@@ -185,6 +185,7 @@ def test_a_flipped_bit_is_never_read_as_something_else(kind, tmp_path):
     assert outcomes[False] == 0 and outcomes["refused"] > 100
 
 
+@pytest.mark.long
 def test_no_flip_in_the_metadata_turns_checks_off(path):
     "Every bit of the keys, the checksum and the format's number."
     whole, before = path.read_bytes(), state(read_release(path))
@@ -385,6 +386,7 @@ def with_footer(path, change):
     path.write_bytes(whole[: -8 - length] + footer + ending)
 
 
+@pytest.mark.long
 @measured
 def test_a_footer_that_says_few_rows_and_has_groups_of_many_is_refused(tmp_path):
     path = tmp_path / "bomb.parquet"
@@ -460,6 +462,7 @@ def test_a_list_that_names_another_kind_than_parsers_read_is_refused(path):
         read_release(path)
 
 
+@pytest.mark.long
 def test_what_would_end_the_process_is_refused(path):
     "A histogram too long: asking pyarrow for the column aborts all of Python."
     whole = path.read_bytes()
@@ -485,6 +488,7 @@ def with_page(path, unpacked, packed):
     return len(new) - old
 
 
+@pytest.mark.long
 @measured
 def test_a_page_is_asked_for_its_size_before_it_is_unpacked(tmp_path):
     "The footer says 131 bytes, the page unpacks to 600 MB."
@@ -689,6 +693,7 @@ def test_names_with_points_are_names(names, tmp_path, monkeypatch):
     assert found.columns == names
 
 
+@pytest.mark.long
 def test_writing_and_reading_need_no_second_matrix(tmp_path):
     "Arrow's room included."
     release, path = square_release(1500, 200), tmp_path / "r.parquet"

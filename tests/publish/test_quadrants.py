@@ -189,6 +189,7 @@ def test_one_entry_varies_as_its_nine_cells_say():
     assert abs(np.mean(ratios) - 1) < 0.03 and np.std(ratios) < 0.1
 
 
+@pytest.mark.long
 def test_noise_on_angles_is_made_up_for_at_centres_that_are_off():
     """Over many draws of the noise on the products a plain sine comes out 4 % too
     small. The mean is known to 1 %; the noise of the signs' sums, which are exact here,

@@ -282,6 +282,7 @@ def partial(R):
 MARGINS = [lambda z: z, np.exp, likert, lambda z: z**3, likert, lambda z: np.exp(2 * z)]
 
 
+@pytest.mark.long
 def test_edges_and_missing_edges_of_a_copula_are_right_as_the_noise_vanishes():
     """18 columns, 400 000 rows, three tables: averages of a partial correlation are
     known to .001. A bias of .003 and 4.5 of these is exceeded once in a thousand."""
@@ -311,6 +312,7 @@ def test_so_they_are_for_few_columns_however_coarse(p):
     assert bias.max() < 0.003 + 5 * 0.001
 
 
+@pytest.mark.long
 def test_what_is_observed_has_the_noise_that_it_states():
     """Efficient scores of absent pairs of 60 releases of mixed, unrelated columns: 1260
     squares that are nearly independent are known to 4 %; 25 % is far outside."""

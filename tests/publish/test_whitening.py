@@ -126,6 +126,7 @@ def test_what_is_not_whitened_has_the_noise_of_one_round():
     assert inside == pytest.approx(stated[0, 1], rel=0.05)
 
 
+@pytest.mark.long
 def test_whitened_noise_is_as_stated():
     made = mechanism(clipping=PUBLIC)
     releases = [made.publish(TIGHT, random_state=seed) for seed in range(80)]

@@ -215,6 +215,7 @@ def test_a_lead_over_rivals_that_explain_nothing():
     assert lead == pytest.approx(z2) and z2 > 9
 
 
+@pytest.mark.long
 def test_edges_that_are_not_looked_at_lead_all_rivals():
     """On ten networks with and without noise no edge that is taken for unrivalled has a
     rival that would cost less, though many of the others have."""

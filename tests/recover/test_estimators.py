@@ -434,6 +434,7 @@ print("sklearn" in sys.modules)
 """
 
 
+@pytest.mark.long
 def test_scikit_learn_is_loaded_by_those_who_use_it():
     run = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True)
     assert run.stdout == "False\n", run.stderr

@@ -121,6 +121,7 @@ def test_one_column_and_two():
     assert len(two.edges_) == 1 and two.edges_.q_value[0] == two.edges_.p_value[0]
 
 
+@pytest.mark.long
 def test_false_edges_over_many_tables():
     """Of 120 tables without noise; the mean share is 3.5 standard errors above
     the level with a probability of 0.0002 if the rate is at the level."""
@@ -135,6 +136,7 @@ def test_false_edges_over_many_tables():
     assert over(shares) < 3.5 < over(counted)
 
 
+@pytest.mark.long
 def test_intervals_that_hold_together():
     """With at least 95 % of tables all intervals hold; fewer than the bound have a
     probability of 0.0002. Single ones are much narrower."""

@@ -138,6 +138,7 @@ def test_shorter_chains_stand_for_a_very_long_one(n, monkeypatch):
     assert 0.55 < min(whole) < max(whole) < 1
 
 
+@pytest.mark.long
 def test_a_race_of_a_few_columns_stands_for_that_of_many(monkeypatch):
     screen = ScreenedGraphMechanism(epsilon=1.0, delta=1e-10)
     told = []

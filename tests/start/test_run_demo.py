@@ -39,6 +39,7 @@ def test_honest_promises_do_not_depend_on_the_table():
         assert one.guarantee(*data.table.shape) == two.guarantee(*data.table.shape)
 
 
+@pytest.mark.long
 def test_the_demonstration_writes_its_table_and_figure_and_ends_on_what_works(tmp_path):
     lines = []
     run_demo("grid", tmp_path / "out", echo=lines.append)
