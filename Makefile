@@ -49,7 +49,7 @@ test-long: $(VENV)/.dev  ## the checks that take longest: many repeats, killed p
 	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m long
 
 test-data: $(VENV)/.dev  ## of these what looks at downloaded data, in PRIVGLASSO_DATA or the user's cache
-	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS) $$($(BIN)/python docs/data_chapters.py)
+	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS) --long $$($(BIN)/python docs/data_chapters.py)
 	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m data
 
 $(VENV)/.oldest: pyproject.toml tests/oldest.py | $(BIN)/python

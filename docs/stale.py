@@ -3,8 +3,8 @@
 `python docs/stale.py` runs the chapters in a copy of nbs/, each once, and then holds
 every saved output against the new one. It exits with 1 if a chapter fails or an output
 is stale. It may be told which chapters, and how many workers. Cells that begin with
-`#| long` take long and nothing below needs them: `--long` runs the chapters that have
-some, with all their cells.
+`#| long` take long and nothing below needs them: they are run with `--long`, which
+without names takes the chapters that have some.
 
 Compared are texts, tables and the words in figures. Numbers are compared as numbers: a
 whole number is the same or not, another may differ in its sixth digit, and below 1e-12
@@ -143,11 +143,11 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("chapters", nargs="*", type=Path, help="all if absent")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--long", action="store_true", help="what takes long, alone")
+    parser.add_argument("--long", action="store_true", help="cells that take long, too")
     asked = parser.parse_args(arguments)
     chapters = chapters_of(asked.chapters or [ROOT / "nbs"], ROOT)
     left_out = () if asked.long else ("long",)
-    if asked.long:
+    if asked.long and not asked.chapters:
         chapters = list(filter(has_long, chapters))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

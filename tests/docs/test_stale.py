@@ -125,6 +125,8 @@ def test_what_takes_long_has_a_command_of_its_own(book, words):
     exit_code, said = outcome(book, *words)
     assert exit_code == 1 and "1 stale outputs" in said
     assert ("01_long" in said, "02_short" in said) == (bool(words), not words)
+    named = [f"{book}/nbs/{name}.ipynb" for name in ("01_long", "02_short")]
+    assert f"{1 + len(words)} stale outputs" in outcome(book, *words, *named)[1]
 
 
 @pytest.mark.long
