@@ -94,8 +94,8 @@ def periodic_factor(parties, sigma) -> np.ndarray:
 
 # %% ../../nbs/1_privacy/10_distributed_noise.ipynb #543eb9ac
 def extra_loss(parties, sigma, shift=None) -> float:
-    """R: what a sum of shares may add to the logarithm of odds, beside one discrete
-    Gaussian of the same variance.
+    """R: what a sum of shares may add to the logarithm of odds, compared with one
+    discrete Gaussian of the same variance.
 
     Parameters
     ----------
@@ -109,8 +109,8 @@ def extra_loss(parties, sigma, shift=None) -> float:
     Returns
     -------
     float
-        0 for one share, and for a shift by a multiple of `parties`; otherwise what is
-        below the smallest normal float, 2.2e-308, is rounded up to it.
+        0 for one share, and for a shift by a multiple of `parties`; otherwise at least
+        the smallest normal float, 2.2e-308.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def published_extra(parties, sigma) -> float:
 
     Notes
     -----
-    Kairouz, Liu & Steinke (2021). Odds are off by that twice, at most.
+    Kairouz, Liu & Steinke (2021). Odds are off by at most twice that.
 
     Examples
     --------
@@ -150,15 +150,15 @@ def published_extra(parties, sigma) -> float:
 
 # %% ../../nbs/1_privacy/10_distributed_noise.ipynb #db1ce4a5
 def least_sigma(parties, extra=1e-12) -> float:
-    """From which parameter of a share on their sum is one discrete Gaussian, but for so
-    much.
+    """The least parameter of a share at which the sum is one discrete Gaussian, but for
+    a given extra.
 
     Parameters
     ----------
     parties : int
         How many shares are added.
     extra : float
-        What may be added to the logarithm of odds.
+        How much the logarithm of odds may gain.
 
     Returns
     -------
@@ -250,15 +250,15 @@ def _one_part(mu, part, extra):
 
 
 def widened_mu(mu, extra) -> float:
-    """A μ for what would be `mu`-GDP, were its noise not off by some log odds.
+    """A μ for a mechanism that is `mu`-GDP but for noise that is off by some log odds.
 
     Parameters
     ----------
     mu : float
-        With the noise as it should be.
+        Its μ with exact noise.
     extra : float
-        By how much the logarithm of any probability is off at most, in one direction
-        and in the other together.
+        By how much the logarithm of any probability is off at most, upward and downward
+        together.
 
     Returns
     -------
@@ -282,7 +282,7 @@ def widened_mu(mu, extra) -> float:
 def sum_guarantee(
     sensitivity, sigma, parties, *, missing=0, coordinates=1, neighbors="record"
 ) -> Guarantee:
-    """What the sum of noisy integers of several publishers promises.
+    """The guarantee of a sum of noisy integers of several publishers.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def sum_guarantee(
     parties : int
         How many publishers add a share to every number.
     missing : int
-        How many shares may be missing, or be known to whoever attacks.
+        How many shares may be missing, or known to the attacker.
     coordinates : int
         How many numbers a record can change.
     neighbors : {"record", "cell"}
@@ -302,7 +302,7 @@ def sum_guarantee(
     Returns
     -------
     Guarantee
-        Proved, if no more shares than so many are missing.
+        Proved if at most `missing` shares are.
 
     Examples
     --------
