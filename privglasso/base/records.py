@@ -19,7 +19,7 @@ from .validation import is_plain
 
 # %% ../../nbs/9_workshop/16_records.ipynb #b1209ce5
 class DamageError(ValueError):
-    """What stands at a place of a record where nothing of the kind may stand.
+    """A value in a record that may not stand at its place.
 
     Parameters
     ----------
@@ -35,11 +35,11 @@ class DamageError(ValueError):
 
 
 class ContradictionError(ValueError):
-    "What in a record does not fit the rest of it."
+    "A part of a record that does not fit the rest of it."
 
 
 def require(holds, complaint: str) -> None:
-    """`ContradictionError`, unless it holds.
+    """Raise `ContradictionError` unless a condition holds.
 
     Parameters
     ----------
@@ -64,15 +64,15 @@ class Stated:
     said : str
         What one value is called.
     base : type
-        Of JSON.
+        Its type in JSON.
     low, high : number or str, optional
         Bounds, or the names of sizes that are bounds.
     shape : tuple of int or str
         Lengths of the lists, or the names of sizes.
     words : tuple of str
-        All that it may be; any if empty.
+        All words that it may be; any if empty.
     keyed : bool
-        Whether there is one for each of any columns, by name.
+        Whether it has one value for each of any columns, by name.
     """
 
     said: str
@@ -219,7 +219,7 @@ def word(*words, shape=(), keyed=False):
     shape : tuple
         As for `whole`.
     keyed : bool
-        Whether there is one for each of any columns.
+        Whether there is one word for each of any columns.
     """
     kind = Stated("known word", str, shape=shape, words=words, keyed=keyed)
     return Annotated[dict if keyed else list if shape else str, kind]
@@ -234,7 +234,7 @@ class Fields:
         From `whole`, `number`, `flag`, `plain` and `word`, dataclasses and other sets;
         with ``| None`` what may be null, in `NotRequired` what may be absent.
     make : callable
-        What the values are given to, by name.
+        Called with the values, by name.
     told : callable
         The other way round: the values of an object, by name.
     given : tuple of str
@@ -289,7 +289,7 @@ def _known(kind):
 
 @cache
 def _of_type(kind):
-    "The same of what is no set of fields."
+    "The same for a type that is not a set of fields."
     absent, null = get_origin(kind) is NotRequired, False
     kind = get_args(kind)[0] if absent else kind
     if NoneType in get_args(kind):
@@ -332,7 +332,7 @@ def _is_stated(kind):
 
 # %% ../../nbs/9_workshop/16_records.ipynb #f8ab3604
 def read_record(kind, stated, sizes=None, place: str = ""):
-    """What a record states, as the object that it describes.
+    """Read a record into the object that it describes.
 
     Parameters
     ----------
@@ -341,7 +341,7 @@ def read_record(kind, stated, sizes=None, place: str = ""):
     stated : object
         Values of JSON.
     sizes : dict of str to int, optional
-        What lengths and bounds speak of.
+        The sizes that lengths and bounds name.
     place : str
         Where the record stands in a larger one.
 
@@ -370,7 +370,7 @@ def read_record(kind, stated, sizes=None, place: str = ""):
 
 
 def _damage(known, told, sizes, place):
-    "The `DamageError` for what the library told: of that only the place is kept."
+    "The `DamageError` for a message of the library, of which only the place is kept."
     where = re.search(r"- at `\$\.?(.*)`$", told, re.DOTALL)
     path = re.sub(r"\[[^\]]*\]", "", where[1]) if where else ""
     for key in filter(None, path.split(".")):
