@@ -57,7 +57,7 @@ def require(holds, complaint: str) -> None:
 # %% ../../nbs/9_workshop/16_records.ipynb #6b683187
 @dataclass(frozen=True)
 class Stated:
-    """What may stand in one field.
+    """The values that may stand in one field.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ class Fields:
         return "must be a set of fields"
 
     def made(self, value, sizes, place):
-        "What is made of the values, once their sizes fit each other."
+        "The object made of the values, once their sizes fit each other."
         sizes, found = dict(sizes), {}
         for key in self.fields:
             stated = getattr(value, key)
@@ -307,7 +307,7 @@ def _wire(kind):
 
 
 def _made(kind, value, sizes, place):
-    "What is made of a converted value."
+    "The object made of a converted value."
     return None if value is None else _known(kind)[0].made(value, sizes, place)
 
 # %% ../../nbs/9_workshop/16_records.ipynb #9791de73

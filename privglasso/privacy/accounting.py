@@ -263,7 +263,7 @@ def _check_pairs(pairs):
 # %% ../../nbs/1_privacy/07_accounting.ipynb #409bd4e3
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """What independent lattice noises, and anything else that is GDP, give away
+    """The privacy loss of independent lattice noises, and of anything else that is GDP,
     together about one change.
 
     Parameters
@@ -368,7 +368,7 @@ def _check_releases(releases):
 
 # %% ../../nbs/1_privacy/07_accounting.ipynb #56d9a3b7
 def privacy_losses(*releases) -> tuple:
-    """What several releases give away together, as one `PrivacyLoss` for everything
+    """The privacy loss of several releases together, one `PrivacyLoss` for everything
     that may change.
 
     Parameters

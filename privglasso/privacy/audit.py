@@ -124,7 +124,7 @@ def _text(result):
 # %% ../../nbs/1_privacy/09_audit.ipynb #6bedbfeb
 @dataclass(frozen=True)
 class AuditResult:
-    """What running a mechanism on two neighbouring tables has shown.
+    """The result of running a mechanism on two neighbouring tables.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ def _both(draw, draw_neighbor, trials, batch, workers, random_state):
 
 
 def _judged(null, other, confidence, claimed, failure=0.0):
-    "What the second half of the runs says of the test that the first half chose."
+    "The result of the second half of the runs, by the test that the first half chose."
     half = len(null) // 2
     null, other = (values.reshape(len(values), -1) for values in (null, other))
     tests = [
@@ -385,7 +385,7 @@ def _check_tiled(mechanism, statistic):
 
 
 def _report(X, rng, mechanism, user):
-    "What one user of a local mechanism sends."
+    "The report that one user of a local mechanism sends."
     return mechanism.report(np.asarray(X)[user], len(X), rng)
 
 
@@ -528,7 +528,7 @@ def _check_neighbors(mechanism, X, X_neighbor):
 
 
 def _prepared(mechanism, X, X_neighbor, statistic, claimed, tiled, random_state):
-    "What draws the statistics of either table, how many at a time, and the claim."
+    "The functions that draw either table's statistics, the batch size, and the claim."
     if not (hasattr(mechanism, "publish") or callable(mechanism)):
         raise InputError(
             "mechanism",
