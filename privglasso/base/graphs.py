@@ -60,7 +60,7 @@ def pairs_above(M) -> tuple:
     [[0], [2]]
     """
     found = [(np.empty(0, int), np.empty(0, int))]
-    for at in strips(len(M)):  # of many columns a second matrix takes much memory
+    for at in strips(len(M)):  # a second matrix of many columns takes much memory
         i, j = np.nonzero(M[at])
         above = j > i + at.start
         found.append((i[above] + at.start, j[above]))
@@ -75,7 +75,7 @@ def partial_correlations(precision, pairs=None):
     precision : array of shape (p, p)
         Symmetric matrix with a positive diagonal.
     pairs : pair of arrays of shape (m,), optional
-        Rows and columns off the diagonal: of these alone, if they are given.
+        Rows and columns off the diagonal. If given, only these are computed.
 
     Returns
     -------
@@ -108,7 +108,7 @@ WIDE = 200  # columns from which it pays to look at the form of a matrix
 
 
 def is_wide_diagonal(M) -> bool:
-    """Whether a matrix is diagonal, and so large that work with it is worth sparing.
+    """Whether a matrix is diagonal, and so large that knowing this saves work.
 
     Parameters
     ----------
@@ -119,8 +119,8 @@ def is_wide_diagonal(M) -> bool:
 
 
 def eigen(S):
-    """Eigenvalues, rising, and eigenvectors in columns; at once those of a large
-    diagonal matrix.
+    """Eigenvalues, rising, and eigenvectors in columns; at once for a large diagonal
+    matrix.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def as_matrices(first, second, names=("first", "second")):
 
 # %% ../../nbs/9_workshop/05_graphs.ipynb #09279f62
 def graph_bytes(nodes, edges, form) -> bytes:
-    """A graph in one of the forms of files.
+    """A graph as the content of a file.
 
     Parameters
     ----------

@@ -28,11 +28,11 @@ from .validation import InputError
 # %% ../../nbs/9_workshop/03_io.ipynb #7da67fa2
 @contextmanager
 def _opened(part):
-    "A new file: without a name where the system can, else called `part`."
+    "A new file: without a name where the system allows it, else called `part`."
     try:
         os.stat("/proc/self/fd")
         descriptor = os.open(part.parent, os.O_TMPFILE | os.O_RDWR, 0o666)
-    except (AttributeError, OSError):  # no such thing on this system, or this disk
+    except (AttributeError, OSError):  # impossible on this system or disk
         descriptor = os.open(part, os.O_CREAT | os.O_EXCL | _WRITING, 0o666)
     with open(descriptor, "w+b") as file:
         yield file
@@ -42,7 +42,7 @@ _WRITING = os.O_RDWR | getattr(os, "O_BINARY", 0)
 
 
 def _name(file, path):
-    "Give a file without a name this one, if nothing is called so."
+    "Give a nameless file the name `path`, if nothing has it."
     folder = os.open(path.parent, os.O_RDONLY)
     try:  # a folder's descriptor makes the system follow the link in /proc
         os.link(f"/proc/self/fd/{file.fileno()}", path.name, dst_dir_fd=folder)
@@ -51,13 +51,13 @@ def _name(file, path):
 
 # %% ../../nbs/9_workshop/03_io.ipynb #65af5237
 def _taken(path):
-    "What is said when a name is taken."
+    "The error for a name that is taken."
     taken = "give a new file: there is one already, and releases are not overwritten"
     return InputError("path", path.name, taken + " unasked")
 
 
 def _named(file, part, path, replace):
-    "Whether a file without a name has got `path`; else it has got `part`, or an error."
+    "Name a nameless file `path`, and if that is taken `part`; whether it got `path`."
     try:
         _name(file, path)
     except FileExistsError as error:
@@ -69,7 +69,7 @@ def _named(file, part, path, replace):
 
 
 def _put(part, path):
-    "Give the finished file `part` the name `path`, if nothing is called so."
+    "Give the finished file `part` the name `path`, if nothing has it."
     try:
         os.link(part, path)
     except FileExistsError as error:
@@ -98,16 +98,16 @@ def write_whole(
     Parameters
     ----------
     path : str | Path
-        Where the file shall be; into a stream it is written when it is whole.
+        Where the file goes; a stream gets it when it is whole.
     write
         Called with an open binary file.
     part : str | Path | None
-        What the unfinished file may be called, for whoever holds a lock on that name;
-        a name that nobody else has when None.
+        Name of the unfinished file, for a caller that holds a lock on it; a name that
+        nobody else has when None.
     replace : bool
-        Whether a file that is there is replaced. `InputError` if not, and there is one,
-        even if it has come while this one was written; or if it keeps accounts and
-        whoever writes holds no lock.
+        Whether to replace an existing file. If not, one is an `InputError`, even if it
+        came while this one was written. So is a file that keeps accounts, unless `part`
+        is given.
     """
     path = Path(path)
     if is_stream(path):
@@ -160,7 +160,7 @@ def write_secret(path, content):
     synced(path.parent)
 
 # %% ../../nbs/9_workshop/03_io.ipynb #7c68f58f
-LEDGER = "privglasso privacy budget"  # how the file of a ledger says what it is
+LEDGER = "privglasso privacy budget"  # by which a ledger's file says what it is
 
 
 def check_path(path, name="path") -> Path:
@@ -172,7 +172,7 @@ def check_path(path, name="path") -> Path:
 
 def check_no_account(path) -> Path:
     """The path, or an `InputError` if the file there counts what was promised, and must
-    never be replaced: a ledger, or what lies in the folder of a stream.
+    never be replaced: a ledger, or a file in the folder of a stream.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def given_descriptor(path) -> int | None:
 
 
 def is_stream(path) -> bool:
-    "Whether a path is a pipe, a device of characters, or a file that was given open."
+    "Whether a path is a pipe, a character device, or a file that was given open."
     if given_descriptor(path) is not None:
         return True
     try:
@@ -227,7 +227,7 @@ def is_stream(path) -> bool:
 
 
 def stream_status(path):
-    "What the system knows of a stream, as `os.stat` tells; `OSError` if it is closed."
+    "The status of a stream, as of `os.stat`; `OSError` if it is closed."
     number = given_descriptor(path)
     if number is None:
         return os.stat(path)
@@ -256,7 +256,7 @@ def opened_stream(path):
 
 
 def _pour(path, write):
-    "Let `write` make all that a stream shall get, then write it there."
+    "Let `write` make the whole content of a stream, then write it there."
     whole = BytesIO()
     write(whole)
     with opened_stream(path) as file:
@@ -264,7 +264,7 @@ def _pour(path, write):
 
 # %% ../../nbs/9_workshop/03_io.ipynb #a44ad8fb
 def _in_json(value):
-    "A value with nothing that JSON has not."
+    "A value without numbers that JSON cannot hold."
     if isinstance(value, dict):
         return {str(key): _in_json(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -275,13 +275,12 @@ def _in_json(value):
 
 
 def json_text(value, **form) -> str:
-    """A value as JSON that every program reads: what is not known is null, infinity a
-    word.
+    """A value as JSON that every program reads: NaN becomes null, and infinity a word.
 
     Parameters
     ----------
     value
-        Of dicts, lists, tuples, texts and numbers, NumPy's among them.
+        Made of dicts, lists, tuples, texts and numbers, NumPy's among them.
     **form
         As for `json.dumps`.
 
@@ -333,7 +332,7 @@ def claimed(path: str | Path, replace: bool = False):
     Parameters
     ----------
     path : str | Path
-        In a folder that is there; of a stream, whether somebody reads is asked.
+        In an existing folder; somebody must be reading a stream.
     replace : bool
         Whether a file may be there already, if it keeps no accounts.
     """
@@ -364,13 +363,13 @@ def claimed(path: str | Path, replace: bool = False):
 
 # %% ../../nbs/9_workshop/03_io.ipynb #7ac1a1ed
 def _in_use(path):
-    "What is said when another holds the claim."
+    "The error if another holds the claim."
     used = "give another file: somebody else is writing this one just now"
     return InputError("path", path.name, used)
 
 
 def _is_there(path):
-    "Whether a name is taken, by whatever; an error if it cannot be a name."
+    "Whether anything has this name; an error if it cannot be a name."
     try:
         os.lstat(path)
     except FileNotFoundError:

@@ -141,20 +141,20 @@ def _exported(own):
 
 # %% ../../nbs/9_workshop/04_kernels.ipynb #6bc100e3
 _PRICE = 1 << 23  # numbers that NumPy handles while numba loads
-_CALL = 1 << 10  # numbers that the call of a stand-in is worth
+_CALL = 1 << 10  # numbers that one call of a stand-in counts as
 _LOCK = RLock()
 _rented = 0
 
 
 def _buys(numbers):
-    "Whether it is time for machine code, after so many numbers more."
+    "Whether it is time for machine code, after this many numbers more."
     global _rented
     _rented += numbers + _CALL
     return _rented > _PRICE
 
 
 def buy():
-    "From here on machine code is used, however little there is to do: to measure it."
+    "Use machine code from here on, however little there is to do: to measure it."
     global _rented
     _rented = math.inf
 
@@ -164,12 +164,12 @@ _TELL = ContextVar("tell", default=None)
 
 @contextmanager
 def before_compiling(tell):
-    """Within the block `tell` is called before anything is compiled, or loaded.
+    """Within the block `tell` is called before any kernel is compiled, or loaded.
 
     Parameters
     ----------
     tell : callable
-        Without arguments.
+        Takes no arguments.
     """
     token = _TELL.set(tell)
     try:
@@ -191,11 +191,11 @@ class Kernel:
         stands in as long as the calls, of all kernels of the process together, have
         handled few numbers.
     plain : callable, optional
-        To how many of NumPy's numbers a call in plain Python comes, given the
-        arguments; those of the first argument if absent. Without `small`, plain Python
-        is what stands in.
+        Given the arguments, to how many of NumPy's numbers a call in plain Python
+        comes; the size of the first argument if absent. Without `small`, plain Python
+        stands in.
     instead : callable, optional
-        What plain Python calls for the same bits: where NumPy has another library of
+        What plain Python calls for the same bits, where NumPy has another library of
         linear algebra than numba.
     inline : bool, optional
         Whether it becomes part of each kernel that calls it, which takes less time to
@@ -253,7 +253,7 @@ class Kernel:
 
     @property
     def compiled(self):
-        "What numba makes of the function; without numba plain Python."
+        "The function's machine code; without numba plain Python."
         with _LOCK:
             if self._compiled is None and compiler() is None:
                 warn_interpreted()
@@ -345,12 +345,12 @@ def _pools():
 
 # %% ../../nbs/9_workshop/04_kernels.ipynb #86f8a152
 def in_threads(function, items, worth: bool = True):
-    """What `function` makes of each item, on all cores, in order.
+    """Apply a function to each item on all cores; the results are in order.
 
     Parameters
     ----------
     function : callable
-        Of one item; mostly compiled code. What runs long calls `check_stopped`.
+        Of one item; mostly compiled code. One that runs long calls `check_stopped`.
     items : list
     worth : bool
         False for so little work that threads would cost more than they save.
@@ -361,7 +361,7 @@ def in_threads(function, items, worth: bool = True):
 
     Notes
     -----
-    Inside another call, and for a single item, they are taken one after the other.
+    Inside another call of this function, items are done one after the other.
     Ctrl-C is raised at once, and the other threads end at their next look.
 
     Examples

@@ -117,8 +117,8 @@ def plot_precision(matrix, ax=None, labels=None, title=None, limit=None):
     Parameters
     ----------
     matrix : array of shape (p, p), or fitted model
-        Symmetric array: a precision matrix or partial correlations. Of a model its
-        precision matrix is drawn, with the names of its columns.
+        Symmetric array: a precision matrix or partial correlations. For a model, its
+        precision matrix is drawn with the names of its columns.
     ax : Axes, optional
         Where to draw; by default on a new figure.
     labels : sequence of p str, optional
@@ -340,7 +340,7 @@ def plot_graph(
     return draw(weights, edges, labels, pos, ax, title, node_colors)
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #c3d9a1f4
-_PALEST = 0.15  # share of its colour that an edge has of which nothing is sure
+_PALEST = 0.15  # share of its colour that an edge of certainty 0 has
 _SIGNS = {"positive": ("#a83a00", "solid"), "negative": ("#0b4f8a", (0, (4, 1.5)))}
 
 
@@ -383,7 +383,7 @@ def _joined_layout(edges, alone):
 
 
 def _check_certainty(certainty, edges):
-    "How much colour each edge has; all of it if nothing is said."
+    "How much colour each edge has; all of it by default."
     if certainty is None:
         return np.ones(edges.shape)
     certainty = check_symmetric(certainty, "certainty")
@@ -419,8 +419,8 @@ EDGE_STYLES = {"found": "solid", "missed": (0, (5, 2)), "extra": (0, (1, 1.2))}
 
 
 def _draw_lines(ax, ends, **look):
-    """Lines between each two of `ends` as one path: a third of the letters of as many
-    lines."""
+    """Lines between pairs of `ends` as one path, which takes a third of the letters of
+    single lines."""
     from matplotlib.collections import PathCollection
     from matplotlib.path import Path
 
@@ -596,7 +596,7 @@ class Slider:
     labels : tuple of str
         What the slider says at each of them.
     caption : str
-        What is to be seen when it moves.
+        What a reader sees when it moves.
     start : int
         The frame that is shown first.
     """
@@ -648,7 +648,7 @@ def plot_slider(figures, labels, caption, start=0):
     labels : sequence of str
         What the slider says at each.
     caption : str
-        What is to be seen when it moves: a sentence.
+        A sentence: what a reader sees when it moves.
     start : int
         The figure that is shown first.
 
@@ -670,15 +670,15 @@ def plot_slider(figures, labels, caption, start=0):
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #4e30a342
 def _frame(figure, number):
-    """A figure as compact SVG for a page, which knows the language of drawings and how
-    lines end; closed. An id that is referred to gets the frame's number."""
+    """A figure as compact SVG for a page, without SVG's namespaces and, after the first
+    frame, its style; closed. Ids that are referred to get the frame's number."""
     from matplotlib import pyplot as plt
 
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None})
     plt.close(figure)
     svg = compact_svg(buffer.getvalue())
-    if number:  # the first one says it for all
+    if number:  # the first frame has the style of all
         svg = re.sub(r"<defs><style.*?</style></defs>", "", svg)
     svg = re.sub(r' (xmlns(:xlink)?|version)="[^"]*"', "", svg)
     return re.sub(r'(id="|url\(#|href="#)(?=[^"]*["\)])', rf"\g<1>f{number}-", svg)

@@ -42,7 +42,7 @@ def root_between(function, low, high, xtol=2e-12, rtol=4 * sys.float_info.epsilo
         Of a number.
     low, high : float
     xtol, rtol : float
-        How far off the answer may be, in all and relative to its size.
+        How far off the answer may be, absolutely and relative to its size.
 
     Examples
     --------

@@ -35,8 +35,8 @@ _ASIDE = ContextVar("aside", default=False)
 
 @contextmanager
 def writing_to(path):
-    """The path that an output means, `-` being the standard output; if it is that, all
-    that is said in the block goes to the standard error."""
+    """The path that an output means, where `-` is the standard output. If it is that,
+    all messages in the block go to the standard error."""
     path = Path("/dev/stdout") if str(path) == "-" else path
     token = _ASIDE.set(path is not None and given_descriptor(path) == 1)
     try:
@@ -46,7 +46,7 @@ def writing_to(path):
 
 
 def aside():
-    "Whether the standard output belongs to what a command writes."
+    "Whether a command writes its result to the standard output."
     return _ASIDE.get()
 
 
@@ -57,8 +57,8 @@ def _escaped(character):
 
 
 def say(text="", err=False, fg=None):
-    """Print, what could steer a terminal as an escape that JSON knows, too; a reader
-    that has gone away (a pipe closed early) stops nothing."""
+    """Print a text, with an escape that JSON knows for what could steer a terminal. A
+    reader that has gone away (a pipe closed early) stops nothing."""
     err = err or aside()
     shown = (c if c == "\n" or is_plain(c) else _escaped(c) for c in text)
     try:
@@ -74,7 +74,7 @@ def say(text="", err=False, fg=None):
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #4b1f7a41
 def complain(told):
-    "Print one sentence, in red where there are colours, to those who read errors."
+    "Print one sentence to the standard error, in red where there are colours."
     say(f"privglasso: {told}", err=True, fg=typer.colors.RED)
 
 
@@ -92,7 +92,7 @@ class CommandError(ValueError):
 
 
 def _bad_input(error):
-    "A bad input in the words of the command line; of the table no value."
+    "A bad input in the words of the command line, without a value of the table."
     listed = lambda found: found[1].replace("'", "")
     remedy = re.sub(r"[\[(]('[^\])]*')[\])]", listed, error.remedy)
     if error.argument in ("X", "path"):
@@ -112,8 +112,8 @@ _ALSO = {"n": "rows", "bounds": "low"}
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #b4b76710
 def sentence(error):
-    """What is told of an exception, and the exit code: all of our own errors, but of
-    `X` no value, and of others' only the kind, because their words may quote a cell."""
+    """The sentence for an exception, and the exit code. Our own errors are told, but no
+    value of `X`; of others only the kind, because their words may quote a cell."""
     if hasattr(error, "argument") and hasattr(error, "remedy"):
         return _bad_input(error), 2
     if isinstance(error, CommandError):
@@ -206,7 +206,7 @@ def careful_interrupts(handler=_stop_between_imports):
 # %% ../../nbs/9_workshop/08_shell.ipynb #e78a3a58
 @contextmanager
 def warned_in_words():
-    "A warning is a sentence, without the file and the line of code that it is from."
+    "Show warnings as sentences, without the file and the line of code."
     told = lambda message, *where, **more: say(f"note: {message}", err=True)
     with warnings.catch_warnings():
         warnings.showwarning = told
@@ -227,7 +227,7 @@ def friendly(command: Callable) -> Callable:
         except BaseException as error:
             told, code = sentence(error)
             told = _as_typed(told, error, command, kwargs)
-        # outside: the exception and its frames are not carried on
+        # outside of `except`, so the exception and its frames are not carried on
         complain(told)
         raise typer.Exit(code)
 
@@ -241,7 +241,7 @@ _MEANT = {
 
 
 def _begun(error):
-    "The options of a command that begin with the one that it does not have."
+    "The options of a command that begin like the unknown one."
     params = error.ctx.command.params if error.ctx else []
     options = [option for param in params for option in param.opts]
     return [option for option in options if option.startswith(error.option_name)]
@@ -251,7 +251,7 @@ _PACKAGE = "python -m privglasso"  # what click names a package that is run
 
 
 def _typed(error):
-    "The command that a misuse is of, as it can be typed."
+    "The misused command, as it can be typed."
     path = getattr(getattr(error, "ctx", None), "command_path", "privglasso")
     if path.startswith(_PACKAGE):
         return path
@@ -271,7 +271,7 @@ def misuse(error):
 
 
 def _flush(is_told):
-    "Write what waits, here where a full disk can still be told; or let it go."
+    "Write the buffer out while a full disk can still be reported, or drop it."
     if sys.stdout is None:  # closed before the program began
         return
     try:
@@ -285,7 +285,7 @@ def _flush(is_told):
 # %% ../../nbs/9_workshop/08_shell.ipynb #ecd22939
 def _unless_nobody_reads(main, args, extra):
     """The code that `main` returns; 0 where it ends the program itself, which it does
-    only if whoever read has seen enough."""
+    only if the reader of a pipe has gone away."""
     try:
         code = main(*args, **(extra | {"standalone_mode": False}))
     except SystemExit:
@@ -294,7 +294,7 @@ def _unless_nobody_reads(main, args, extra):
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #ecd22938
 class Commands(typer.core.TyperGroup):
-    "Commands that tell of their misuse as of all else: in one sentence."
+    "Commands that report misuse like any other error, in one sentence."
 
     def resolve_command(self, ctx, args):
         "The command that the words begin with; `help plan` means `plan --help`."
@@ -313,7 +313,7 @@ class Commands(typer.core.TyperGroup):
             raise SystemExit(code)
         except typer.Abort:
             told, code = "stopped", 1
-        except BrokenPipeError:  # whoever read has seen enough
+        except BrokenPipeError:  # the reader has seen enough
             raise SystemExit(0) from None
         except OSError as error:  # such as a full disk, by --help
             _flush(is_told=True)
@@ -338,9 +338,9 @@ def _check_stream(path, inputs):
 
 
 def check_output(path, inputs=(), force=False, streams=True):
-    """Refuse a path where something is, unless told to replace it; an input, and what
-    is not a plain file, in any case. Streams, if they suit, replace nothing. A `force`
-    of None is not to be had."""
+    """Refuse a path where something is, unless told to replace it; and in any case an
+    input, and what is not a plain file. Streams, if they suit, replace nothing. With a
+    `force` of None no `--force` is offered."""
     named = path.name or path
     if streams and is_stream(path):
         return _check_stream(path, inputs)

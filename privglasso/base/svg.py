@@ -36,7 +36,7 @@ def _joined_up(numbers):
 
 # %% ../../nbs/9_workshop/09_svg.ipynb #f6763a7b
 def _relative(path):
-    "A path in steps from point to point; what is short already stays as it is."
+    "A path in steps from point to point; one with other commands stays as it is."
     if re.search(r"[^-MLCQz\d.\s]", path):
         return path
     written, last, at, start = [], "", (0, 0), (0, 0)
@@ -57,7 +57,7 @@ def _relative(path):
 
 def _step(letter, pairs, at, k):
     """The k-th command for the pen and its numbers, relative to where the pen is; now
-    and then it is told a place, since programs that draw round as well."""
+    and then an absolute place, since programs that draw round as well."""
     if letter in "Mz" or k % 50 == 49:
         return letter, [x for pair in pairs for x in pair]
     steps = [x - y for pair in pairs for x, y in zip(pair, at, strict=True)]
@@ -87,7 +87,7 @@ _TEXT = ("font-family", "font-size", "text-anchor", "fill")
 
 
 def _of_letters(text):
-    "A formula whose letters say each for themselves what they have in common."
+    "A formula, with what its letters have in common stated once."
     spans, style = text[0], []
     for name in _TEXT:
         said = re.findall(rf'<tspan[^>]*[";]{name}:([^;"]*)', spans)
@@ -102,7 +102,7 @@ def _of_letters(text):
 
 # %% ../../nbs/9_workshop/09_svg.ipynb #5a1f0c7e
 def _usual(svg, name):
-    "What most words of a figure say of themselves, if all of them say something."
+    "The commonest value of a property of a figure's words, if all of them state one."
     texts = re.findall(r"<text[^>]*>", svg)
     said = [found[1] for x in texts if (found := re.search(rf'[";]{name}:([^;"]*)', x))]
     if not texts or len(said) < len(texts):
@@ -118,7 +118,7 @@ def _all_filled(svg):
 
 
 def _handed_down(svg):
-    "The usual look of words, said by the figure."
+    "A figure that states the usual look of its words once."
     if svg.startswith("<svg style"):
         return svg
     svg = re.sub(

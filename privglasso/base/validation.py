@@ -45,13 +45,13 @@ def check_number(value, name, remedy="give a finite number"):
     name : str
         What to call it in a message.
     remedy : str
-        What the message tells to do.
+        What the message advises.
 
     Returns
     -------
     float
     """
-    real = isinstance(value, (float, numbers.Real))  # the first is told at once
+    real = isinstance(value, (float, numbers.Real))  # a float is recognised faster
     is_number = real and not isinstance(value, bool)
     try:
         number = float(value) if is_number else math.nan
@@ -120,8 +120,8 @@ def check_table(X, name="X", min_rows=2, copy=True):
     min_rows : int
         Fewest rows that make sense.
     copy : bool
-        Whether the values are surely a copy, row after row; otherwise they are only to
-        be read, in the order in which they are.
+        Whether to return a copy, row after row. Otherwise the values may be the
+        caller's own, in their own order, and must only be read.
 
     Returns
     -------
@@ -147,8 +147,8 @@ def check_incomplete_table(X, name="X", min_rows=2, copy=True):
     min_rows : int
         Fewest rows that make sense.
     copy : bool
-        Whether the values are surely a copy, row after row; otherwise they are only to
-        be read, in the order in which they are.
+        Whether to return a copy, row after row. Otherwise the values may be the
+        caller's own, in their own order, and must only be read.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def check_incomplete_table(X, name="X", min_rows=2, copy=True):
 
 
 def _table(X, name, min_rows, copy):
-    "Values, whatever they are, and distinct column names of a table of that size."
+    "Values, finite or not, and distinct column names of a table with enough rows."
     X = unmasked(from_arrow(X, name))
     columns = _distinct_columns(X, name)
     values = _as_float(X, name, columns, copy)
@@ -179,7 +179,7 @@ def _table(X, name, min_rows, copy):
 # %% ../../nbs/9_workshop/01_validation.ipynb #5a7e0c1f
 def all_finite(values, gaps=False):
     "Whether all cells are finite or, where there may be gaps, none is infinite."
-    with np.errstate(all="ignore"):  # a finite sum tells it sooner; others do not tell
+    with np.errstate(all="ignore"):  # a finite sum is proof enough, and faster
         if np.isfinite(values.sum()):
             return True
     return bool(not np.isinf(values).any() if gaps else np.isfinite(values).all())
@@ -254,8 +254,8 @@ def how_many(count, noun) -> str:
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #b6ed65fa
 def unmasked(values):
-    """An array, or a list of arrays, with masked cells as NaN, or as gaps of its kind;
-    what arrays are made of as an array; anything else as it is.
+    """An array, or a list of arrays, with masked cells as NaN, or as gaps of its kind.
+    Arrays of other libraries become NumPy's; anything else is returned as it is.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def unmasked(values):
             return values
         return [unmasked(row) for row in values]
     if hasattr(values, "__array__") and not hasattr(values, "columns"):
-        values = np.asanyarray(values)  # of other libraries it may have a mask, too
+        values = np.asanyarray(values)  # another library's may have a mask, too
     if not isinstance(values, np.ma.MaskedArray):
         return values
     if not np.ma.is_masked(values):
@@ -392,8 +392,8 @@ def check_symmetric(S, name="S", copy=True):
     name : str
         What to call it in a message.
     copy : bool
-        Whether the caller's own array must not be returned; without, it is, if it is of
-        the right kind, and is only to be read.
+        Whether to return a copy. Otherwise the caller's own array is returned if it is
+        of the right kind, and must only be read.
 
     Returns
     -------
@@ -417,14 +417,14 @@ _BLOCK = 128  # rows: a block and its mirror image stay in the cache
 
 
 def strips(p, cells=1 << 15) -> Iterator:
-    """Rows of a matrix of p columns, so many at a time that they stay in the cache:
-    what is computed strip by strip needs no second matrix.
+    """Rows of a matrix of p columns, as many at a time as stay in the cache: computing
+    strip by strip needs no second matrix.
 
     Parameters
     ----------
     p : int
     cells : int
-        Of a strip, at most.
+        The most that a strip may have.
 
     Yields
     ------
@@ -446,7 +446,7 @@ def by_strips(function, p):
     Parameters
     ----------
     function : callable
-        Of a slice: its rows (k, p).
+        Makes the rows (k, p) of a slice.
     p : int
 
     Returns
@@ -465,12 +465,12 @@ def by_strips(function, p):
 
 
 def mirror(M) -> None:
-    """Write what is above the diagonal below it, too.
+    """Copy the entries above the diagonal below it.
 
     Parameters
     ----------
     M : array of shape (p, p)
-        Is changed.
+        Changed in place.
     """
     for at in strips(len(M), 1 << 18):
         own = M[at, at]

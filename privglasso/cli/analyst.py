@@ -33,7 +33,7 @@ def inspect(
 
 # %% ../../nbs/9_workshop/14_analyst.ipynb #100d3afe
 def _say_it_compiles():
-    "Tell whoever waits for the first answer of all why it takes so long."
+    "Say why the first answer on this machine takes so long."
     from privglasso.recover.block_descent import descend
 
     if not descend.is_kept():
@@ -41,7 +41,7 @@ def _say_it_compiles():
 
 
 def _explained():
-    "Within the block, whoever waits for a first compilation is told."
+    "Within the block, a first compilation is announced."
     from privglasso.base.kernels import before_compiling
 
     return before_compiling(cache(_say_it_compiles))
@@ -55,13 +55,13 @@ def _check_ending(path, endings, option):
 
 
 def _say_left_out(reasons):
-    "Columns that noise has hidden, for those who read errors."
+    "Name the columns that noise has hidden, on the standard error."
     for name, reason in reasons.items():
         say(f"left out: {name} ({reason})", err=True)
 
 
 def _check_files(release, edges, figure, form, force):
-    "Refuse what is no release, and outputs of no known form or in another's place."
+    "Refuse a file that is not a release, and outputs of unknown form or taken place."
     check_release(release)
     if form and (edges is None or edges.suffix.lower() not in ("", f".{form}")):
         raise CommandError("--form: is for edges in a file whose name has no ending")

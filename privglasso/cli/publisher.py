@@ -58,7 +58,7 @@ def typed_bounds(low, high, path):
 
 
 def _say_what(as_json, record):
-    "A record as it comes: warnings to those who read errors."
+    "Print a record, its warnings as errors; whether noise on cells is confirmed."
     draft = hasattr(record, "warnings")
     if not as_json:
         say(f"{record}")
@@ -105,7 +105,7 @@ def _published(
 
 
 def _carried_out(desk, path, dry_run, as_json, force, seed):
-    "Publish, or rehearse; what is said is said as soon as it is true."
+    "Publish, or rehearse; each message is printed as soon as it is true."
     if not is_folder(path):
         check_output(path, desk.inputs(), force if desk.ledger is None else None)
     heard, replace = lambda told: _say_what(as_json, told), force or is_stream(path)
@@ -120,7 +120,7 @@ def _carried_out(desk, path, dry_run, as_json, force, seed):
         if not hasattr(error, "outcome"):
             raise
         stopped = _told_with_cost(error)
-    raise CommandError(*stopped)  # outside: no frame of it is carried on
+    raise CommandError(*stopped)  # outside `except`: no frame is carried on
 
 # %% ../../nbs/9_workshop/13_publisher.ipynb #bec88679
 def publish(

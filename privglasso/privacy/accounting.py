@@ -211,7 +211,7 @@ def _delta_gaussian(epsilon, mu):
 
 # %% ../../nbs/1_privacy/07_accounting.ipynb #06d8fcf6
 _FINE = 64.0  # steps of noise from which the proved μ is as good as the curve
-# spread of a sum of noises, in steps, from which convolving costs more than it tells
+# spread of a sum of noises, in steps, from which convolving costs more than it gains
 _WIDE = 1000.0
 _GRID = 2000  # grid points in one μ
 
@@ -263,7 +263,7 @@ def _check_pairs(pairs):
 # %% ../../nbs/1_privacy/07_accounting.ipynb #409bd4e3
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """What independent lattice noises, and anything else that is GDP, give away
+    """The privacy loss of independent lattice noises, and of anything else that is GDP,
     together about one change.
 
     Parameters
@@ -278,7 +278,7 @@ class PrivacyLoss:
     -----
     Exact where one shift / sigma² is common to all pairs (Canonne, Kamath & Steinke,
     Theorem 7, for a sum); otherwise an upper bound by splitting (Doroshenko et al.,
-    2022). Parts with sigma of 64 or more are taken as their Gaussian.
+    2022). Parts with sigma of 64 or more count as their Gaussian.
 
     Examples
     --------
@@ -345,7 +345,7 @@ def _losses(release):
 
 
 def _check_releases(releases):
-    "That all carry a guarantee, about one neighbour relation."
+    "Refuse releases without a guarantee, or with several neighbour relations."
     promises = [release.guarantee for release in releases]
     if not promises or not all(math.isfinite(promise.mu) for promise in promises):
         raise InputError(
@@ -368,7 +368,7 @@ def _check_releases(releases):
 
 # %% ../../nbs/1_privacy/07_accounting.ipynb #56d9a3b7
 def privacy_losses(*releases) -> tuple:
-    """What several releases give away together, as one `PrivacyLoss` for everything
+    """The privacy loss of several releases together, one `PrivacyLoss` for everything
     that may change.
 
     Parameters
@@ -380,7 +380,7 @@ def privacy_losses(*releases) -> tuple:
     -------
     tuple
         The accounts: one for a replaced record; for a changed cell one for each column,
-        the worst counts.
+        of which the worst counts.
 
     Notes
     -----

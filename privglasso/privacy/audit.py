@@ -124,7 +124,7 @@ def _text(result):
 # %% ../../nbs/1_privacy/09_audit.ipynb #6bedbfeb
 @dataclass(frozen=True)
 class AuditResult:
-    """What running a mechanism on two neighbouring tables has shown.
+    """The result of running a mechanism on two neighbouring tables.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def audit_draws(
     workers: int = 1,
     random_state=None,
 ) -> AuditResult:
-    """Audit by the statistics of releases: for whoever can simulate many at a time.
+    """Audit by the statistics of releases: for code that simulates many at a time.
 
     Parameters
     ----------
@@ -305,7 +305,7 @@ def audit_draws(
 
     Notes
     -----
-    Ding et al. (2018) test (ε, 0) so; Nasr et al. (2023) read μ off the errors as here.
+    Ding et al. (2018) test (ε, 0) like this; Nasr et al. (2023) read μ off the errors.
 
     Examples
     --------
@@ -333,7 +333,7 @@ def _both(draw, draw_neighbor, trials, batch, workers, random_state):
 
 
 def _judged(null, other, confidence, claimed, failure=0.0):
-    "What the second half of the runs says of the test that the first half chose."
+    "The result of the second half of the runs, by the test that the first half chose."
     half = len(null) // 2
     null, other = (values.reshape(len(values), -1) for values in (null, other))
     tests = [
@@ -372,7 +372,7 @@ def _statistics(mechanism, X, statistic, tiled, trials, rng):
 
 
 def _check_tiled(mechanism, statistic):
-    "That many tables below each other are as good as many releases."
+    "Refuse if tables below each other are not known to be as good as releases."
     own = vars(type(mechanism)).get("independent_cells")
     declared = own and mechanism.independent_cells  # perhaps for cells only
     if not declared or not hasattr(statistic, "of_tables"):
@@ -385,7 +385,7 @@ def _check_tiled(mechanism, statistic):
 
 
 def _report(X, rng, mechanism, user):
-    "What one user of a local mechanism sends."
+    "The report that one user of a local mechanism sends."
     return mechanism.report(np.asarray(X)[user], len(X), rng)
 
 
@@ -413,7 +413,7 @@ def check_tables(X, X_neighbor, min_rows=1):
 
 
 def _check_unlike(X, X_neighbor):
-    "That two arguments are not the same table."
+    "Refuse two arguments that are the same table."
     if X is X_neighbor or (
         np.shape(X) == np.shape(X_neighbor)
         and np.asarray(X).dtype.kind in "biuf"
@@ -437,7 +437,7 @@ def only_in(table, other):
 
     Returns
     -------
-    ndarray of shape (m, p), a row as often as the table has it more often
+    ndarray of shape (m, p), each row as often as `table` has more copies of it
 
     Examples
     --------
@@ -454,14 +454,14 @@ def only_in(table, other):
 
 
 def _changed(mechanism, values, other):
-    "(m, p) which cells changed: in their places where a release or a report has these."
+    "(m, p) which cells changed, place by place if a release or a report has places."
     if hasattr(mechanism, "report") or getattr(mechanism, "independent_cells", False):
         return values != other
     return only_in(values, other) != only_in(other, values)
 
 
 def _own_pair(mechanism):
-    "Two tables that a mechanism can hardly keep apart, by its own word."
+    "The two tables that a mechanism itself states to be its worst pair."
     if not hasattr(mechanism, "worst_pair"):
         remedy = "give two neighbouring tables: this does not say which to take"
         raise InputError("X", None, remedy)
@@ -489,7 +489,7 @@ def audit(
     mechanism : object with publish(X, random_state), or function (X, rng) -> release
     X, X_neighbor : neighbouring tables of shape (n, p); the mechanism's own if absent
     statistic : callable, release -> float; by default the likelihood ratio, the other
-        triangle, a part of the release alone, or lowest bits: whichever tells most
+        triangle, a part of the release alone, or lowest bits: whichever shows most
     claimed : the promised μ, or a `Guarantee`; by default the mechanism's own
     trials, confidence : runs of each table (half are counted), and how sure to be
     workers, random_state : processes, which change nothing, and a seed, which repeats
@@ -515,7 +515,7 @@ def audit(
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #1b4e6d2c
 def _check_neighbors(mechanism, X, X_neighbor):
-    "That two tables differ in exactly one of what the mechanism hides."
+    "Refuse tables that do not differ in exactly one cell or record, as is hidden."
     values, other = check_tables(X, X_neighbor, min_rows=2)
     changed = _changed(mechanism, values, other)
     different = int(_DIFFERENT[mechanism.neighbors](changed))
@@ -528,7 +528,7 @@ def _check_neighbors(mechanism, X, X_neighbor):
 
 
 def _prepared(mechanism, X, X_neighbor, statistic, claimed, tiled, random_state):
-    "What draws the statistics of either table, how many at a time, and the claim."
+    "The functions that draw either table's statistics, the batch size, and the claim."
     if not (hasattr(mechanism, "publish") or callable(mechanism)):
         raise InputError(
             "mechanism",
@@ -601,7 +601,7 @@ class EntryStatistic:
     Parameters
     ----------
     weights : ndarray of shape (p, p)
-        With vv' it is the variance along v.
+        With the weights vv' the statistic is the variance along v.
 
     Notes
     -----
@@ -632,7 +632,7 @@ def direction_statistic(X, X_neighbor, noise_variance) -> Callable:
     X
         Table of shape (n, p).
     X_neighbor
-        a neighbouring table, (n, p).
+        A neighbouring table, (n, p).
     noise_variance
         Variance of the noise on each cell: float or array of shape (p,).
 
@@ -705,7 +705,7 @@ def likelihood_statistic(mechanism, X, X_neighbor) -> Callable:
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #85c2f014
 def check_different(shift):
-    "The change that a mechanism sees, if there is one."
+    "The change that a mechanism sees, or `InputError` if there is none."
     if not shift.any():
         raise InputError(
             "X_neighbor",
@@ -791,7 +791,7 @@ def _numbers(value, place=()):
 
 
 def _finite(values):
-    "The numbers, with 0 for what is none and the largest for what is infinite."
+    "The numbers, with 0 for NaN and the largest float for infinity."
     values = values.astype(float)
     return values if np.isfinite(values).all() else np.nan_to_num(values)
 
@@ -816,8 +816,8 @@ def _weights(one, other):
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #08bb16dc
 class _EachArray:
-    """A likelihood ratio or its parts, how many numbers a release has, and what each of
-    its arrays says alone, as runs of two tables have taught."""
+    """A likelihood ratio or its parts, how many numbers a release has, and a sum of
+    each of its arrays alone, with weights learned from runs of two tables."""
 
     def __init__(self, ratio, runs, other_runs):
         self.ratio = getattr(ratio, "parts", ratio)
@@ -841,7 +841,7 @@ def _adversary(ratio, mechanism, X, X_neighbor, random_state):
     "A likelihood ratio, with statistics beside it."
     if hasattr(ratio, "weights"):  # a `CellStatistic` or an `EntryStatistic`
         return _Adversary(ratio)
-    (rng,) = check_generator(random_state).spawn(1)  # the audit's own stream is left
+    (rng,) = check_generator(random_state).spawn(1)  # not the audit's own stream
     publish = getattr(mechanism, "publish", mechanism)
     runs = (
         [_numbers(publish(table, rng)) for _ in range(_PILOT)]
@@ -912,7 +912,7 @@ def float_statistic(X, X_neighbor, sigma=1.0) -> Callable:
     X
         Table of shape (n, p).
     X_neighbor
-        a neighbouring table, (n, p).
+        A neighbouring table, (n, p).
     sigma : float
         Standard deviation that the sampler multiplied with; 1 tests the addition alone.
 

@@ -112,7 +112,7 @@ class ChargedError(RuntimeError):
 
 
 def _told(error, label, path):
-    "What to raise instead of an error that came after a release was entered."
+    "The error to raise in place of one that came after a release was entered."
     reason = type(error).__name__
     reason += f" ({error.strerror})" if getattr(error, "strerror", None) else ""
     if getattr(error, "private_finding", False):  # paid for, like any release
@@ -162,7 +162,7 @@ def _charge(promise, relation, columns):
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #a2c1e205
 def _used(state, relation, *more):
-    "The share of the squared limit that all releases use, and these `more`."
+    "The share of the squared limit that all releases and these `more` use."
     limit = state["limits"][relation]
     asked = filter(None, [*(entry["mu"][relation] for entry in state["spent"]), *more])
     shares = [mu / limit if limit else math.inf for mu in asked]
@@ -170,7 +170,7 @@ def _used(state, relation, *more):
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #09f5455c
 def _failed(state, relation):
-    "The failure of all releases together; a file without the word has none."
+    "The failure of all releases together; an entry without this key has none."
     entries = (entry.get("failure", {}) for entry in state["spent"])
     return any_failure(*(entry.get(relation, 0.0) for entry in entries))
 
@@ -192,8 +192,8 @@ def _left(state, relation):
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #7841e2a0
 def _together(promises, relation, columns, pure):
-    """What several releases cost, mu, failure and pure; a tuple is what is known of one
-    of them. Where a budget has no ε, it becomes a mu."""
+    """What several releases cost: mu, failure and pure. A tuple holds what is known of
+    one release. If the budget has no ε, an ε becomes a mu."""
     costs = [
         min(
             _charge(promise if pure else _gaussian(promise), relation, columns)
@@ -208,7 +208,7 @@ def _together(promises, relation, columns, pure):
 
 
 def _gaussian(promise):
-    "A promise without an ε of its own; what is none is left to be refused."
+    "A promise with its ε turned into a mu; anything else is refused later."
     return promise.as_gaussian() if isinstance(promise, Guarantee) else promise
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #5e1f2ab7
@@ -234,7 +234,7 @@ def _charges(state, promises, columns):
 
 
 def _costs(charges):
-    "What an entry says of its costs; of failures and ε nothing, if there are none."
+    "The costs as an entry states them: failures and ε only if there are any."
     mus, failures, pures = (
         {relation: cost[k] for relation, cost in charges.items()} for k in range(3)
     )
@@ -298,7 +298,7 @@ def _once_each(pairs):
 
 
 def _fault_of(error):
-    "What is wrong with a text, without a word of it."
+    "What is wrong with a text, quoting nothing from it."
     if isinstance(error, UnicodeDecodeError):
         return "it is not text in UTF-8"
     if isinstance(error, json.JSONDecodeError):
@@ -309,7 +309,7 @@ def _fault_of(error):
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #039e80ea
 def _bytes(path):
-    "What stands in a budget file, or `BudgetFileError` if nothing can be read."
+    "The contents of a budget file, or `BudgetFileError` if it cannot be read."
     try:
         # a pipe would make us wait for whoever writes into it
         if path.is_file() or not path.exists():
@@ -339,7 +339,7 @@ def _load(path):
         fault = _fault_of(error)
     else:
         fault = None
-    if fault:  # outside: the words of the error may quote a file that is not ours
+    if fault:  # outside `except`: its error may quote a file that is not ours
         raise BudgetFileError(
             f"{path.name} is damaged ({fault}): fetch it back from a copy, "
             "or mend it with an editor"
@@ -430,7 +430,7 @@ def _check_limits(limits):
 
 
 def _check_words(label, mechanism):
-    "`InputError` unless an entry's words say something, and only print."
+    "`InputError` unless an entry's words say something and can be printed."
     if not isinstance(label, str) or not label.strip():
         raise InputError("label", label, "say in a few words what is published")
     for argument, words in (("label", label), ("mechanism", mechanism)):
@@ -440,7 +440,7 @@ def _check_words(label, mechanism):
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #f4e02d04
 def _check_writable(path, label, mechanism):
-    "Refuse what cannot be entered, whatever it costs."
+    "Refuse an entry that cannot be written, whatever it costs."
     _check_words(label, str(mechanism))
     if is_read_only(path):
         raise BudgetFileError(f"{path.name} is read-only: nothing was spent from it")
@@ -569,14 +569,14 @@ class BudgetBook:
         return neighbors, state
 
     def limit(self, neighbors: str | None = None) -> Guarantee:
-        """What all releases together may promise, about `neighbors`; None if the budget
-        has only one relation."""
+        """What all releases together may promise about `neighbors`, which may be None
+        if the budget has only one relation."""
         neighbors, state = self._relation(neighbors)
         others = {k: state.get(k, {}).get(neighbors, 0.0) for k in ("failure", "pure")}
         return Guarantee(state["limits"][neighbors], neighbors, **others)
 
     def spent(self, neighbors: str | None = None) -> Guarantee:
-        "What all releases so far promise together, about `neighbors`."
+        "What all releases so far promise together about `neighbors`."
         neighbors, state = self._relation(neighbors)
         return Guarantee(
             compose_gdp(*(entry["mu"][neighbors] for entry in state["spent"])),
@@ -586,7 +586,7 @@ class BudgetBook:
         )
 
     def left(self, neighbors: str | None = None) -> Guarantee:
-        "What one more release may promise at most, about `neighbors`."
+        "What one more release may promise at most about `neighbors`."
         neighbors, state = self._relation(neighbors)
         return _left(state, neighbors)
 
@@ -632,7 +632,7 @@ class BudgetBook:
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #bce256dc
 class Budget(BudgetBook):
-    """A `BudgetBook` that one may write in: what a publisher may promise altogether,
+    """A `BudgetBook` that can be written in: what a publisher may promise altogether,
     and what is spent of it.
 
     Parameters
@@ -677,10 +677,10 @@ class Budget(BudgetBook):
         path : str | Path
             Where no file is yet.
         *limits : Guarantee
-            What all releases together shall promise, about a record, a cell, or one of
-            each; or ε with δ, about a record.
+            What all releases together may promise at most, about a record, a cell, or
+            one of each.
         epsilon : float | None
-            In place of limits.
+            In place of limits: the ε about a record, at `delta`.
         delta : float | None
             Where ε is stated when the budget is shown.
 
@@ -711,8 +711,8 @@ class Budget(BudgetBook):
         Parameters
         ----------
         *promises : Guarantee or tuple of Guarantee
-            Of each release one; several are composed. A tuple is what is known about
-            one release: in each relation the smallest counts.
+            One for each release; several are composed. A tuple holds what is known
+            about one release: in each relation the smallest counts.
         label : str
             What is published.
         mechanism : str
@@ -730,8 +730,8 @@ class Budget(BudgetBook):
 
     @contextmanager
     def paying(self, path: str | Path, *promises, shape: tuple, label: str, **named):
-        """The right to make a file, and a function that pays for what will stand in it:
-        for those who draw noise themselves. `publish` does this for a mechanism.
+        """The right to make a file, and a function that pays for its contents: for code
+        that draws noise itself. `publish` does this for a mechanism.
 
         Parameters
         ----------
@@ -816,6 +816,6 @@ class Budget(BudgetBook):
             else:
                 charge(*shape)
                 release = mechanism.publish(X)
-            charge(*shape)  # whatever a mechanism makes of `charge`
+            charge(*shape)  # even if the mechanism never called it
             release.to_parquet(path)
         return release

@@ -265,7 +265,7 @@ _PROVED = 0.5  # σ² − 1/6 from which on the bound is proved
 
 
 def counted_variance(sigma):
-    "σ² − 1/6: what the bound on μ counts of the noise's variance, in squared steps."
+    "σ² − 1/6: the part of the noise's variance that counts for μ, in squared steps."
     return np.square(sigma) - 1 / 6
 
 
@@ -277,9 +277,9 @@ def mu_for(sigma, squared_change) -> float:
     sigma : float or array
         Parameter of the noise, in steps; more than √(2/3).
     squared_change : float or array
-        Largest squared length by which a record moves the numbers, in squared steps. In
-        an array, that of all numbers, each weighted by what its own noise is worth
-        beside the others': the largest ratio counts.
+        Largest squared length by which a record moves the numbers, in squared steps.
+        With several noises, entry i has all numbers rescaled to noise i, and the
+        largest ratio counts.
 
     Returns
     -------
@@ -341,7 +341,7 @@ def count_sigma(mu, squared_change) -> float:
     Parameters
     ----------
     mu, squared_change : float
-        As there.
+        As for `sigma_for`.
 
     Returns
     -------

@@ -410,8 +410,8 @@ def mu_gdp(epsilon, delta):
     Notes
     -----
     The root in mu of `delta_gdp`; Balle & Wang's analytic Gaussian mechanism. An
-    epsilon above 4e199 is taken for 4e199, whose mu is just below the 1e100 that is
-    accepted elsewhere: more noise than asked, never less.
+    epsilon above 4e199 is treated as 4e199, whose mu is just below the 1e100 that is
+    accepted elsewhere: more noise than asked for, never less.
 
     Examples
     --------

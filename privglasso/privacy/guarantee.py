@@ -64,8 +64,8 @@ def any_failure(*failures):
 
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #80806591
 def failure_left(limit, failure):
-    """Largest probability that, beside a `failure`, keeps within a `limit`: rounded
-    downward, negative if there is none.
+    """Largest further probability of failure that, beside `failure`, stays within
+    `limit`: rounded downward, negative if there is none.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def _delta_beside(epsilon, mu, pure):
 
 
 def _epsilon_beside(delta, mu, pure):
-    "Its ε: never above the answer's and the Gaussian's together."
+    "ε of the same pair, never above the sum of the answer's and the Gaussian's."
     low, high = 0.0, pure + float(epsilon_gdp(delta, mu))
     if _delta_beside(0.0, mu, pure) <= delta:
         return 0.0
@@ -159,7 +159,7 @@ def _tradeoff_beside(alpha, mu, pure):
 
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #62b562cd
 def _tradeoff_failing(alpha, mu, failure, pure=0.0):
-    "Of a mechanism that is μ-GDP beside an ε, but for a chance of telling everything."
+    "Curve of a μ-GDP part beside an ε, but for a chance of telling everything."
     curve = tradeoff_gdp(alpha, mu)  # refuses what is no type I error
     if not (failure or pure):
         return curve
@@ -171,7 +171,7 @@ def _tradeoff_failing(alpha, mu, failure, pure=0.0):
 
 
 def _tradeoff_exclusive(alpha, mu, failure):
-    "Of a mechanism with the larger of two δ: the Gaussian curve and two tangents."
+    "Curve for the larger of two δ: the Gaussian curve and two tangents."
     curve = np.asarray(tradeoff_gdp(alpha, mu))
     if not failure:
         return curve[()]
@@ -195,7 +195,7 @@ class Guarantee:
     Parameters
     ----------
     mu : float
-        The mechanism is proved to be `mu`-GDP: a number from 0 (nothing is told) to
+        The mechanism is proved to be `mu`-GDP: a number from 0 (it tells nothing) to
         1e100.
     neighbors : {"cell", "record"}
         What may differ between two tables that the release hides from each other: one
@@ -210,8 +210,8 @@ class Guarantee:
         For releases that keep the promise of `mu` but for a chance of at most
         `failure`, with which everything may be told: from 0 to below 1.
     exclusive : bool
-        Whether no pair of tables meets both, so that δ is the larger of the two and
-        not their sum. It holds of a single release only.
+        Whether each pair of tables meets the failure or the curve of `mu`, not both, so
+        that δ is the larger of the two and not their sum: for single releases only.
     pure : float
         An ε beside μ, from 0 to 1e100: the release consists of a μ-GDP part and a part
         that is (ε, 0)-private. With a μ of 0 and a failure it is an (ε, δ) promise,
@@ -375,7 +375,7 @@ class Guarantee:
         )
 
     def as_gaussian(self) -> "Guarantee":
-        "What follows for budgets that count μ alone: the ε becomes its answer's μ."
+        "The promise for budgets that count μ alone: ε becomes its answer's μ."
         if not self.pure:
             return self
         mu = -2 * float(ndtri_exp(log_expit(-float(self.pure)))) * (1 + 1e-9)  # upward
@@ -463,8 +463,8 @@ class NoGuarantee:
 
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #d09a67d7
 def classical_mu(epsilon, delta):
-    """The μ at which the textbook's calibration √(2 ln(1.25/δ))/ε puts the noise,
-    wherever it keeps its promise.
+    """The μ of the textbook's noise, √(2 ln(1.25/δ))/ε times the sensitivity, where it
+    keeps its promise.
 
     Parameters
     ----------

@@ -397,7 +397,7 @@ def exact_coin(v: int, known: int, x: Fraction, bits) -> bool:
     Parameters
     ----------
     v : int
-        a uniform number lies in [v, v + 1) / 2^known.
+        A uniform number lies in [v, v + 1) / 2^known.
     known : int
         How many of its bits are known already, at most 64.
     x : Fraction
@@ -466,7 +466,7 @@ class BlockSampler:
         return values
 
     def _attempt(self, values, bits):
-        "Fill values once; returns the positions that were rejected."
+        "Fill values once; returns the rejected positions."
         table, n = self.table, values.size
         words = bits.words(n * self._words_per_draw).reshape(n, self._words_per_draw)
         unknown, rejected = np.empty((2, n + 1), dtype=np.int64)
@@ -500,7 +500,7 @@ class BlockSampler:
         return -magnitude if negative else magnitude
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #5a2fb9fc
-# above, a table takes longer to build than half a million draws by blocks lose
+# above this, building a table takes longer than it saves in half a million draws
 _LARGEST_TABLE = 1024.0
 
 
@@ -579,7 +579,7 @@ def sample(size, sigma: float, random_state=None) -> np.ndarray:
 # %% ../../nbs/1_privacy/05_sampler.ipynb #6f726402
 @kernel
 def _swap(places, done, words):
-    "Go on with a shuffle that has come so far; returns how far it has come then."
+    "Go on with a shuffle of which `done` places are drawn; returns how many are then."
     for word in words:
         left = places.size - done
         product = np.int64(word) * left
@@ -592,7 +592,7 @@ def _swap(places, done, words):
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #6f726403
 _MOST_PLACES = 2**31  # a word times a number of places stays below 2^63
-_FEW = 64  # the part of all places that only moved ones are kept for
+_FEW = 64  # below 1/64 of all places, only those that moved are kept
 
 
 def _few_of_many(n, bits, first):
@@ -673,7 +673,7 @@ class KeyedBits:
         return hashlib.shake_256(self._seed + asked).digest(count)
 
     def words(self, n):
-        "So many 32-bit words."
+        "`n` words of 32 bits."
         words = np.frombuffer(self._bytes(4 * n), dtype="<u4")
         return words.astype(np.uint32, copy=False)
 
@@ -711,7 +711,7 @@ class PaidBits:
         return self.source
 
     def words(self, n):
-        "So many 32-bit words."
+        "`n` words of 32 bits."
         return self._settled().words(n)
 
     def bits(self, k):
@@ -720,7 +720,7 @@ class PaidBits:
 
 
 def unpaid(bits):
-    """The same random bits, for what is no noise: an order or a sample that stays
+    """The same random bits without payment, for an order or a sample that stays
     secret.
 
     Parameters
