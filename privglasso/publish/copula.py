@@ -253,7 +253,7 @@ def margin_level(p, mu):
 # %% ../../nbs/2_publish/12_copula.ipynb #8d30b34f
 @dataclass(frozen=True, eq=False)
 class CopulaRelease(Release):
-    """Rows with private margins and private correlations, and both of these.
+    """Rows drawn with private margins and private correlations, and both of these.
 
     Parameters
     ----------

@@ -726,7 +726,7 @@ class CovarianceMechanism(Mechanism):
         return self.lattice(n, p)
 
     def worst_pair(self, p: int = 2) -> tuple:
-        """Two neighbouring tables that are hard to keep apart, within the bounds if
+        """Two neighbouring tables that are easy to tell apart, within the bounds if
         there are any.
 
         Parameters

@@ -100,6 +100,7 @@ def sphere_spectrum(spectrum, constant=0.0, half=None, p=None):
     p = len(spectrum) if p is None else p
     return _seen(spectrum, *_kernel_of(spectrum, constant, half, p), p)
 
+
 def pair_kernel(p, constant=0.0, half=None):
     """How the length of a row of `p` columns acts on the product of two of them.
 

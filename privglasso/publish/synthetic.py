@@ -91,7 +91,7 @@ class SyntheticRelease(Release):
     """
 
     table: "pd.DataFrame"
-    covariance_release: CovarianceRelease | ShapeRelease
+    covariance_release: CovarianceRelease | ShapeRelease | ScoresRelease
     mechanism: str
 
     @property
@@ -180,7 +180,7 @@ class SyntheticRelease(Release):
 
     @classmethod
     def record_in(cls, stated):
-        "The fields of a file, as it states: private moments of one of three kinds."
+        "The fields of a file by its statements: moments of one of three kinds."
         own = Fields({"n": whole(2, 2**53), "second_moment": whole_sums("p", "p")})
         return Fields({"moments": own | _behind(stated.get("moments")).record})
 

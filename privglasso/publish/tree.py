@@ -235,7 +235,7 @@ class TreeRelease(GraphRelease):
 
 # %% ../../nbs/2_publish/10_tree.ipynb #f9f006a3
 def _compared_with(center, shifts, n, p):
-    "The (p,) centres, if any, and else with how many other rows each is compared."
+    "The (p,) centres and 0, or None and with how many others each row is compared."
     if center is not None:
         return per_column(center, "center", p), 0
     most = (n - 1) // 2
