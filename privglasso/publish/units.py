@@ -465,9 +465,10 @@ class UnitsPlan:
     levels : tuple of Level
         What is counted, in this order, each with its noise.
     failure : float
-        Proved bound of the probability that any unit is wrong or undecided, if all
-        columns are Gaussian: a scale wrong by more than a factor of 3, or a centre by
-        more than a deviation and a half. It holds for less noise than is needed, too.
+        Bound, proved at eight scales in an octave, of the probability that any unit is
+        wrong or undecided, if all columns are Gaussian: a scale wrong by more than a
+        factor of 3, or a centre by more than a deviation and a half. It holds for less
+        noise than is needed, too.
     rows : int
         How many rows are counted: all, or a secret sample of a long table, for which
         the smallest share of the budget is enough.
