@@ -52,7 +52,7 @@ def sum_products(blocks):
     Parameters
     ----------
     blocks : iterable of ndarray of float32, shape (rows, p)
-        Of fewer than 2^24 rows each.
+        Each of fewer than 2^24 rows.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def _count_few(rows, shifts, sums):
 
 
 def _cheap(rows, shifts, sums):
-    "What a call comes to: NumPy compares so many cells while it handles one."
+    "Cost of a call in NumPy's numbers: it compares 32 cells while it handles one."
     return shifts * (rows.size // 32 + (1 << 10))
 
 
@@ -136,7 +136,7 @@ def _count(rows, shifts, sums):
             one = columns[j, : 64 * words].reshape(64, words)
             other = columns[j, shift : shift + 64 * words].reshape(64, words)
             _compare(one, other, above[j], apart[j])
-            for i in range(many, 64 * words):  # there is no such row
+            for i in range(many, 64 * words):  # beyond the last row
                 apart[j, i % words] &= ~(np.uint64(1) << np.uint64(i // words))
         _agree(above, apart, sums)
 
@@ -145,8 +145,8 @@ _PIECE = 1 << 22  # places, in memory of their own that is given back at once
 
 
 def secret_order(n, bits) -> deque:
-    """The places 0, …, n - 1 in an order that is drawn uniformly, in pieces: whoever
-    uses these up has room for more rows.
+    """The places 0, …, n - 1 in an order that is drawn uniformly, in pieces that can be
+    dropped once they are used, to make room for more rows.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def secret_order(n, bits) -> deque:
 
 
 def _windows(pieces, rows, shifts):
-    "Places of so many rows and of those that follow, around the end; uses pieces up."
+    "Places of `rows` rows and the `shifts` after them, cyclically; uses pieces up."
     most = lambda many, *parts: np.concatenate([part[:many] for part in parts])[:many]
     first = most(shifts, *pieces)
     while pieces:
@@ -184,7 +184,7 @@ def pair_sums(values, shifts, order=None):
     ----------
     values : ndarray or Batches of shape (n, p)
     shifts : int
-        With how many others each row is compared.
+        Number of following rows with which each row is compared.
     order : array of shape (n,) or deque of arrays, optional
         Places of the rows, one after the other; as they stand when None. A deque, as
         from `secret_order`, is used up.

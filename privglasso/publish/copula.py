@@ -134,7 +134,7 @@ class Margins:
     sigma: drawable(least=1)
 
     def check(self) -> None:
-        "`ContradictionError` if noisy counts of n records cannot be so."
+        "`ContradictionError` if these cannot be noisy counts of n records."
         counts, n, reach = self.counts, self.n, NOISE_REACH * self.sigma
         away = np.abs(counts.sum(axis=1) - n).max()
         fits = counts.min() >= -reach and counts.max() <= n + reach
@@ -176,8 +176,8 @@ class Margins:
         return cells
 
     def scores(self, cells) -> np.ndarray:
-        """(rows, p) what `cells` were on the Gaussian scale; of a column of whole
-        numbers the middle of what they may have been."""
+        """(rows, p) the `cells` on the Gaussian scale; for a whole number, the middle
+        of the probabilities that it stands for."""
         scores = np.empty(np.shape(cells))
         for j in range(scores.shape[1]):
             weights, edges, x = self.weights(j), self.edges(j), cells[:, j]
@@ -253,7 +253,7 @@ def margin_level(p, mu):
 # %% ../../nbs/2_publish/12_copula.ipynb #8d30b34f
 @dataclass(frozen=True, eq=False)
 class CopulaRelease(Release):
-    """Rows with private margins and private correlations, and what they come from.
+    """Rows drawn with private margins and private correlations, and both of these.
 
     Parameters
     ----------
@@ -308,12 +308,12 @@ class CopulaRelease(Release):
         return self.correlations.location
 
     def corrected_covariance(self) -> np.ndarray:
-        """(p, p) correlations on the Gaussian scale as they were released: what drawing
-        and projecting added to the rows is not in them."""
+        """(p, p) correlations on the Gaussian scale as they were released, without the
+        errors that drawing and projecting add to the rows."""
         return self.correlations.corrected_covariance()
 
     def sampling_error(self):
-        "How far these correlations may be from the population's: records and noise."
+        "How far these correlations may be from the population's, by records and noise."
         return self.correlations.sampling_error()
 
     record = Fields(
@@ -332,8 +332,8 @@ class CopulaRelease(Release):
 
     @classmethod
     def from_settings(cls, table, told, margins, ranks, **own):
-        """The release of a file, if its rows can have been drawn from these margins and
-        correlations.
+        """The release of a file, after a check that its rows can have been drawn from
+        these margins and correlations.
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ class CopulaRelease(Release):
         told : Told
         margins : Margins
         ranks : dict
-            Of the correlations, counts and lattice.
+            Counts and lattice of the correlations.
         **own
             As for the class.
         """
@@ -374,11 +374,11 @@ class CopulaRelease(Release):
         )
 
 # %% ../../nbs/2_publish/12_copula.ipynb #dea8d706
-_LEAST_EIGENVALUE = 1e-6  # of the correlations that rows are drawn with
+_LEAST_EIGENVALUE = 1e-6  # of the correlations with which rows are drawn
 
 
 def drawn_correlation(correlations):
-    """The correlations that rows are drawn with: the released ones, projected to
+    """The correlations with which rows are drawn: the released ones, projected to
     positive definite.
 
     Parameters
@@ -411,7 +411,7 @@ def _drawn_from(table, margins, correlations):
 
 
 def _come_back(cells, margins):
-    "Whether finite cells are those of their own scores."
+    "Whether cells are finite, and come back from their scores."
     if not np.isfinite(cells).all():
         return False
     units = np.maximum(margins.scale, np.abs(margins.center) * 1e-6)
@@ -420,7 +420,7 @@ def _come_back(cells, margins):
 
 # %% ../../nbs/2_publish/12_copula.ipynb #bc3ba330
 def _drawn_rows(margins, correlations, rows, bits):
-    "So many rows with these margins and these correlations."
+    "Rows that are drawn with these margins and these correlations."
     import pandas as pd  # slow to load
 
     generator = np.random.default_rng(bits.bits(128))
@@ -431,7 +431,7 @@ def _drawn_rows(margins, correlations, rows, bits):
 # %% ../../nbs/2_publish/12_copula.ipynb #e66df54a
 class CopulaMechanism(Mechanism):
     """Publish rows with private margins and private rank correlations; nothing need be
-    known of the columns.
+    known about the columns.
 
     Parameters
     ----------
@@ -439,7 +439,7 @@ class CopulaMechanism(Mechanism):
         How many rows to draw; as many as the table has when None.
     whole : sequence of str
         Columns that are known to hold whole numbers, such as counts and indicators:
-        from the questionnaire, *not* from a look at the data.
+        known from the questionnaire, *not* from a look at the data.
     margin_share : float
         Part of μ², less what the units cost, that is spent on the histograms.
     neighbors, mu, epsilon, delta
@@ -490,7 +490,7 @@ class CopulaMechanism(Mechanism):
 
     def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each average of sign products; of
-        so many `columns`, all if None."""
+        the first `columns` alone, if given."""
         return np.sqrt(self.lattice(n, p).ranks.noise(columns))
 
     def sampling_error(self, covariance, n: int, p=None):
@@ -503,7 +503,7 @@ class CopulaMechanism(Mechanism):
 
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published, or
-        `InputError`: what is refused is refused before anything is paid for."""
+        `InputError` before anything is paid for."""
         values, columns = check_rows(X)
         if unknown := [name for name in self.whole if name not in columns]:
             raise InputError("whole", unknown, "the table has no such columns")
@@ -556,8 +556,8 @@ class CopulaStatistic:
         return self.parts(release)[0]
 
     def parts(self, release):
-        """The same, and what margins and ranks alone say: the sum would hide that one
-        of them has too little noise in the noise of the other."""
+        """The ratio, and its parts from margins and from ranks: in the sum, the noise
+        of one part would hide that the other has too little."""
         names = release.all_columns
         kept = [j for j, name in enumerate(names) if name not in release.set_aside]
         tables = [np.ascontiguousarray(table[:, kept]) for table in self.tables]

@@ -41,15 +41,15 @@ from .sphere import Ball, Sphere
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #c749ec3a
 def _diagonal_ratio(p, ball, noise):
-    "c: what noise the diagonal needs, in terms of that of the other entries."
+    "c: the noise variance on the diagonal, in terms of that on the other entries."
     if noise == "upper":
         return 1.0
     return 2.0 if ball else 2 / (p + 1)
 
 
 def _squared_sensitivities(p, ball, noise, neighbors):
-    """Largest squared change of the matrix (weighted as (1) says) and of the sum, per
-    radius^4 and radius^2."""
+    """Largest squared change of the matrix (weighted as in equation (1)) and of the
+    sum, per radius^4 and radius^2."""
     c = _diagonal_ratio(p, ball, noise)
     one_cell = neighbors == "cell" and not ball
     mean = 4.0 if ball or one_cell else 4.0 * p
@@ -75,8 +75,8 @@ class MomentLattice:
     ball : bool
         Whether rows are clipped to a ball; otherwise to a box.
     noise : {"symmetric", "upper"}
-        Whether the diagonal's noise is fitted to the clipping set, or that of the other
-        entries.
+        Whether the diagonal's noise is fitted to the clipping set, or is the same as
+        that of the other entries.
     radius : int
         Half-range of the box, or radius of the ball, in steps.
     sigma : ndarray of shape (3,)
@@ -85,8 +85,8 @@ class MomentLattice:
 
     Notes
     -----
-    Symmetric noise on a covariance: Su et al., Algorithm 1; here in integers, with the
-    diagonal of its own."""
+    Symmetric noise on a covariance: Su et al., Algorithm 1; here in integers, and with
+    noise on the diagonal that suits the clipping set."""
 
     n: int
     center: number(-LARGEST, LARGEST, "p")
@@ -107,7 +107,7 @@ class MomentLattice:
         Parameters
         ----------
         unit : array of shape (p,)
-            Data units in one step, of the columns that are looked at.
+            Data units in one step, for the columns that are wanted.
         at : slice
         """
         noise = (np.outer(unit[at], unit) / self.n) ** 2
@@ -125,18 +125,18 @@ class MomentLattice:
 
     def noise_std(self, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry of the covariance, in
-        squared data units, were the mean at the centre; of so many columns, all if
-        None."""
+        squared data units, if the mean is at the centre; of the first `columns` alone,
+        if given."""
         return np.sqrt(_matrix_noise_variance(self, 0 * self.center[:columns]))
 
     def expected_error(self, covariance, location=None) -> SamplingError:
         """How well a (p, p) `covariance` will be known, perhaps of the first columns
-        only; the mean at `location` (p,), or the centre when None."""
+        only; the mean is at `location` (p,), or at the centre when None."""
         return _expected_error(self, covariance, location)
 
     @property
     def length(self) -> int:
-        "Steps to which a half-range or a radius is scaled before it is rounded."
+        "Steps in a half-range or radius, to which rows are scaled before rounding."
         return self.radius - (rounding_room(len(self.center)) if self.ball else 0)
 
     @property
@@ -145,7 +145,7 @@ class MomentLattice:
         return self.half_range / self.length
 
     def check(self, total) -> None:
-        "`ContradictionError` if settings do not fit each other, or the `total`."
+        "`ContradictionError` unless settings fit each other and the `total`."
         require((self.unit > 0).all(), "the lattice has an empty clipping set")
         round_ = not self.ball or np.ptp(self.half_range) == 0
         require(round_, "the lattice has a ball that is not round")
@@ -158,12 +158,12 @@ class MomentLattice:
 
     @property
     def diagonal_ratio(self) -> float:
-        "What σ² - 1/6 on the diagonal is, over that of the other entries."
+        "σ² - 1/6 of the noise on the diagonal, over that of the other entries."
         return _diagonal_ratio(len(self.center), self.ball, self.noise)
 
     def squared_mus(self, neighbors: str) -> tuple:
-        """Squares of the proved μ of second moments and mean, for `neighbors` of either
-        kind."""
+        """Squares of the proved μ of second moments and mean, for either kind of
+        `neighbors`."""
         p = len(self.center)
         matrix, mean = _squared_sensitivities(p, self.ball, self.noise, neighbors)
         off_diagonal, diagonal, total = counted_variance(self.sigma)
@@ -184,8 +184,8 @@ class MomentLattice:
         return _likelihood_statistic(self, X, X_neighbor)
 
     def noisy_sums(self, values, bits) -> tuple:
-        """Sums of the outer products of the rows (p, p) and, unless there is no noise
-        for them, of the rows (p,): noisy, in steps."""
+        """Noisy sums, in steps, of the rows' outer products (p, p) and of the rows
+        (p,), or None in place of these if no mean is released."""
         second, total = integer_moments(values, self)
         add_symmetric_noise(second, self.sigma, bits)
         if not self.sigma[2]:
@@ -243,8 +243,8 @@ def moment_lattice(
     noise : {"symmetric", "upper"}
         As for `MomentLattice`.
     mean_share : float, optional
-        Part of mu² that is the mean's; at 0 none is released, and if None, so much that
-        means a quarter of the half-range from the centre are found best.
+        Part of mu² that is spent on the mean. At 0 no mean is released; when None, the
+        part is best for means a quarter of the half-range from the centre.
 
     Returns
     -------
@@ -355,21 +355,21 @@ def _noise_rows(lattice, square, unit, v, at):
 
 
 def _noise_of_rows(lattice, squared_offset, places):
-    """The variances of the noise on the covariance of such columns about a private mean
-    so far from the centre, as a function of a slice of rows."""
+    """The variances of the noise on the covariance of some columns about a private mean
+    at such a squared distance from the centre, as a function of a slice of rows."""
     square = np.maximum(squared_offset, 0.0)
     known = lattice.unit[places], lattice.mean_noise()[places]
     return partial(_noise_rows, lattice, square, *known)
 
 
 def _matrix_noise_variance(lattice, squared_offset):
-    "(p, p) the same of the first columns."
+    "(p, p) the same for the first columns, as a matrix."
     few = len(squared_offset)
     return by_strips(_noise_of_rows(lattice, squared_offset, slice(few)), few)
 
 
 def _expected_error(lattice, covariance, location):
-    "How far a release may be from a covariance of rows with that location."
+    "The error of a release, for a covariance of rows with that mean."
     p = len(covariance)  # perhaps of the first columns only
     center = lattice.center[:p]
     place = center if location is None else per_column(location, "location", p)
@@ -400,8 +400,8 @@ class CovarianceRelease(Release):
 
     Notes
     -----
-    What Su et al., Algorithm 1, and Wang & Xu, section 4.1, perturb; here with the mean
-    released beside it.
+    The matrix that Su et al., Algorithm 1, and Wang & Xu, section 4.1, perturb; here
+    the mean is released beside it.
 
     Examples
     --------
@@ -423,17 +423,17 @@ class CovarianceRelease(Release):
 
     @property
     def n(self) -> int:
-        "Number of rows that the covariance is the average of."
+        "Number of rows over which the covariance is averaged."
         return self.lattice.n
 
     @property
     def location(self) -> np.ndarray:
-        """(p,) the private mean; the public centre if no mean was released. In data
-        units."""
+        """(p,) the private mean, in data units; the public centre if no mean was
+        released."""
         return self.lattice.center + self._offset()
 
     def _offset(self):
-        "(p,) the location as seen from the public centre."
+        "(p,) the location less the public centre."
         return (
             np.zeros(len(self.columns))
             if self.total is None
@@ -442,7 +442,7 @@ class CovarianceRelease(Release):
 
     @property
     def scale(self) -> np.ndarray:
-        "(p,) data units that the noise is measured in: the half-ranges."
+        "(p,) the half-ranges, in data units: the scale of the noise."
         return self.lattice.half_range
 
     @property
@@ -460,7 +460,7 @@ class CovarianceRelease(Release):
         return self._matrix_of(slice(None))
 
     def _matrix_of(self, places):
-        "(k, k) the same of some columns."
+        "(k, k) the same for some columns."
         second = self.second_moment
         if not isinstance(places, slice):
             second = second[np.ix_(places, places)]
@@ -491,14 +491,14 @@ class CovarianceRelease(Release):
         return matrix
 
     def sampling_error(self) -> SamplingError:
-        """How far the matrix may be from the population's: rows and noise, the mean's
-        noise taken as independent too."""
+        """How far the matrix may be from the population's, by sampling and by noise;
+        the noise of the mean counts as independent from entry to entry."""
         seen = ((self.matrix, self.n),)
         return SamplingError.owning(seen, self._noise_of(slice(None)))
 
     def _of_columns(self, places):
         if np.array_equal(places, np.arange(len(self.columns))):
-            places = slice(None)  # of many columns there is no second matrix
+            places = slice(None)  # so that no second matrix is made
         matrix = self._matrix_of(places)
         looked_at = np.arange(len(self.columns))[places]
         self._not_lost(matrix, looked_at, "lost in the noise")
@@ -508,7 +508,8 @@ class CovarianceRelease(Release):
 
     @classmethod
     def from_settings(cls, table, told, lattice, total, draws=1):
-        """The release of a file, if integers can be noisy moments on its lattice.
+        """The release of a file, after a check that its integers can be noisy moments
+        on its lattice.
 
         Parameters
         ----------
@@ -517,7 +518,7 @@ class CovarianceRelease(Release):
         lattice : MomentLattice
         total : ndarray of int64, shape (p,), or None
         draws : int
-            Of noise on every entry.
+            How many times noise was added to every entry.
         """
         second, n, radius = table.to_numpy(), lattice.n, lattice.radius
         lattice.check(total)
@@ -546,7 +547,7 @@ class CovarianceRelease(Release):
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #6318a9f7
 def _check_clipping(bounds, clipping):
-    "Bounds that suit a known kind of clipping; None if there are none."
+    "The bounds, checked to suit a known kind of clipping; None if there are none."
     kinds = {"box": bounds is not None, None: True, "sphere": bounds is None}
     units = isinstance(clipping, (Ball, Sphere)) and bounds is None
     known = units or (clipping in kinds if isinstance(clipping, str | None) else False)
@@ -567,7 +568,7 @@ def _check_clipping(bounds, clipping):
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #16f6dcef
 def _check_share(mean_share):
-    "A share of mu² that leaves some for the matrix, or None."
+    "The share, checked to leave some of mu² for the matrix, or None."
     if mean_share is None:
         return None
     share = check_number(
@@ -609,10 +610,10 @@ def _check_missing(missing, box, scores):
 class CovarianceMechanism(Mechanism):
     """Publish a covariance matrix and a mean with Gaussian noise, exactly: in integers.
 
-    Nothing need be known of the columns, and they may be of any kind. Each is put on
-    the normal scale by a private histogram of its own, so that independent columns stay
-    independent; rows of these scores are put on a sphere, which has the least noise;
-    and what both did to the correlations is undone.
+    Nothing need be known about the columns, and they may be of any kind. A private
+    histogram puts each on the normal scale, so that independent columns stay
+    independent. Rows of these scores are put on a sphere, which needs the least noise.
+    The covariance is then corrected for what both steps do to correlations.
 
     Parameters
     ----------
@@ -627,28 +628,29 @@ class CovarianceMechanism(Mechanism):
         or a `Sphere` or `Ball` with public units: rows as they are, for *elliptical*
         tables only; columns of other kinds are then joined by edges that are not there.
     neighbors : {"record", "cell"}
-        Hide one replaced row, or one changed entry (which costs as much, but for
-        bounds).
+        Hide one replaced row, or one changed entry (which costs as much, except in a
+        box).
     mu, epsilon, delta : float, optional
         Target of Gaussian differential privacy, or of (ε, δ)-differential privacy,
         calibrated exactly.
     mean_share : float, optional
-        Part of μ² that is spent on the mean; at 0 none is released, and all is about
-        the public centre. When None, what suits the clipping: in a box 1/(1 + √2p),
-        best if the means are a quarter of the half-range from the centre; on a sphere
-        what a constant of one unit costs, about 2/p. Scores have no mean.
+        Part of μ² that is spent on the mean; at 0 none is released, and the covariance
+        is about the public centre. When None, what suits the clipping: in a box
+        1/(1 + √2p), best if the means are a quarter of the half-range from the centre;
+        on a sphere what a constant of one unit costs, about 2/p. Scores have no mean.
     unit_failure : float
         Probability that a privately found unit is wrong, at most, for a column of
         Gaussian numbers.
     missing : {"refuse", "center", "random"}
         Whether a table with missing cells is refused, or these cells count as their
-        column's centre (not in a box): a rule fixed beforehand, so
-        the promise is what it was. Correlations shrink by the root of the shares of
-        cells that are there. "random" makes up for it, by the released shares: for the
-        default geometry, and where each column's gaps fall at random, by themselves.
-        Columns with gaps in the same records then look too much alike. By the default
-        geometry, a column that has no unit since it is mostly missing is released as
-        whether there is a value, 1 or 0, under either rule.
+        column's centre (not in a box). Either rule is fixed beforehand, so the promise
+        stays the same. With "center", correlations shrink by the root of the shares of
+        cells that are present. "random" corrects for this by the released shares, in
+        the default geometry only. It is right where each column's gaps fall at random,
+        independently of other columns; columns with gaps in the same records look too
+        much alike. In the default geometry, a column that has no unit because it is
+        mostly missing is released as 1 where there is a value and 0 elsewhere, under
+        either rule.
     levels : dict of str to (low, high), optional
         Columns of whole numbers from a public range, such as answers from 1 to 5 or
         indicators: their bins are public, and they need no unit.
@@ -708,7 +710,7 @@ class CovarianceMechanism(Mechanism):
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
         mu, share = self.target(n), self.mean_share
         if self._scores:
-            # they give bins for a small table if no column is without
+            # bounds give the bins of a small table if every column has some
             names = getattr(self.bounds, "names", None)
             some = names is not None and len({*names, *self.levels}) < p
             bounds = None if some else self.bounds
@@ -724,18 +726,18 @@ class CovarianceMechanism(Mechanism):
         return self.lattice(n, p)
 
     def worst_pair(self, p: int = 2) -> tuple:
-        """Two neighbouring tables that are hard to keep apart, within the bounds if
+        """Two neighbouring tables that are easy to tell apart, within the bounds if
         there are any.
 
         Parameters
         ----------
         p : int
-            Columns, where the bounds do not say how many there are.
+            Number of columns, where the bounds do not state it.
         """
         if self.bounds is None:
             return super().worst_pair(p)
-        # a score tells a record's place among the others: they are spread evenly, every
-        # column changes its bin, and the product of two columns its sign
+        # a score depends on a record's place among the others, so these are spread
+        # evenly; every column changes its bin, and the product of two its sign
         p = max(check_integer(p, "p", 1), *map(np.size, self.bounds))
         low, high = (per_column(half, "bounds", p) for half in self.bounds)
         levels = np.outer(np.arange(16), np.resize([1, 7], p)) % 16
@@ -747,9 +749,10 @@ class CovarianceMechanism(Mechanism):
         return low + (high - low) * X, low + (high - low) * Y
 
     def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
-        """(p, p) standard deviation of the noise on each entry, in squared units, were
-        the `n` rows' mean at the centre and, on a sphere, all columns independent with
-        deviations of one unit; of so many `columns`, all if None."""
+        """(p, p) standard deviation of the noise on each entry, in squared units, if
+        the mean of the `n` rows is at the centre and, on a sphere, all columns are
+        independent with deviations of one unit; of the first `columns` alone, if
+        given."""
         return self.lattice(n, p).noise_std(columns)
 
     def sampling_error(
@@ -761,8 +764,8 @@ class CovarianceMechanism(Mechanism):
         Parameters
         ----------
         location : float or array of shape (p,), optional
-            Where the mean might be; the public centre when None. The farther from it,
-            the more the mean's noise tells. Private units find the centre.
+            Where the mean might be; the public centre when None. The noise on the mean
+            matters more at a distance from it. Private units find the centre.
         p : int, optional
             As for `Mechanism.sampling_error`.
         """
@@ -772,7 +775,7 @@ class CovarianceMechanism(Mechanism):
 
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published, or
-        `InputError`: what is refused is refused before anything is paid for."""
+        `InputError` before anything is paid for."""
         values, columns = check_rows(X, gaps=self.missing != "refuse")
         values, columns = self._in_order(values, columns)
         if unknown := [name for name in self.levels if name not in columns]:
@@ -784,7 +787,7 @@ class CovarianceMechanism(Mechanism):
         return self._suited(values), columns
 
     def _in_order(self, values, columns):
-        "As the function of this name; but for scores, some columns may have bounds."
+        "As the function `in_order`, but scores allow bounds for only some columns."
         names = {*(getattr(self.bounds, "names", None) or ())}
         if not (self._scores and names ^ {*columns} and names):
             return in_order(values, columns, self.bounds)
@@ -803,8 +806,8 @@ class CovarianceMechanism(Mechanism):
         return InputError(error.argument, error.value, remedy)
 
     def publish(self, X, random_state=None, schema=None, charge=None) -> Release:
-        """Release `X` as its covariance: see `Mechanism.publish`; a schema also tells
-        of which columns levels or bounds are known."""
+        """Release `X` as its covariance: see `Mechanism.publish`; a schema also states
+        the levels and bounds of columns."""
         if schema is None:
             return super().publish(X, random_state, charge=charge)
         from privglasso.publish.schema import as_schema  # slow to load
@@ -814,7 +817,7 @@ class CovarianceMechanism(Mechanism):
         return told.publish(schema.apply(X), random_state, charge=charge)
 
     def knowing(self, schema):
-        "The same mechanism, told what a schema states of the columns."
+        "The same mechanism with the levels and bounds that a schema states."
         told, bounds = copy(self), schema.bounds()
         if self._scores:
             told.levels = schema.levels | self.levels
@@ -861,7 +864,7 @@ class _MomentStatistic(EntryStatistic):
         self.total = total
 
     def matrix(self, release):
-        # synthetic rows carry theirs
+        # synthetic rows carry the covariance release that they are drawn from
         release = getattr(release, "covariance_release", release)
         return getattr(release, "second_moment", release)
 
@@ -872,7 +875,7 @@ class _MomentStatistic(EntryStatistic):
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #9b919096
 def clipped_moments(lattice, X):
-    """Sums of outer products and of rows, clipped as the mechanism does it.
+    """Sums of outer products and of rows that are clipped as the mechanism does it.
 
     Parameters
     ----------
@@ -908,5 +911,5 @@ def _likelihood_statistic(lattice, X, X_neighbor):
     off_diagonal, diagonal, mean = lattice.sigma**2
     weights = np.triu(second, 1) / off_diagonal + np.diag(np.diag(second)) / diagonal
     shift = total / mean if mean else np.zeros_like(total)
-    check_different(np.append(weights, shift))  # of what is released
+    check_different(np.append(weights, shift))  # in what is released
     return _MomentStatistic(weights, shift)

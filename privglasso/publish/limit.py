@@ -19,7 +19,7 @@ def least_noise(p: int) -> float:
     Parameters
     ----------
     p : int
-        Columns, at least 2.
+        Number of columns, at least 2.
 
     Returns
     -------
@@ -44,8 +44,8 @@ def noise_over_limit(mechanism, n: int, p: int, deviation=1.0) -> float:
     n, p : int
         Numbers of records and columns.
     deviation : float or array of shape (p,)
-        Standard deviations of the columns, in data units; all are taken as independent,
-        with their means at the mechanism's centre.
+        Standard deviations of the columns, in data units. The columns are assumed to be
+        independent, with their means at the mechanism's centre.
 
     Returns
     -------

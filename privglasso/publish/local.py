@@ -23,14 +23,13 @@ from .sphere import Ball
 
 # %% ../../nbs/2_publish/13_local.ipynb #11f159cd
 def _of_reports(noise, n, at):
-    "Variances of the noise on some rows of n reports, each with its own."
+    "Variances of the noise on some rows of a matrix: of n reports, each with its own."
     return n * noise(at)
 
 
 @dataclass(frozen=True, eq=False)
 class LocalRelease(CovarianceRelease):
-    """What a curator holds when all local reports have come in: a covariance with every
-    user's noise in it.
+    """The covariance from the sum of all local reports, with every user's noise in it.
 
     Parameters
     ----------
@@ -51,7 +50,7 @@ class LocalRelease(CovarianceRelease):
 
     @classmethod
     def from_settings(cls, table, told, lattice, total):
-        "The release of a file, as for `CovarianceRelease`, if users report so."
+        "The release of a file, as for `CovarianceRelease`, if it is one of reports."
         release = super().from_settings(table, told, lattice, total, draws=told.n)
         reported = lattice.ball and lattice.noise == "symmetric" and total is None
         theirs = reported and told.neighbors == "record"
@@ -60,7 +59,7 @@ class LocalRelease(CovarianceRelease):
 
 # %% ../../nbs/2_publish/13_local.ipynb #bfe63f2e
 def check_norm_bound(norm_bound):
-    """The length that rows are shortened to, if it can be one.
+    """The length to which longer rows are shortened, after a check that it can be one.
 
     Parameters
     ----------
@@ -94,7 +93,7 @@ class LocalMechanism(CovarianceMechanism):
         Rows farther than this from `center` are shortened to it, by the users
         themselves; in data units, public.
     center : float or sequence of p floats
-        Public point that second moments are taken about.
+        Public point about which second moments are taken.
     mu : float, optional
         Target of Gaussian differential privacy of one report, for any two rows.
     epsilon, delta : float, optional
@@ -120,7 +119,7 @@ class LocalMechanism(CovarianceMechanism):
         super().__init__(clipping=ball, mean_share=0, **promise)
 
     def lattice(self, n: int, p: int) -> MomentLattice:
-        "How a row of `p` columns becomes integers, and what noise a report of it gets."
+        "How a row of `p` columns becomes integers, and what noise its report gets."
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 1)
         return moment_lattice(n, p, self.target(n), self.clipping, mean_share=0)
 
@@ -129,19 +128,20 @@ class LocalMechanism(CovarianceMechanism):
 
     def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry of the covariance of `n`
-        users and `p` columns; of so many `columns`, all if None."""
+        users and `p` columns; of the first `columns` alone, if given."""
         return np.sqrt(n) * super().noise_std(n, p, columns)
 
     def sampling_error(
         self, covariance, n: int, location=None, p=None
     ) -> SamplingError:
-        """How well a (p, p) `covariance` will be known from `n` reports, the mean at
-        `location` (p,) or the centre; `p` as for `Mechanism.sampling_error`."""
+        """How well a (p, p) `covariance` will be known from `n` reports; the mean is at
+        `location` (p,), or at the centre when None; `p` as for
+        `Mechanism.sampling_error`."""
         central = super().sampling_error(covariance, n, location, p)
         return SamplingError(central.parts, n * central.noise)
 
     def report(self, row, n: int, random_state=None) -> np.ndarray:
-        """What one of `n` users sends.
+        """The report that one of `n` users sends.
 
         Parameters
         ----------

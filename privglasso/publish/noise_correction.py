@@ -39,7 +39,7 @@ _SMALLEST, _LARGEST = 1e-75, 1e75  # the errors hold fourth powers of numbers
 
 
 def _refuse(columns, bad, reason):
-    "CovarianceError for the columns flagged in `bad`, if any."
+    "Raise CovarianceError for the columns flagged in `bad`, if any."
     if bad.any():
         raise CovarianceError([columns[j] for j in np.flatnonzero(bad)], reason)
 
@@ -163,7 +163,7 @@ def check_noise_variance(noise_variance, columns):
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #0686c577
 def _corrected(S, constant, noise, columns):
-    "A covariance less the noise on its diagonal, if anything is left."
+    "A covariance less the noise on its diagonal; an error if a variance is used up."
     _refuse(
         columns, constant, "constant, so they have no variance to correct: drop them"
     )
@@ -178,7 +178,7 @@ def _corrected(S, constant, noise, columns):
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #4429b7fe
 def noise_corrected_covariance(table, noise_variance, location=None):
-    """An unbiased estimate of the covariance that the table had before noise was added.
+    """An unbiased estimate of the covariance that the table had before the noise.
 
     Subtracts the noise variance from the diagonal of `sample_covariance`: all of it
     when `location` is given, (n - 1)/n of it when the noisy means are the centre.
@@ -204,7 +204,7 @@ def noise_corrected_covariance(table, noise_variance, location=None):
 
     Notes
     -----
-    Guo et al., Theorem 4.3; of discrete noise (Theorem 4.5), give the *variance*.
+    Guo et al., Theorem 4.3; for discrete noise (Theorem 4.5), give its *variance*.
 
     Examples
     --------
@@ -220,7 +220,7 @@ def noise_corrected_covariance(table, noise_variance, location=None):
 def correlation_scale(S):
     """Split a covariance into a correlation matrix and standard deviations.
 
-    Of a corrected, indefinite S the "correlations" may exceed 1 in size.
+    If S is corrected and indefinite, its "correlations" may exceed 1 in size.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def wishart_variance(A):
 
 
 def _correlation_variance(A, r):
-    """n times the variance of the correlations, all on the scale of unit variances:
+    """n times the variance of the correlations, all on the scale of unit variances;
     by sums and differences of two columns, so that nothing cancels near ±1."""
     a = np.add.outer(np.diag(A), np.diag(A)) / 2
     both = np.subtract.outer(np.diag(A), np.diag(A)) / 2
@@ -273,7 +273,7 @@ def _correlation_variance(A, r):
 
 
 def _over_directions(Theta, V, weights, directions):
-    "The same sum when V consists of few directions and a diagonal."
+    "The sum of `_over_neighbours` for a V of few directions and a diagonal."
     rest = np.diag(V) - weights @ directions**2
     total = (Theta**2 * rest) @ Theta.T**2
     for weight, direction in zip(weights, directions, strict=True):
@@ -291,9 +291,9 @@ def _noise_bracket(Theta, V):
     beside = V.copy()
     np.fill_diagonal(beside, 0.0)
     unequal = between(Theta**2, beside)
-    del beside  # of many columns it takes much memory
+    del beside  # with many columns it takes much memory
     p, work = len(V), (np.count_nonzero(Theta, axis=1) ** 2).mean()
-    wide = p > WIDE and work > 30 * p  # as finding the directions costs
+    wide = p > WIDE and work > 30 * p  # what finding the directions costs
     if wide and (V + np.eye(p) > 0).all():
         found = _few_directions(V)
         if len(found[0]) * p < work:
@@ -302,7 +302,7 @@ def _noise_bracket(Theta, V):
     return unequal
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #a51be20c
-_NEGLIGIBLE = 1e-10  # of the least variance: what may be left out of them
+_NEGLIGIBLE = 1e-10  # error that is allowed in variances, in terms of the least one
 
 
 def _over_neighbours(Theta, V):
@@ -311,7 +311,7 @@ def _over_neighbours(Theta, V):
     total = np.zeros_like(V)
     for i, row in enumerate(Theta):
         near = np.flatnonzero(row)
-        columns = Theta[near].T  # which are its rows, one behind the other
+        columns = Theta[near].T  # by symmetry; rows are contiguous in memory
         far = np.flatnonzero(columns.any(axis=1))
         u = columns[far] * row[near]
         total[i, far] = ((u @ V[np.ix_(near, near)]) * u).sum(axis=1)
@@ -319,16 +319,15 @@ def _over_neighbours(Theta, V):
 
 
 def _units_of(V):
-    "Numbers whose products come nearest to V off its diagonal, in ratio."
+    "(p,) numbers whose products come nearest in ratio to V off its diagonal."
     logs, p = np.log(V - np.diag(np.diag(V)) + np.eye(len(V))), len(V)
     sums = logs.sum(axis=1)
     return np.exp((sums - sums.sum() / (2 * (p - 1))) / (p - 2))
 
 
 def _few_directions(V):
-    """Weights, and directions in rows, that make up a positive V but for its diagonal:
-    half of it is tried in its place, as noise on symmetric entries has it, then a
-    product."""
+    """Weights, and directions in rows, that make up a positive V off its diagonal. On
+    the diagonal, half of V's is tried first, as for symmetric noise, then a product."""
     units = _units_of(V)
     W = V / np.outer(units, units)
     least = W[~np.eye(len(W), dtype=bool)].min()
@@ -342,7 +341,7 @@ def _few_directions(V):
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #6a0654b1
 def _of_size(matrix, name, p, copy=False):
-    "A symmetric matrix of p columns."
+    "The matrix, checked to be symmetric and to have p columns."
     matrix = check_symmetric(matrix, name, copy)
     if len(matrix) != p:
         raise InputError(
@@ -353,11 +352,11 @@ def _of_size(matrix, name, p, copy=False):
     return matrix
 
 
-_SPARSE = 0.02  # share of entries up to which products with them alone are faster
+_SPARSE = 0.02  # share of nonzero entries up to which sparse products are faster
 
 
 def between(Theta, A):
-    """ΘAΘ, at the cost of the entries of Θ that are there if it is large and sparse.
+    """ΘAΘ, by sparse products if Θ is large and sparse.
 
     Parameters
     ----------
@@ -385,7 +384,7 @@ def between(Theta, A):
 
 
 def _thin(Theta):
-    "A large and sparse matrix as SciPy's, any other as it is."
+    "A large and sparse matrix in SciPy's format, any other as it is."
     if len(Theta) <= WIDE or np.count_nonzero(Theta) >= _SPARSE * Theta.size:
         return Theta
     from scipy.sparse import csr_array  # slow to load
@@ -401,7 +400,7 @@ def _positive_part(A):
     try:
         np.linalg.cholesky(A)  # much faster, and nearly always enough
         return A
-    except np.linalg.LinAlgError:  # a long column must not drown a short one
+    except np.linalg.LinAlgError:  # scaled: large columns must not drown small ones
         variances = np.abs(np.diag(A))
         units = np.sqrt(np.where(variances > 0, variances, 1.0))
         values, vectors = np.linalg.eigh(A / np.outer(units, units))
@@ -412,7 +411,7 @@ def _positive_part(A):
 
 
 def _most_own(A):
-    "Numbers that the diagonal of the same matrix does not exceed."
+    "Upper bounds (p,) on the diagonal of `_positive_part(A)`."
     variances = np.abs(np.diag(A))
     units = np.sqrt(np.where(variances > 0, variances, 1.0))
     squares = np.empty(len(A))
@@ -423,7 +422,7 @@ def _most_own(A):
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #b16a69e1
 def _check_parts(parts, copy):
-    "Pairs of a covariance, all of one size, and a number of rows."
+    "The parts as checked pairs: a covariance, all of one size, and a number of rows."
     try:
         pairs = [(A, n) for A, n in parts]
     except (TypeError, ValueError) as error:
@@ -443,7 +442,7 @@ def _check_parts(parts, copy):
 
 
 def _check_noise(noise, p, copy):
-    "A variance for each of p by p entries."
+    "The noise as checked variances (p, p)."
     noise = np.full((p, p), noise) if np.ndim(noise) == 0 else noise
     noise = _of_size(noise, "noise", p, copy)
     if (noise < 0).any():
@@ -484,8 +483,8 @@ class SamplingError:
         of rows.
     noise : array of shape (p, p), float or callable
         Variance of independent symmetric noise that was added to the entries, in
-        squared units of the covariance. A function of a slice of rows gives these rows
-        alone: of many columns, `noise` is then made only where all of it is asked for.
+        squared units of the covariance. A function of a slice of rows returns these
+        rows alone; the whole matrix is then made only if `noise` is read.
 
     Notes
     -----
@@ -505,7 +504,7 @@ class SamplingError:
         self._check()
 
     def _check(self, copy=True):
-        "Keep what was given, checked."
+        "Check the parts and the noise, and keep them."
         known = vars(self)
         stated = known["_stated"] = _check_parts(known.pop("parts"), copy)
         known["_diagonals"] = [(np.diag(A).copy(), n) for A, n in stated]
@@ -516,7 +515,7 @@ class SamplingError:
 
     @classmethod
     def owning(cls, parts, noise=0.0) -> "SamplingError":
-        """The same of arrays that nobody else holds, which are not copied.
+        """An error of arrays that nobody else holds, so that they are not copied.
 
         Parameters
         ----------
@@ -535,7 +534,7 @@ class SamplingError:
             return known.setdefault("noise", _check_noise(noise, self._p, copy=False))
         if name != "parts" or "_stated" not in known:
             raise AttributeError(name)
-        # asked for late: of a large matrix negative eigenvalues take long to find
+        # only now, because negative eigenvalues of a large matrix take long to find
         pairs = [(_positive_part(A), n) for A, n in vars(self).pop("_stated")]
         return vars(self).setdefault("parts", tuple(pairs))
 
@@ -545,7 +544,7 @@ class SamplingError:
         return len(self._as_stated()[0][0])
 
     def _as_stated(self):
-        "The parts, negative eigenvalues and all, unless these were replaced."
+        "The parts as given, or with negative eigenvalues replaced if that is done."
         return vars(self).get("_stated") or self.parts
 
     def noise_rows(self, at) -> np.ndarray:
@@ -571,13 +570,13 @@ class SamplingError:
         return own
 
     def sharing(self, corrected) -> "SamplingError":
-        """The same, a part that equals the corrected covariance being that array, so
-        that it is held once.
+        """The same error; a part that equals the corrected covariance becomes that
+        array, so that memory holds it once.
 
         Parameters
         ----------
         corrected : array of shape (p, p)
-            Only to be read from now on.
+            Must not be changed from now on.
         """
         known = vars(self)
         if "_stated" in known:
@@ -587,13 +586,13 @@ class SamplingError:
         return self
 
     def without_noise(self, corrected, n) -> "SamplingError":
-        """The error of a covariance of n Gaussian rows alone; a part that it shares has
-        its negative eigenvalues found once.
+        """The error of a covariance of n Gaussian rows alone; if that is the only part
+        of this error, its negative eigenvalues are found once for both.
 
         Parameters
         ----------
         corrected : array of shape (p, p)
-            Only to be read from now on.
+            Must not be changed from now on.
         n : int
         """
         alone = SamplingError.owning(((corrected, n),))
@@ -619,9 +618,10 @@ class SamplingError:
         return self.diagonal_variance(), most
 
     def diagonal_variance(self) -> np.ndarray:
-        """(p,) variance of each entry of the diagonal, by the variances as they were
-        seen: without eigenvalues, and in much noise nearer to the truth than the
-        diagonal of `covariance_variance`, whose matrix is larger than what was seen."""
+        """(p,) variance of each entry of the diagonal, from the variances as they were
+        seen. It needs no eigenvalues and, in much noise, is nearer to the truth than
+        the diagonal of `covariance_variance`, where dropping negative eigenvalues has
+        made the variances larger."""
         if type(self) is not SamplingError:
             return np.diag(self.covariance_variance())
         rows = sum(2 * np.maximum(own, 0) ** 2 / n for own, n in self._diagonals)
@@ -647,7 +647,7 @@ class SamplingError:
         variance = sum(_correlation_variance(A / units, r) / n for A, n in self.parts)
         variance = variance + V + r**2 * np.add.outer(np.diag(V), np.diag(V)) / 4
         np.fill_diagonal(variance, 0.0)
-        return np.maximum(variance, 0.0)  # of a correlation of 1 it is 0 up to rounding
+        return np.maximum(variance, 0.0)  # at a correlation of 1 it is 0 up to rounding
 
     def precision_variance(self, precision) -> np.ndarray:
         """Variance of each entry of an (unpenalised, or debiased) estimate of the
@@ -668,19 +668,19 @@ class SamplingError:
         return variance + self.noise_in_precision(Theta)
 
     def noise_in_precision(self, precision) -> np.ndarray:
-        """The part of `precision_variance` that noise on the entries has.
+        """The part of `precision_variance` that is due to noise on the entries.
 
         Parameters
         ----------
         precision : array of shape (p, p)
-            As there.
+            As for `precision_variance`.
         """
         return _noise_bracket(precision, self.noise)
 
     def least_in_precision(self, precision) -> float:
-        """At most the sum of `precision_variance`, each entry over its own row's and
-        its own column's diagonal entry: without eigenvalues, and of a sparse precision
-        without a further (p, p) matrix.
+        """A lower bound on the sum of `precision_variance`, each entry divided by the
+        diagonal entries of its row and its column. It needs no eigenvalues and, for a
+        sparse precision, no further (p, p) matrix.
 
         Parameters
         ----------
@@ -708,8 +708,8 @@ class SamplingError:
         return float(total + (np.maximum(inner, 0) ** 2 / rows).sum())
 
     def weighted_variance(self, weights) -> np.ndarray:
-        """Variances of sums of the entries with given weights: of any estimate whose
-        slope by the entries is known.
+        """Variances of weighted sums of the entries, and so of any estimate whose
+        derivative by the entries is known.
 
         Parameters
         ----------
@@ -729,7 +729,7 @@ class SamplingError:
         return rows + noise - own
 
     def partial_correlation_variance(self, precision, i, j) -> np.ndarray:
-        """Variance of partial correlations, the errors of the two scales included: of
+        """Variance of partial correlations, the errors of the two scales included, for
         edges of any strength.
 
         Parameters
@@ -745,7 +745,7 @@ class SamplingError:
             (m,).
         """
         Theta = _of_size(precision, "precision", self._p)
-        rows = Theta / np.sqrt(np.diag(Theta))[:, None]  # of Θ with a unit diagonal
+        rows = Theta / np.sqrt(np.diag(Theta))[:, None]
         r = Theta / np.sqrt(np.outer(np.diag(Theta), np.diag(Theta)))
         parts = [_correlation_variance(rows @ A @ rows.T, r) / n for A, n in self.parts]
         noise = [
@@ -756,7 +756,7 @@ class SamplingError:
 
     @staticmethod
     def _partial_noise(one, other, r, V):
-        "Variance that symmetric noise gives a partial correlation: delta method."
+        "Variance of a partial correlation from symmetric noise, by the delta method."
         M = np.outer(one, other)
         M = (M + M.T) / 2 - r / 2 * (np.outer(one, one) + np.outer(other, other))
         return 2 * (M**2 * V).sum() - (np.diag(M) ** 2 * np.diag(V)).sum()

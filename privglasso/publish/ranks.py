@@ -31,19 +31,19 @@ from .release import Release
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #cd385ee5
 def _diagonal_ratio(p):
-    "c: what σ² - 1/6 on the diagonal is, over that of the other entries."
+    "c: σ² - 1/6 of the noise on the diagonal, over that of the other entries."
     return 2 * p / ((p + 2) * (p - 1)) if p % 2 else 2 / (p + 1)
 
 
 def _squared_sensitivity(p, neighbors):
-    "Largest squared change of one outer product of signs, weighted as (1) says."
+    "Largest squared change of one outer product of signs, weighted as in (1)."
     return 4.0 * (p - 1) if neighbors == "cell" else float(p**2 - p % 2)
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #93ce1bfe
 @dataclass(frozen=True, eq=False)
 class SignLattice:
     """How products of signs are counted and what noise their sums get: all of it
-    public. Vectors of signs of single rows, unless a child says otherwise.
+    public. Each row gives one vector of signs, unless a subclass defines others.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class SignLattice:
 
     @property
     def touched(self) -> int:
-        "How many of them one record is in."
+        "How many of these vectors one record is in."
         return 1
 
     @property
@@ -90,7 +90,7 @@ class SignLattice:
 
     @property
     def diagonal_ratio(self) -> float:
-        "What σ² - 1/6 on the diagonal is, over that of the other entries."
+        "σ² - 1/6 of the noise on the diagonal, over that of the other entries."
         return _diagonal_ratio(self.length)
 
     def squared_shift(self, neighbors: str) -> float:
@@ -104,8 +104,8 @@ class SignLattice:
         return Guarantee(float(mu_for(self.sigma, change)), neighbors)
 
     def noise(self, columns=None) -> np.ndarray:
-        """(p, p) variances of the noise on the averages of the sign products; of so
-        many columns, all if None."""
+        """(p, p) variances of the noise on the averages of the sign products; of the
+        first `columns` alone, if given."""
         few = self.p if columns is None else min(self.p, columns)
         steps = np.full((few, few), variance(self.sigma[0]))
         np.fill_diagonal(steps, variance(self.sigma[1]))
@@ -127,7 +127,7 @@ class RankLattice(SignLattice):
     shifts: whole(1, "n")
 
     def check(self, counts) -> None:
-        "The same, and that there are so many different shifts."
+        "As for `SignLattice`; and there must be so many different shifts."
         most = max((self.n - 1) // 2, 1)
         require(self.shifts <= most, f"{self.n} rows have fewer different shifts")
         super().check(counts)
@@ -139,7 +139,7 @@ class RankLattice(SignLattice):
 
     @property
     def touched(self) -> int:
-        "How many of them one record is in."
+        "How many of these pairs one record is in."
         return 2 * self.shifts
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #77fe4d27
@@ -153,7 +153,7 @@ def with_noise(blank, neighbors, mu):
     Parameters
     ----------
     blank : SignLattice
-        Whose `scale` and `sigma` do not matter.
+        A lattice whose `scale` and `sigma` do not matter.
     neighbors : {"record", "cell"}
     mu : float
 
@@ -164,7 +164,7 @@ def with_noise(blank, neighbors, mu):
     Raises
     ------
     InputError
-        If integers cannot be so exact, or noise so large is not drawn.
+        If no lattice is fine enough, or noise so large cannot be drawn.
     """
     change = np.array([1.0, blank.diagonal_ratio]) * blank.squared_shift(neighbors)
     finest = min(_MOST_STEPS, _LARGEST_SUM / blank.counted)
@@ -179,8 +179,8 @@ def _tau(r):
 
 
 def _signal(untied):
-    """What a cut of the Gaussian scale into the column's values leaves of first-order
-    correlations with it, from the share of comparisons that are not ties."""
+    """The share of a weak correlation that remains when the Gaussian scale is cut into
+    a column's values, from the share of comparisons that are not ties."""
     untied = np.asarray(untied, dtype=float)
     few = math.sqrt(2) * np.minimum(untied, 0.5) ** 1.5
     return np.sqrt(np.where(untied < 0.5, few, 1 - 2 * (1 - untied) ** 2))
@@ -197,18 +197,17 @@ def _sampling_variance(r, n, shifts, untied):
     return entries - np.diag(np.diag(entries))
 
 
-_MOST_ANGLE = 100.0  # a sine is long lost then, and its variance far from overflow
+_MOST_ANGLE = 100.0  # the sine is long lost in it, and its variance does not overflow
 
 
 def angle_variance(v, slope=2 / np.pi):
-    """Variance of the angle of an average whose noise has the variance v, as far as it
-    tells.
+    """Variance of the angle of an average whose noise has the variance v, at most 100.
 
     Parameters
     ----------
     v : float or array
     slope : float or array
-        By which the average grows with the angle.
+        Derivative of the average by the angle.
 
     Returns
     -------
@@ -228,7 +227,7 @@ def sine_noise(r, angle):
     Parameters
     ----------
     r : array of shape (p, p)
-        The sines; beyond ±1 as at ±1.
+        The sines; those beyond ±1 count as ±1.
     angle : array of shape (p, p) or float
         Variance of the noise.
 
@@ -251,7 +250,7 @@ _AT_ONCE = 1 << 22  # numbers
 
 
 def simulated_rows(r):
-    """Rows of Gaussian scores, drawn with a fixed seed, as many as there is time for.
+    """Rows of Gaussian scores, drawn with a fixed seed; fewer for many columns.
 
     Parameters
     ----------
@@ -332,8 +331,8 @@ def variances(parts):
 
 
 def _rank_variance(r, shifts, change):
-    """n times the variance that signs give to what `change` makes of the correlations'
-    errors, (rows, p, p): by simulation with a fixed seed."""
+    """n times the variance, due to signs, of `change` applied to the correlations'
+    errors (rows, p, p): by simulation with a fixed seed."""
     slopes = np.pi / 2 * np.sqrt(np.maximum(1 - r**2, 0))
     np.fill_diagonal(slopes, 0.0)
     single, averaged = variances(
@@ -344,8 +343,8 @@ def _rank_variance(r, shifts, change):
     return np.maximum(single - 2 * shared, 0.0) / shifts + 4 * np.maximum(shared, 0.0)
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #317f6086
-_NEVER_LESS = 1e-12  # of Gaussian rows' variance, for nobody divides by 0
-_WIDE, _LOOKED_AT = 200, 64  # of more columns, so many rows stand for all
+_NEVER_LESS = 1e-12  # of Gaussian rows' variance, so that nobody divides by 0
+_WIDE, _LOOKED_AT = 200, 64  # with more columns, so many rows stand for all
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #5a19f404
 class SignError(SamplingError):
@@ -360,8 +359,8 @@ class SignError(SamplingError):
 
     Notes
     -----
-    A child says what rows give to each entry (`_of_rows`) and to what is made of all
-    entries (`_linear`), with such noise as many entries share."""
+    A subclass computes the variance from rows of each entry (`_of_rows`) and of linear
+    functions of all entries (`_linear`), with any noise that many entries share."""
 
     def covariance_variance(self) -> np.ndarray:
         "(p, p) variance of the entries if the units are known; 0 on the diagonal."
@@ -409,9 +408,9 @@ class SignError(SamplingError):
         return self._linear(change)[off].mean() / of_rows[off].mean()
 
     def precision_variance(self, precision) -> np.ndarray:
-        """(p, p) variance of the entries of an unpenalised `precision`: each its own,
-        up to 200 columns; beyond, that of Gaussian rows times what signs lose on
-        average."""
+        """(p, p) variance of the entries of an unpenalised `precision`, entry by entry
+        up to 200 columns; beyond, that of Gaussian rows times the mean loss by
+        signs."""
         r, deviation = correlation_scale(self.parts[0][0])
         units = np.outer(deviation, deviation)
         scaled = np.asarray(precision, dtype=float) * units
@@ -424,16 +423,16 @@ class SignError(SamplingError):
         return rows + self.noise_in_precision(precision)
 
     def noise_in_precision(self, precision) -> np.ndarray:
-        "The part of `precision_variance` that noise on the entries has."
+        "The part of `precision_variance` that is due to noise on the entries."
         return self._noise_alone().precision_variance(precision)
 
     def partial_correlation_variance(self, precision, i, j) -> np.ndarray:
         """(m,) variances of partial correlations at pairs (i, j) of columns, each with
-        what its signs lose."""
+        the loss by its own signs."""
         ((A, _),) = self.parts
         deviation = np.sqrt(np.diag(A))
         Theta = check_symmetric(precision, "precision") * np.outer(deviation, deviation)
-        rows = Theta / np.sqrt(np.diag(Theta))[:, None]  # of Θ with a unit diagonal
+        rows = Theta / np.sqrt(np.diag(Theta))[:, None]
         r = (rows / np.sqrt(np.diag(Theta)))[i, j]
 
         def change(M):
@@ -445,7 +444,7 @@ class SignError(SamplingError):
         return self._linear(change) + noise
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #5a19f406
-_ALIKE = 0.99  # of larger correlations no ratio of variances, both small, is taken
+_ALIKE = 0.99  # beyond, both variances of a ratio would be small
 
 
 @dataclass(frozen=True, eq=False)
@@ -484,20 +483,20 @@ class RankError(SignError):
         )
 
     def _linear(self, change):
-        "Variance that signs give to what `change` makes of the correlations' errors."
+        "Variance, due to signs, of `change` applied to the correlations' errors."
         ((A, n),) = self.parts
         r = np.clip(correlation_scale(A)[0], -1, 1)
         alike = np.clip(r, -_ALIKE, _ALIKE)
-        # by what they multiply variances, on average over the pairs
+        # the factor by which they multiply variances, on average over the pairs
         ties = self._of_rows(alike).sum() / self._of_rows(alike, False).sum()
         return _rank_variance(r, self.shifts, change) * ties / n
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #33a040c0
-_DISTINCT = 4.0  # deviations of noise by which what varies must be above 0
+_DISTINCT = 4.0  # deviations of noise by which a column's spread must exceed 0
 
 
 class SignRelease(Release):
-    "What follows from noisy sums of sign products on a public lattice."
+    "Noisy sums of sign products on a public lattice, and estimates from them."
 
     @property
     def n(self) -> int:
@@ -506,7 +505,8 @@ class SignRelease(Release):
 
     @classmethod
     def from_settings(cls, table, told, lattice, **own):
-        """The release of a file, if integers can be noisy sums on its lattice.
+        """The release of a file, after a check that its integers can be noisy sums on
+        its lattice.
 
         Parameters
         ----------
@@ -514,7 +514,7 @@ class SignRelease(Release):
         told : Told
         lattice : SignLattice
         **own
-            What else the class has.
+            Further fields of the class.
         """
         counts, names = table.to_numpy(), [str(name) for name in table.columns]
         lattice.check(counts)
@@ -529,7 +529,7 @@ class SignRelease(Release):
         return sums / (self.lattice.counted * self.lattice.scale)
 
     def _refuse_constant(self, spread, noise):
-        "`CovarianceError` if what varies cannot be told from noise of that variance."
+        "`CovarianceError` if a spread cannot be told from noise of that variance."
         least = _DISTINCT * np.sqrt(noise)
         if lost := [self.columns[j] for j in np.flatnonzero(spread < least)]:
             reason = "their values differ too seldom to be told from the noise: publish"
@@ -579,7 +579,7 @@ class KendallRelease(SignRelease):
 
     @property
     def location(self) -> np.ndarray:
-        "(p,) zeros: of the Gaussian scale nothing else is known."
+        "(p,) zeros, the centre of the Gaussian scale."
         return np.zeros(self.lattice.p)
 
     @property
@@ -590,7 +590,7 @@ class KendallRelease(SignRelease):
         return np.minimum(share, 1.0)
 
     def _averages(self):
-        "(p, p) averages of products of signs, what ties hide made up for; their noise."
+        "(p, p) averages of products of signs, corrected for ties, and their noise."
         signal = _signal(self.untied)
         both = np.outer(signal, signal)
         return self._share(self.counts) / both, self.lattice.noise() / both**2
@@ -640,16 +640,16 @@ class SignMechanism(Mechanism):
 
     Notes
     -----
-    A child says how the sums of two tables differ (`_change`) and what error is to be
-    expected (`_expected`)."""
+    A subclass computes how the sums of two tables differ (`_change`) and the error that
+    is to be expected (`_expected`)."""
 
     def _lattice(self, n, p):
         return self.lattice(n, p)
 
     def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each average of sign products of
-        `n` rows and `p` columns, a correlation near 0 has π/2 times as much; of so many
-        `columns`, all if None."""
+        `n` rows and `p` columns (a correlation near 0 has π/2 times as much); of the
+        first `columns` alone, if given."""
         return np.sqrt(self.lattice(n, p).noise(columns))
 
     def sampling_error(self, covariance, n: int, p=None) -> SignError:
@@ -699,12 +699,12 @@ def mean_change(table, other, lattice):
     return total * lattice.touched / (lattice.n - 1)
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #a5c56162
-_EXCESS = 0.05  # of the variance of a correlation: what more shifts would still save
+_EXCESS = 0.05  # share of a correlation's variance that more shifts would still save
 
 
 class KendallMechanism(SignMechanism):
     """Publish rank correlations from the signs of differences between rows: nothing
-    needs to be known of the columns.
+    needs to be known about the columns.
 
     Parameters
     ----------
@@ -714,9 +714,9 @@ class KendallMechanism(SignMechanism):
         Target of Gaussian differential privacy, or of (ε, δ)-differential privacy,
         calibrated exactly.
     shifts : int, optional
-        With how many others each row is compared in either direction, at most half of
-        the rows. When None, the fewest that leave an excess variance of at most 5 %
-        over all pairs, from n, p and the budget alone.
+        Number of other rows with which each is compared in either direction, at most
+        half of the rows. When None, the fewest that leave an excess variance of at most
+        5 % over all pairs, from n, p and the budget alone.
 
     Notes
     -----

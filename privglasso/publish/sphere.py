@@ -47,7 +47,7 @@ def has_fourth_powers(scale, center):
 
 
 def _keep_units(rows):
-    "Scales and centres of a `Ball` or `Sphere` as arrays, if they can be units."
+    "Keep scale and centre of a `Ball` or `Sphere` as arrays, if they can be units."
     scale, center = (
         per_column(getattr(rows, name), name, np.size(getattr(rows, name)))
         for name in ("scale", "center")
@@ -108,8 +108,8 @@ class Sphere:
     ----------
     scale : float or array of shape (p,)
         About one standard deviation per column, in data units, chosen without looking
-        at the data. A scale ten times too small or too large costs its column most of
-        what could be known of it.
+        at the data. With a scale ten times too small or too large, most information
+        about its column is lost.
     center : float or array of shape (p,)
         About the middle of each column, in data units, chosen likewise.
 
@@ -128,7 +128,7 @@ class Sphere:
 
     @classmethod
     def within(cls, bounds, deviations: float = 4.0) -> "Sphere":
-        """Units read off public bounds (low, high), of which each half-range holds so
+        """Units from public bounds (low, high), each half-range of which holds this
         many `deviations`."""
         low, high = (np.asarray(half) for half in check_bounds(bounds))
         half_range = high / 2 - low / 2
@@ -141,7 +141,7 @@ class Sphere:
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #a5a46233
 _LARGEST_SUM = 2.0**53  # doubles hold all integers up to here
-_TWICE_ON_DIAGONAL = np.array([1.0, 2.0])  # what counts of the noise's variance
+_TWICE_ON_DIAGONAL = np.array([1.0, 2.0])  # noise variance off the diagonal, on it
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #c38a6170
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ class RowLattice:
     steps : int
         The radius in steps of the lattice.
     constant : int
-        What is appended to every row, in steps; 0 if no mean is released.
+        The constant appended to every row, in steps; 0 if no mean is released.
     sigma : ndarray of shape (2,)
         Parameters of the discrete Gaussian noise, in steps: off the diagonal and on it.
         The sum of the rows has the first.
@@ -178,7 +178,7 @@ class RowLattice:
 
     @property
     def length(self) -> int:
-        "Steps to which a row of full length is scaled before it is rounded."
+        "Length in steps to which a row of full length is scaled before rounding."
         return self.steps - rounding_room(len(self.center))
 
     @property
@@ -188,7 +188,7 @@ class RowLattice:
 
     @property
     def sensitivity(self) -> int:
-        "s: what one replaced record moves at most, in squared steps."
+        "s: how far one replaced record moves the sums at most, in squared steps."
         return self.steps**2 + self.constant**2
 
     def check(self, second, total) -> None:
@@ -208,8 +208,8 @@ class RowLattice:
             check_sums("the total", total, n * self.steps * self.constant + off, n)
 
     def guarantee(self, neighbors: str) -> Guarantee:
-        """What the release promises about one record; about one cell nothing better,
-        for a cell can turn its row around."""
+        """What the release promises about one record. About one cell it promises
+        nothing better, because a cell can turn its row around."""
         mu = mu_for(self.sigma, self.sensitivity**2 * _TWICE_ON_DIAGONAL)
         return Guarantee(float(mu), neighbors)
 
@@ -226,7 +226,7 @@ class RowLattice:
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #61b59d1e
 def _most_steps(n, p, excess, mu):
-    "The largest power of two of steps in the radius that sums and sampler can carry."
+    "The largest power of two, as steps in the radius, that sums and sampler allow."
     fewest = max(FEWEST_STEPS, 1 << (4 * rounding_room(p)).bit_length())
     by_sums = math.sqrt(_LARGEST_SUM / n / excess)
     by_noise = math.sqrt(LARGEST_SIGMA * mu / excess / 1.4143)
@@ -290,7 +290,7 @@ def _odd_row(row, center, scale, radius, normalised, length, counts):
     squares = 0.0
     for j in range(len(row)):
         squares += (counts[j] / largest) * (counts[j] / largest)
-    norm = math.sqrt(squares)  # over its largest entry
+    norm = math.sqrt(squares)  # in units of the largest entry
     long = normalised or largest > radius / norm
     for j in range(len(row)):  # whole arrays would take four seconds to compile
         y = counts[j] / radius * length
@@ -325,13 +325,13 @@ _BLOCK_CELLS = 1 << 18
 
 
 def watched_blocks(blocks, values):
-    """The blocks of a table, with a bar if they are many.
+    """The blocks of a table, with a progress bar if there are many.
 
     Parameters
     ----------
     blocks : iterable of arrays
     values : ndarray or Batches of shape (n, p)
-        The table; one that is read in batches has a bar of its own.
+        The table; one that is read in batches has its own progress bar.
 
     Examples
     --------
@@ -414,7 +414,7 @@ def integer_sums(values, lattice):
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #da472acf
 def noisy_sums(values, lattice, bits):
-    """The sums of `integer_sums` with exact noise: what leaves the house.
+    """The sums of `integer_sums` with exact noise, as they are published.
 
     Parameters
     ----------

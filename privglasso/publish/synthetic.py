@@ -32,8 +32,8 @@ def _directions(release):
 
 
 def _projection(release):
-    """(p, p) what is added to the private covariance so that no eigenvalue is below the
-    floor, in squared data units."""
+    """(p, p) matrix that is added to the private covariance so that no eigenvalue is
+    below the floor, in squared data units."""
     variances, directions = _directions(release)
     scaled = release.scale[:, None] * directions
     return scaled * np.maximum(release.floor - variances, 0.0) @ scaled.T
@@ -91,7 +91,7 @@ class SyntheticRelease(Release):
     """
 
     table: "pd.DataFrame"
-    covariance_release: CovarianceRelease | ShapeRelease
+    covariance_release: CovarianceRelease | ShapeRelease | ScoresRelease
     mechanism: str
 
     @property
@@ -107,18 +107,18 @@ class SyntheticRelease(Release):
 
     @property
     def mostly_missing(self) -> list:
-        """Names of the columns in which a number does not stand for a value, but for
-        whether there is one."""
+        """Names of the columns whose numbers tell only whether there is a value,
+        because most are missing."""
         return getattr(self.covariance_release, "mostly_missing", [])
 
     @property
     def caution(self) -> str:
-        "For which rows alone levels and errors hold: that of the private moments."
+        "The rows for which levels and errors hold, as the private moments state them."
         return self.covariance_release.caution
 
     @property
     def guarantee(self):
-        "What is promised: what the private moments promise."
+        "The promise of the private moments."
         return self.covariance_release.guarantee
 
     @property
@@ -134,8 +134,8 @@ class SyntheticRelease(Release):
 
     @property
     def projection(self) -> np.ndarray:
-        """(p, p) what the projection added to the private covariance, in squared data
-        units; zeros if none was needed."""
+        """(p, p) matrix that the projection added to the private covariance, in squared
+        data units; zeros if none was needed."""
         return _projection(self.covariance_release)
 
     def drawn(self, rows, bits):
@@ -180,20 +180,21 @@ class SyntheticRelease(Release):
 
     @classmethod
     def record_in(cls, stated):
-        "The fields of a file that states so: private moments of one of three kinds."
+        "The fields of a file by its statements: moments of one of three kinds."
         own = Fields({"n": whole(2, 2**53), "second_moment": whole_sums("p", "p")})
         return Fields({"moments": own | _behind(stated.get("moments")).record})
 
     @classmethod
     def from_settings(cls, table, told, moments):
-        """The release of a file, if its rows may have been drawn with these moments.
+        """The release of a file, after a check that its rows may have been drawn with
+        these moments.
 
         Parameters
         ----------
         table : DataFrame or Batches of shape (rows, p)
         told : Told
         moments : dict
-            As `record_in` has them.
+            The fields of `record_in`.
         """
         import pandas as pd  # slow to load
 
@@ -280,11 +281,11 @@ class SyntheticDataMechanism(CovarianceMechanism):
     bounds : (low, high), optional
         Each a scalar or one value per column, in data units, *chosen without looking at
         the data*. Cells outside are clipped before the moments are taken. The synthetic
-        rows are not clipped. Unless in a box, they have the correlations of the
+        rows are not clipped. Except in a box, they have the correlations of the
         columns' scores.
     rows : int, optional
-        How many rows to draw; as many as the table has when None. More of them cost
-        nothing and tell nothing new.
+        How many rows to draw; as many as the table has when None. More rows cost
+        nothing and contain nothing new.
     clipping, neighbors, mu, epsilon, delta
         As for `CovarianceMechanism`.
     mean_share, unit_failure, missing, levels, latent
@@ -313,7 +314,7 @@ class SyntheticDataMechanism(CovarianceMechanism):
         """How well a (p, p) `covariance` will be known from such rows, before there are
         any data.
 
-        If eigenvalues must be lifted, it will be known less well. `n` people stand
+        The error is larger if eigenvalues must be lifted. `n` is the number of people
         behind the rows; `location` (p,) is where their mean might be, the public centre
         when None; `p` as for `Mechanism.sampling_error`."""
         people = super().sampling_error(covariance, n, location, p)

@@ -42,8 +42,8 @@ class TableRelease(Release):
     ----------
     table : DataFrame or Batches of shape (n, p)
         The noisy cells, multiples of the lattice's steps; `Batches` if they are in the
-        parts of a folder. If records are hidden, the
-        rows are in a secret order; if cells are, each is in its place.
+        parts of a folder. If records are hidden, the rows are in a secret order; if
+        cells are, each is in its place.
     lattice : Lattice
         Steps, noise and bounds of the columns: all public.
     guarantee : Guarantee or NoGuarantee
@@ -89,13 +89,13 @@ class TableRelease(Release):
         return self.lattice.noise_variance
 
     def corrected_covariance(self) -> np.ndarray:
-        """(p, p) covariance with the noise's own share taken off; it may be indefinite
+        """(p, p) covariance with the noise variance subtracted; it may be indefinite
         (Guo et al., Theorem 4.3)."""
         return noise_corrected_covariance(self.table, self.noise_variance)
 
     def sampling_error(self) -> SamplingError:
-        """How far the entries of `corrected_covariance` may be from the population's:
-        rows and noise together."""
+        """How far the entries of `corrected_covariance` may be from the population's,
+        by sampling and by noise."""
         return SamplingError(((sample_covariance(self.table), self.n),))
 
     def _of_columns(self, places):
@@ -104,8 +104,8 @@ class TableRelease(Release):
         return corrected, SamplingError(((sample_covariance(table), self.n),))
 
     def privacy_losses(self) -> tuple:
-        """The exact account for a replaced record, or one for each column for a changed
-        cell: see `privacy_losses`."""
+        """The exact account of a replaced record, or of a changed cell in each column:
+        see `privacy_losses`."""
         lattice = self.lattice
         pairs = [
             (int(d), float(s))
@@ -128,8 +128,8 @@ class TableRelease(Release):
 
     @classmethod
     def from_settings(cls, table, told, lattice):
-        """The release of a file, if its cells are some that noise can have left on its
-        lattice.
+        """The release of a file, after a check that the mechanism can have put its
+        cells on its lattice.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class TableRelease(Release):
 # %% ../../nbs/2_publish/01_table.ipynb #cd10db89
 def _placed(table, lattice):
     """Whether every cell is a finite whole number of steps, and whether noise can have
-    carried it to where it lies."""
+    carried every cell to where it lies."""
     if any(dtype.kind not in "if" for dtype in table.dtypes):
         return False, False
     reach = NOISE_REACH * lattice.sigma
@@ -168,7 +168,7 @@ def _placed(table, lattice):
 
 
 def _made_by(mechanism, table, lattice):
-    "Whether the mechanism of that name makes such cells, on such a lattice."
+    "Whether the mechanism of that name releases such cells, on such a lattice."
     if mechanism == "DiscreteGaussianMechanism":
         return {*table.dtypes} == {np.dtype("i8")} and (lattice.step == 1).all()
     powers_of_two = (np.frexp(lattice.step)[0] == 0.5).all()
@@ -176,7 +176,7 @@ def _made_by(mechanism, table, lattice):
 
 # %% ../../nbs/2_publish/01_table.ipynb #0e64ce92
 def _check_weights(weights, neighbors, sigma):
-    "Positive weights, or None; only a target for records leaves anything to weigh."
+    "Positive weights, or None: they matter only where a target for records is given."
     if weights is None:
         return None
     if neighbors != "record" or sigma is not None:
@@ -190,8 +190,8 @@ def _check_weights(weights, neighbors, sigma):
 
 # %% ../../nbs/2_publish/01_table.ipynb #276074eb
 def _shares(ranges, weights):
-    """Each column's part of mu, by which the weighted sum of noise variances is least;
-    squares add up to 1."""
+    """The part of mu for each column that makes the weighted sum of noise variances
+    least; the squares add up to 1."""
     pull = (
         np.ones_like(ranges)
         if weights is None
@@ -209,11 +209,11 @@ class GaussianMechanism(Mechanism):
     bounds : (low, high), dict or DataFrame
         Each half a scalar or one value per column, in data units, *chosen without
         looking at the data*; or a pair for each column by name. Cells outside are
-        clipped, and how many is told to nobody.
+        clipped, and their number is not published.
     neighbors : {"record", "cell"}
-        Hide one replaced row, whatever the order of the rows: they are released in a
-        secret one. Or hide one changed entry, all others of the table staying where
-        they are: rows are released in their places.
+        Hide one replaced row, whatever the order of the rows, which are released in a
+        secret order. Or hide one changed entry while all others stay where they are;
+        rows are then released in their places.
     mu : float, optional
         Target of Gaussian differential privacy.
     epsilon, delta : float, optional
@@ -222,15 +222,15 @@ class GaussianMechanism(Mechanism):
     sigma : float or sequence of p floats, optional
         Noise parameter in data units, fixed without looking at the data.
     weights : float or sequence of p floats, optional
-        What a unit of noise variance costs in each column, for a target for records:
+        What a unit of noise variance costs in each column, with a target for records:
         the noise minimises the weighted sum of its variances. When None, one over the
-        squared range: changing units changes nothing.
+        squared range, so that units do not matter.
 
     Notes
     -----
     X + E of Guo et al., Eq. (2). With a target for records and no weights every column
-    has the same share, so noise is proportional to its range. The paper's Theorem 4.1
-    promises less noise for the same μ; it is false.
+    has the same share, so its noise is proportional to its range. The paper's Theorem
+    4.1 promises less noise for the same μ; it is false.
 
     Examples
     --------
@@ -252,8 +252,8 @@ class GaussianMechanism(Mechanism):
         self.weights = _check_weights(weights, self.neighbors, sigma)
 
     def lattice(self, p: int, n: int | None = None) -> Lattice:
-        """Steps, noise and bounds for a table of `p` columns, and of `n` rows, on which
-        the target depends where ε was stated without δ."""
+        """Steps, noise and bounds for a table of `p` columns and `n` rows; `n` matters
+        where ε was stated without δ, because the target then depends on it."""
         low, high = (per_column(half, "bounds", p) for half in self.bounds)
         if "sigma" in self.budget:
             return self._with_sigma(
@@ -268,13 +268,13 @@ class GaussianMechanism(Mechanism):
         return self._with_mu(low, high, mu * _shares(high - low, weights))
 
     def worst_pair(self, p: int = 2) -> tuple:
-        """Two neighbouring tables at the two ends of the bounds: nothing is harder to
-        keep apart.
+        """Two neighbouring tables at the two ends of the bounds: no pair is easier to
+        tell apart.
 
         Parameters
         ----------
         p : int
-            Columns, where the bounds do not say how many there are.
+            Number of columns, where the bounds do not state it.
         """
         p = max(p, *map(np.size, self.bounds))
         low, high = (per_column(half, "bounds", p) for half in self.bounds)
@@ -294,7 +294,7 @@ class GaussianMechanism(Mechanism):
 
     def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
         """(p,) standard deviation of the noise on a cell of each column in a table of
-        `n` rows, in data units; of so many `columns`, all if None."""
+        `n` rows, in data units; of the first `columns` alone, if given."""
         return np.sqrt(self.lattice(p, n).noise_variance[:columns])
 
     def sampling_error(self, covariance, n: int, p=None) -> SamplingError:
@@ -307,8 +307,8 @@ class GaussianMechanism(Mechanism):
 
     @property
     def independent_cells(self) -> bool:
-        """Whether a released cell depends on no other one, not even by its place:
-        audits may then run many tables as one."""
+        """Whether a released cell and its place depend on no other cell: audits may
+        then run many tables as one."""
         return self.neighbors == "cell"
 
     def _likelihood(self, lattice, X, X_neighbor):
@@ -346,7 +346,7 @@ _BLOCK_CELLS = 1 << 18
 
 
 def _with_bar(steps, text, few):
-    "The steps, with a bar unless they are fewer than so many."
+    "The steps, with a progress bar unless there are fewer than `few`."
     if len(steps) < few:
         return steps
     from tqdm.auto import tqdm  # slow to load, and slow to make beside a small table
@@ -394,7 +394,7 @@ class DiscreteGaussianMechanism(GaussianMechanism):
     Notes
     -----
     Cells that are not whole numbers are rounded to the nearest one (a half to the even
-    one), as every mechanism rounds to its lattice: a refusal would tell of a cell.
+    one), as every mechanism rounds to its lattice; a refusal would reveal a cell.
 
     The paper's Theorem 4.4 promises a smaller μ; it is false.
 
@@ -407,7 +407,7 @@ class DiscreteGaussianMechanism(GaussianMechanism):
     True
     """
 
-    # stated by every class that publishes as this one does
+    # restated, because audits trust only what a mechanism's own class states
     independent_cells = GaussianMechanism.independent_cells
 
     def _with_sigma(self, low, high, sigma):
@@ -433,14 +433,14 @@ def _rounded(lattice, X):
 
 
 def _likelihood_statistic(lattice, X, X_neighbor):
-    "A weighted sum of the cells that differ, of tables whose rows stay in place."
+    "A weighted sum of the cells that differ, for tables whose rows stay in place."
     shift = check_different(_rounded(lattice, X_neighbor) - _rounded(lattice, X))
     return CellStatistic(shift / (lattice.sigma * lattice.step) ** 2)
 
 # %% ../../nbs/2_publish/01_table.ipynb #5d1e0a01
 class RowsStatistic:
     """Nearly the log-likelihood ratio of two tables, given noisy rows in a secret
-    order: as if each of these were a noisy row of the table that is drawn anew.
+    order: as if each were a noisy copy of a row drawn independently from the table.
 
     Parameters
     ----------
@@ -470,7 +470,7 @@ class RowsStatistic:
         return float(after - before)
 
     def _log_likelihood(self, rows, table):
-        "Of independent rows, but for what all tables have in common."
+        "Log-likelihood of independent rows, without terms common to all tables."
         weighted = table * self.precision
         near = rows @ weighted.T - (table * weighted).sum(axis=1) / 2
         return np.logaddexp.reduce(near, axis=1).sum()

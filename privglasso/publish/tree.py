@@ -75,10 +75,10 @@ def sign_counts(values, center=None, shifts=1, order=None):
     ----------
     values : ndarray or Batches of shape (n, p)
     center : ndarray of shape (p,), optional
-        Public centres: signs are those of the distances to them. When None, those of
-        the differences between rows.
+        Public centres: signs are those of the differences from them. When None, those
+        of the differences between rows.
     shifts : int
-        How many others each row is compared with, if there are no centres.
+        Number of other rows with which each is compared, if there are no centres.
     order : array of shape (n,) or deque of arrays, optional
         As for `pair_sums`.
 
@@ -98,7 +98,7 @@ def sign_counts(values, center=None, shifts=1, order=None):
 # %% ../../nbs/2_publish/10_tree.ipynb #0e16e17c
 @dataclass(frozen=True, eq=False)
 class Certificate(StableCertificate):
-    """How it is decided whether a graph of signs is published: all of it public.
+    """What decides whether a graph of signs is published: all of it public.
 
     Parameters
     ----------
@@ -107,10 +107,10 @@ class Certificate(StableCertificate):
     center : ndarray of shape (p,) or None
         Public centres of the signs; None if rows are compared with each other.
     shifts : int
-        How many others each row is compared with, in a secret order; 0 if there are
-        centres.
+        Number of other rows with which each is compared, in a secret order; 0 if there
+        are centres.
     cut : int or None
-        For a thresholded graph: pairs whose counts exceed half of it are edges.
+        For a thresholded graph: pairs whose counts exceed half of `cut` are edges.
     """
 
     center: number(-LARGEST, LARGEST, "p") | None
@@ -181,7 +181,8 @@ class GraphRelease(ExactGraph):
 
     @classmethod
     def from_settings(cls, table, told, certificate, **beside):
-        """The release of a file, if it holds a graph that its certificate can decide.
+        """The release of a file, after a check that its certificate can decide on its
+        graph.
 
         Parameters
         ----------
@@ -189,7 +190,7 @@ class GraphRelease(ExactGraph):
         told : Told
         certificate : Certificate
         **beside
-            What is promised beside μ.
+            The promise beside μ.
         """
         certificate.check()
         is_tree = certificate.cut is None
@@ -222,7 +223,7 @@ class TreeRelease(GraphRelease):
 
     @classmethod
     def from_settings(cls, table, told, certificate, **beside):
-        "The release of a file, as for `GraphRelease`, if its graph is a tree."
+        "The release of a file, as for `GraphRelease`, and a check that it is a tree."
         release = super().from_settings(table, told, certificate, **beside)
         if release.decided:
             found = release.adjacency
@@ -234,7 +235,7 @@ class TreeRelease(GraphRelease):
 
 # %% ../../nbs/2_publish/10_tree.ipynb #f9f006a3
 def _compared_with(center, shifts, n, p):
-    "The (p,) centres that rows are compared with, or with how many others each is."
+    "The (p,) centres and 0, or None and with how many others each row is compared."
     if center is not None:
         return per_column(center, "center", p), 0
     most = (n - 1) // 2
@@ -253,11 +254,11 @@ class GraphMechanism(StableGraphMechanism):
     Parameters
     ----------
     center : float or sequence of p floats, optional
-        Thought to be the columns' medians, *chosen without looking at the data*. When
+        Guesses of the columns' medians, *chosen without looking at the data*. When
         None, rows are compared with each other, and nothing need be known.
     shifts : int, optional
-        How many others each row is compared with if there are no centres, less than
-        half of the rows; 10 or as many as there are.
+        Number of other rows with which each is compared if there are no centres: less
+        than half of the rows. When None, 10, or as many as there can be.
     neighbors : {"record", "cell"}
         Hide one replaced row, or one changed entry: at the same price.
     mu, failure, epsilon, delta : float, optional
@@ -290,14 +291,14 @@ class GraphMechanism(StableGraphMechanism):
         self.shifts = None if shifts is None else check_integer(shifts, "shifts", 1)
 
     def certificate(self, n: int, p: int) -> Certificate:
-        "How it is decided about a table of `n` rows and `p` columns."
+        "What decides about a table of `n` rows and `p` columns."
         n, p = check_integer(n, "n", 2), check_integer(p, "p", self._fewest)
         center, shifts = _compared_with(self.center, self.shifts, n, p)
         cut = self._cut(n, shifts)
         return Certificate(n, p, self._test(n), center, shifts, cut)
 
     def worst_pair(self, p: int = 3) -> tuple:
-        """Two neighbouring tables about the centres: one cell more, and two pairs tie.
+        """Two neighbouring tables about the centres: the change makes two pairs tie.
 
         Parameters
         ----------

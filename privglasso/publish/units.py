@@ -130,7 +130,7 @@ def _count_digits(values, exponents, origins, shift, window, counts):
 
 @kernel
 def _count_near(values, center, scale, counts):
-    "Count the cells that are near the centre, in scales."
+    "Count the cells that are within _REACH scales of the centre."
     for i in range(values.shape[0]):
         for j in range(values.shape[1]):
             counts[j, 0] += abs(values[i, j] - center[j]) < _REACH * scale[j]
@@ -173,12 +173,12 @@ def _digit_templates():
 
 # %% ../../nbs/2_publish/06_units.ipynb #f46fc34d
 def _first_scale():
-    "The scale that the first score is about, in quarter octaves."
+    "The scale to which the first score belongs, in quarter octaves."
     return -_STEPS * (1048 + _spread_templates().shape[1])
 
 
 def _spread_scores(counts, n, sigma):
-    "(p, scales) log-likelihood of each scale, but for what all have in common."
+    "(p, scales) log-likelihoods but for a common term, and each column's best scale."
     templates = _spread_templates()
     length = templates.shape[1]
     padded = np.pad(counts, ((0, 0), (length, length)))
@@ -234,8 +234,8 @@ def _digit_overlaps():
 
 # %% ../../nbs/2_publish/06_units.ipynb #5cfc3c2c
 def _moments(difference, shares):
-    """Of a score's difference: mean, energy, sampling variance, half the sum of its
-    weights, and the largest part of one row."""
+    """For each difference of two scores: mean, energy, sampling variance, half the sum
+    of its absolute weights, and the largest part of one row."""
     rows, length = difference.shape
     window = length - len(shares) + 1
     total = np.zeros((rows, length + 1))
@@ -257,14 +257,14 @@ _CELLS = 1 << 15  # of differences at a time: they stay in the processor's cache
 
 
 def _moments_of(difference, count, shares):
-    "The same of many differences; `difference` gives those of a slice."
+    "`_moments` of many differences, of which `difference` returns a slice."
     rows = _CELLS // len(shares) // 8 * 8
     slices = [slice(start, start + rows) for start in range(0, count, rows)]
     return np.concatenate([_moments(difference(s), shares) for s in slices], axis=1)
 
 
 def _toward(nearest, index):
-    "Rivals of hypotheses on a line: the nearest to the truth, one midway, the next."
+    "Rivals of hypotheses on a line: nearest to the truth, midway, next, themselves."
     midway, following = (index + nearest) // 2, index + np.sign(nearest - index)
     return np.full_like(index, nearest), midway, following, index
 
@@ -276,7 +276,7 @@ def _nearest(places, value):
 # %% ../../nbs/2_publish/06_units.ipynb #2cd7180c
 @cache
 def _spread_rivals(log_scale):
-    "Scales from 2^-12 to 2^12, and how each compares with a better one."
+    "Scales from 2^-12 to 2^12, and moments of each one's difference from its rival."
     scales = np.arange(-12 * _STEPS, 12 * _STEPS + 1)
     templates = [_windowed(_octave_shares(x / _STEPS), SPREAD_WINDOW) for x in scales]
     templates, shares = np.array(templates), _octave_shares(log_scale)
@@ -290,7 +290,8 @@ def _spread_rivals(log_scale):
 
 @cache
 def _digit_rivals(log_scale):
-    "Wrong hypotheses as seen by the digits, their scales, rivals and copies."
+    """The wrong hypotheses of the digits: their scales, those of their rivals, moments
+    of the differences, and how many places each hypothesis stands for."""
     digits, (energies, overlaps) = _hypotheses()[1], _digit_overlaps()
     scale, place = np.divmod(np.arange(len(digits)), len(_PLACES))
     true = _nearest(_SCALES / _STEPS, log_scale)
@@ -316,7 +317,7 @@ def _digit_rivals(log_scale):
 # %% ../../nbs/2_publish/06_units.ipynb #a70f25f3
 @cache
 def _spreads_part(log_scale):
-    "What the digits' rivals differ by in the spread, and its moments."
+    "Differences in the spread for the digits' hypotheses, and their moments."
     spreads, _ = _hypotheses()
     wrong, better, *_ = _digit_rivals(log_scale)
     difference = spreads[better] - spreads[wrong]
@@ -325,8 +326,9 @@ def _spreads_part(log_scale):
 
 @cache
 def _joint_rivals(log_scale, chosen):
-    """Both levels' part in a wrong unit and, with the weight that suits, the spread's
-    in having preferred the scale `chosen`, unless that is the true one."""
+    """Moments of both levels' differences for each wrong unit. Those of the spread also
+    count, with a suitable weight, its preference for the scale `chosen`, unless that is
+    the true one."""
     spreads, _ = _hypotheses()
     *_, found, copies = _digit_rivals(log_scale)
     difference, own = _spreads_part(log_scale)
@@ -349,8 +351,8 @@ _LOG_AT_30 = log_ndtr(30.0), log_ndtr(-30.0)
 
 
 def _error(rivals, strength, counts):
-    """Bounds of the probabilities that hypotheses beat their rivals: noise in whole
-    steps, and rows drawn from a Gaussian column."""
+    """Bounds of the probabilities that hypotheses beat their rivals, with noise in
+    whole steps and rows drawn from a Gaussian column."""
     mean, energy, variance, step, largest = rivals
     noise = np.sqrt(np.maximum(strength @ energy, 1e-300))
     y = (strength @ mean - (strength / counts) @ step) / noise
@@ -370,8 +372,8 @@ _FRACTIONS = tuple(np.arange(1, 16, 2) / 16)
 
 
 def _unit_error(strength, counts, fractions=_FRACTIONS):
-    """Bound of the probability that one Gaussian column's scale or place is wrong,
-    over columns whose scale is such a fraction of an octave above a power of two."""
+    """The largest bound of the probability that a Gaussian column's scale or place is
+    wrong, for scales at these fractions of an octave above a power of two."""
     found = []
     for fraction in fractions:
         scales, rivals = _spread_rivals(fraction)
@@ -406,7 +408,7 @@ def _hopeless(strength):
 
 
 def _exponent_error(log_scale, chosen, single, arguments):
-    "The same where the spread prefers one of the chosen scales over the bin."
+    "The same if the spread prefers one of the `chosen` scales over the bin."
     if not -1.5 < log_scale < 3.5 or _hopeless(arguments[0]):
         return single.sum()
     true = _SCALES[_nearest(_SCALES / _STEPS, log_scale)]
@@ -426,7 +428,7 @@ def failure_bound(n: int, p: int, levels: tuple, fractions=_FRACTIONS) -> float:
     levels : tuple of Level
         The histograms and their noise.
     fractions : sequence of float
-        Scales of columns in an octave; of fewer the bound is smaller.
+        Scales in an octave for which the bound is computed; the largest counts.
 
     Returns
     -------
@@ -438,17 +440,17 @@ def failure_bound(n: int, p: int, levels: tuple, fractions=_FRACTIONS) -> float:
     wrong = _unit_error(strength, counts, fractions)
     for sigma in (upper, top):
         wrong += 2**_UPPER * ndtr(-(n - 1) / (math.sqrt(2) * sigma))
-    # what a scale too small by 3 and a centre off by 1.5 leave within reach
+    # share within reach if the scale is 3 times too small and the centre off by 1.5
     share = ndtr(_REACH / 3 - 1.5) - ndtr(-_REACH / 3 - 1.5)
     part = np.array([share - _ENOUGH, 1.0, share * (1 - share), 0.5, 1.0])
     last = counts[1:] ** 2 / near**2
     wrong += _error(part[:, None, None], last, counts[1:])[0]
-    # what the discrete noise's tails may exceed the normal's by, all bins together
+    # discrete noise may have larger tails by so much, in logs, all bins together
     excess = sum(
         layout[1] / (24 * level.sigma**2)
         for layout, level in zip(_LAYOUT, levels, strict=True)
     )
-    # and the limit below which a column is set aside, see _limit
+    # a Gaussian column may also be set aside, in a fiftieth of the failure: see _limit
     return p * wrong * math.exp(min(excess, 300.0))  # far above 1 in any case
 
 # %% ../../nbs/2_publish/06_units.ipynb #25e7c1f9
@@ -463,9 +465,10 @@ class UnitsPlan:
     levels : tuple of Level
         What is counted, in this order, each with its noise.
     failure : float
-        Proved bound of the probability that any unit is wrong or undecided, if all
-        columns are Gaussian: a scale wrong by more than a factor of 3, or a centre by
-        more than a deviation and a half. It holds for less noise than is needed, too.
+        Bound, proved at eight scales in an octave, of the probability that any unit is
+        wrong or undecided, if all columns are Gaussian: a scale wrong by more than a
+        factor of 3, or a centre by more than a deviation and a half. It holds for less
+        noise than is needed, too.
     rows : int
         How many rows are counted: all, or a secret sample of a long table, for which
         the smallest share of the budget is enough.
@@ -490,7 +493,7 @@ class UnitsPlan:
     )
 
     def check_columns(self, least: int, most: int) -> None:
-        "`DamageError` unless it is for so many columns."
+        "`DamageError` unless the plan is for `least` to `most` columns."
         if not least <= self.p <= most:
             wanted = f"must be a whole number from {least} to {most}"
             raise DamageError("units.p", wanted)
@@ -535,9 +538,9 @@ def _levels(sigmas):
 
 
 def _sigmas(n, p, strengths):
-    "Noise parameters at which n μ / √(2p) of each level is so large."
+    "Noise parameters at which n μ / √(2p) of each level has these strengths."
     change = p * np.array([2 * window for _, _, window in _LAYOUT[:-1]] + [1])
-    # a search may ask for more noise than is drawn, on its way to what it takes
+    # on its way, a search may ask for more noise than can be drawn
     least = 1.001 * np.sqrt(change) / LARGEST_SIGMA
     mu = np.maximum(np.array(strengths) * math.sqrt(2 * p) / n, least)
     return np.array([count_sigma(*each) for each in zip(mu, change, strict=True)])
@@ -551,15 +554,15 @@ def _others(spread, p, failure):
 
 # %% ../../nbs/2_publish/06_units.ipynb #5ebcdfa0
 def _deciding(n, spread):
-    "Scales among which the largest bound is: a single one where this is proved."
+    "Scales among which one has the largest bound; a single one where this is proved."
     proved = 20 <= spread <= 60 and spread**2 <= 1.2 * n
     return _FRACTIONS[-1:] if proved else _FRACTIONS
 
 
 @lru_cache(maxsize=256)
 def _least_strengths(n, p, failure):
-    """The least n μ / √(2p) of each level that keeps the bound below `failure`, or
-    None where none does: kept as well, an exception would be found anew every time."""
+    """The least n μ / √(2p) of each level that keeps the bound below `failure`; None
+    where none does, because the cache would not keep an exception."""
 
     @cache
     def bound(spread, fractions):
@@ -569,7 +572,7 @@ def _least_strengths(n, p, failure):
     def excess(spread):
         return math.log(max(bound(spread, _deciding(n, spread)), 1e-300) / failure)
 
-    # a single scale shows that most are too little
+    # a single scale is enough to reject most strengths
     does = lambda s: bound(s, _FRACTIONS[-1:]) < failure and excess(s) < 0
     enough = next((spread for spread in _TRIED if does(spread)), None)
     if enough is None:
@@ -578,8 +581,8 @@ def _least_strengths(n, p, failure):
     return _others(spread, p, failure)
 
 # %% ../../nbs/2_publish/06_units.ipynb #d9b5c4d4
-_LESS_NOISE, _AMPLE = 4, 1.2  # strengths a fifth above what is needed do for a quarter
-_RISKS = 1e-3, 1e-2, 0.05  # that a user may take instead
+_LESS_NOISE, _AMPLE = 4, 1.2  # a fifth more strength leaves a quarter of the failure
+_RISKS = 1e-3, 1e-2, 0.05  # failures that a user may accept instead
 
 
 def _strengths(n, p, failure):
@@ -641,9 +644,9 @@ def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
             " or give public units",
         )
     more = math.sqrt(max(1, _SMALLEST_SHARE * mu**2 / least))
-    most = _sigmas(rows, p, strengths).min() / 8  # whole steps stay small
+    most = _sigmas(rows, p, strengths).min() / 8  # steps stay small beside the noise
     strengths = strengths * min(more, most)
-    # less noise than needed is to do no harm
+    # less noise than needed must do no harm
     ample = (strengths / _strengths(rows, p, failure)).min()
     if ample != 1 and ample < _AMPLE:
         quarter = _strengths(rows, p, failure / _LESS_NOISE)
@@ -652,8 +655,8 @@ def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
 
 
 def squared_mu_left(mu: float, units: UnitsPlan | None) -> float:
-    """What units leave of μ² for all else, and a hair less: rounding must not push μ
-    above its target.
+    """The part of μ² that units leave for everything else, and a hair less, because
+    rounding must not push μ above its target.
 
     Parameters
     ----------
@@ -673,7 +676,7 @@ def squared_mu_left(mu: float, units: UnitsPlan | None) -> float:
 # %% ../../nbs/2_publish/06_units.ipynb #29e11f7d
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What the noisy histograms say of the columns: private already.
+    """Scale and centre of the columns by the noisy histograms: private already.
 
     Parameters
     ----------
@@ -682,7 +685,7 @@ class Units:
     found : ndarray of bool, shape (p,)
         Whether the column has a unit that can be used.
     reason : tuple of str
-        What was found of each column.
+        Whether a unit was found for each column, or why not.
     """
 
     center: np.ndarray
@@ -719,7 +722,7 @@ def _check_values(values, plan):
 
 
 def _counted_rows(values, rows, bits):
-    "All rows, or so many of them that are drawn without replacement; in one block."
+    "All rows, or `rows` of them drawn without replacement, in one block."
     n = len(values)
     places = random_order(n, unpaid(bits), rows) if rows < n else None
     return np.ascontiguousarray(rows_at(values, places), dtype=np.float64)
@@ -734,12 +737,12 @@ def _noisy(level, count, values, arguments, bits):
 
 # %% ../../nbs/2_publish/06_units.ipynb #93ce90df
 def spread_counts(values, plan, bits):
-    """The noisy counts of the first histogram, which private units begin with.
+    """The noisy counts of the first histogram, with which private units begin.
 
     Parameters
     ----------
     values : ndarray of shape (rows, p)
-        Those that the plan counts: all, or a sample. They are paired at random.
+        The rows that the plan counts: all, or a sample. They are paired at random.
     plan : UnitsPlan
     bits
         Source of random bits.
@@ -852,5 +855,5 @@ def _limit_of(n, p, failure, sigma):
 
 
 def _limit(plan):
-    "The best score that a column must have, and noise alone seldom has."
+    "The score that a column's best scale must exceed; noise alone seldom does."
     return _limit_of(plan.rows, plan.p, plan.failure, plan.levels[0].sigma)

@@ -30,7 +30,7 @@ from .sphere import RowLattice, Sphere, row_lattice
 
 # %% ../../nbs/2_publish/07_whitening.ipynb #169608f4
 def noise_norm(lattice) -> float:
-    """Spectral norm that the noise on a shape has about, where the shape is round.
+    """Approximate spectral norm of the noise on a shape, if the shape is round.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def noise_norm(lattice) -> float:
 
 
 _FLOOR = 0.5  # least eigenvalue that is believed, in norms of the noise
-_LEAST_SPREAD = 0.5  # of the rows' squared lengths that must be about their mean
+_LEAST_SPREAD = 0.5  # share of rows' squared lengths that must be about their mean
 _FIRST_SHARE = 0.25  # of mu² that the first round takes
 LEAST_CONDITION = 10.0  # of the first shape, for its rows to be whitened
 
@@ -87,8 +87,8 @@ class Whitening:
 
     @classmethod
     def of(cls, release) -> "Whitening":
-        """The coordinates that a `ShapeRelease` suggests, and nothing else: its own if
-        the rows hardly differ, or are not there."""
+        """Coordinates that follow from a `ShapeRelease` alone; its own if rows are
+        missing or nearly equal."""
         scale, p = release.scale, len(release.columns)
         if np.trace(release._average()) < _LEAST_SPREAD * p:
             return cls(release.lattice.center, scale, np.ones(p), np.eye(p))
@@ -120,14 +120,14 @@ class Whitening:
         return rows
 
     def back(self, matrix) -> np.ndarray:
-        "What a (p, p) covariance of white rows is in the units of the columns."
+        "A (p, p) covariance of white rows, turned back into the units `scale`."
         turn = self.power(0.5)
         return turn @ matrix @ turn
 
 # %% ../../nbs/2_publish/07_whitening.ipynb #295637e3
 def _pooled(one, two):
-    """Weight of the second of two rounds in the same units, and the lattice of a single
-    round with the noise of their average."""
+    """The weight of the second of two rounds in the same units, and the lattice of a
+    single round with the noise of their average."""
     v, w = one.product_noise(), two.product_noise()
     weight = v / (v + w)
     return weight, replace(one, sigma=one.sigma * math.sqrt(1 - weight))
@@ -189,10 +189,10 @@ class WhitenedRelease(Release):
     first : ShapeRelease
         The first round, and the units if they are private.
     second : ShapeRelease
-        The second: in white coordinates, with columns that are mixtures of those that
-        have their names; or in the units of the first.
+        The second round: in white coordinates, where columns are mixtures of those
+        whose names they have; or in the units of the first.
     whitened : bool
-        Which of the two.
+        Whether the second round is in white coordinates.
     guarantee, secure, mechanism
         As for `TableRelease`.
 
@@ -220,7 +220,8 @@ class WhitenedRelease(Release):
 
     @classmethod
     def from_settings(cls, table, told, lattice, total, whitened, first):
-        """The release of a file, if its second round follows from the first.
+        """The release of a file, after a check that its second round follows from the
+        first.
 
         Parameters
         ----------
@@ -243,7 +244,7 @@ class WhitenedRelease(Release):
         return cls(one, two, whitened, promise, told.secure, told.mechanism)
 
     def _estimate(self):
-        "What both rounds say together, as one release: if they are in the same units."
+        "The average of both rounds as one release, if they are in the same units."
         return _pooled_release(self.first, self.second)
 
     def _white(self):
@@ -253,8 +254,8 @@ class WhitenedRelease(Release):
 
     @property
     def matrix(self) -> np.ndarray:
-        """(p, p) covariance about the location, its size that of the units; may be
-        indefinite."""
+        """(p, p) covariance about the location; its size depends on the units, and it
+        may be indefinite."""
         return self._white()[0] if self.whitened else self._estimate().matrix
 
     @property
@@ -273,7 +274,7 @@ class WhitenedRelease(Release):
         return SamplingError(self._white()[1].parts[1:]).covariance_variance()
 
     def corrected_covariance(self) -> np.ndarray:
-        """(p, p) the matrix, if every column is to be seen: its noise has mean 0, and
+        """(p, p) the matrix, if no column is lost or hidden: its noise has mean 0, and
         there is nothing to subtract."""
         if not self.whitened:
             return self._estimate().corrected_covariance()
@@ -283,7 +284,7 @@ class WhitenedRelease(Release):
         return matrix
 
     def sampling_error(self) -> SamplingError:
-        "How far the matrix may be from the population's: rows and noise."
+        "How far the matrix may be from the population's, by sampling and by noise."
         if not self.whitened:
             return self._estimate().sampling_error()
         return self._white()[1]
@@ -320,7 +321,7 @@ class WhitenedRelease(Release):
 
     @property
     def condition(self) -> float:
-        "Condition number of the first round's shape, which decided."
+        "Condition number of the first round's shape, which decides on whitening."
         return Whitening.of(self.first).condition
 
     def _contents(self):
@@ -339,7 +340,7 @@ class WhitenedLattice:
     Parameters
     ----------
     first, second : ShapeLattice
-        The second in units of 1, which the first release replaces.
+        The second is in units of 1, which the first release replaces.
     """
 
     first: ShapeLattice
@@ -352,18 +353,18 @@ class WhitenedLattice:
         )
 
     def _single(self):
-        "The lattice of one round with the noise that both rounds have on average."
+        "The lattice of one round with the noise of the average of both."
         return replace(self.first, rows=_pooled(self.first.rows, self.second.rows)[1])
 
     def noise_std(self, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry, in squared data units,
-        were all columns independent with deviations of one unit about their centres; of
-        so many columns, all if None."""
+        if all columns are independent with deviations of one unit about their centres;
+        of the first `columns` alone, if given."""
         return self._single().noise_std(columns)
 
     def expected_error(self, covariance, location=None) -> SamplingError:
-        """How well a positive definite (p, p) `covariance` will be known; the mean at
-        `location` (p,), or the centre when None."""
+        """How well a positive definite (p, p) `covariance` will be known; the mean is
+        at `location` (p,), or at the centre when None."""
         rows, p = self.first.rows, len(covariance)  # perhaps of some columns only
         scale = rows.scale[:p]
         if self.first.units is not None:
@@ -470,9 +471,9 @@ class WhitenedCovarianceMechanism(CovarianceMechanism):
     in coordinates in which this shape is round.
 
     For tables whose columns are strongly correlated, and whose precision matrix is
-    wanted. Where the first round finds a condition number of at most 10, both rounds
-    are averaged, which is as good as `CovarianceMechanism`. Where noise would cover the
-    first round, as n, p and the budget tell, there is only one.
+    wanted. If the first round finds a condition number of at most 10, both rounds are
+    averaged, which is as good as `CovarianceMechanism`. If n, p and the budget show
+    that noise would cover the first round, there is only one.
 
     Parameters
     ----------
