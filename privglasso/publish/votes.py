@@ -105,8 +105,8 @@ def usual_cuttings(p: int) -> int:
 
     Examples
     --------
-    >>> [usual_cuttings(p) for p in (10, 500, 1000, 5000)]
-    [4, 4, 2, 1]
+    >>> [usual_cuttings(p) for p in (10, 500, 501, 1000, 1001)]
+    [4, 4, 3, 2, 1]
     """
     return max(1, min(4, 2000 // p))
 
