@@ -399,8 +399,8 @@ class AnyMechanism(ABC):
             return self._release(values, columns, lattice, bits)
 
     def worst_pair(self, p: int = 2) -> tuple:
-        """Two neighbouring tables that are easy to tell apart, which `audit` uses by
-        default. They are not proved to be the easiest.
+        """Two neighbouring tables whose releases should be easy to tell apart. `audit`
+        uses them by default. No pair is proved to be the easiest.
 
         Parameters
         ----------
