@@ -22,7 +22,7 @@ def minutes_of_clock(times):
 
     Returns
     -------
-    Of the same kind
+    Series or array of numbers
 
     Examples
     --------
@@ -82,7 +82,7 @@ _QUESTION = {"kind": "integer", "low": 0, "high": 1}
 
 
 def flights_schema(names) -> dict:
-    """What everybody knows of columns of the flights, ready for a `Schema`.
+    """What everybody knows about columns of the flights, ready for a `Schema`.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def flights_schema(names) -> dict:
     Returns
     -------
     dict of str to dict
-        The calendar, the clock and the questions by their ends; of delays, distances
-        and times in the air that they are real numbers.
+        The ends of the calendar, the clock and the questions; for delays, distances and
+        times in the air, that they are real numbers.
 
     Examples
     --------

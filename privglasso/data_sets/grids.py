@@ -41,8 +41,8 @@ GRID115_HOUSES = (9, 9, 16, 12, 7, 4)
 
 
 def _village_lines(houses):
-    """Lines of a village whose cables pass so many houses each: along the cables, and
-    from each joint to its house."""
+    """Lines of a village, along each cable and from each joint to its house, given the
+    number of houses on each cable."""
     lines, bus = [], 2
     for count in houses:
         joints = range(bus, bus + 2 * count, 2)
@@ -69,7 +69,7 @@ def _pandapower():
 
 
 def _add_loads(pandapower, network, buses):
-    """The network at half its planned load, with one extra load, zero for now, at each
+    """The network at half its planned load, with an extra load, zero at first, at each
     of the buses 1 to `buses`."""
     network.load[["p_mw", "q_mvar"]] *= 0.5
     for bus in range(1, buses + 1):
@@ -101,7 +101,7 @@ def _voltages(pandapower, network, active):
     ):
         network.load.loc[loads, "p_mw"] = load
         network.load.loc[loads, "q_mvar"] = load / 3
-        # only loads change between snapshots, so the network's admittances are kept
+        # only loads change between snapshots, so the admittances are computed once
         pandapower.runpp(
             network, recycle={"bus_pq": True, "trafo": False, "gen": False}
         )
@@ -118,8 +118,8 @@ def simulate_grid11(n=20_000, random_state=20260101):
     n : int
         Number of snapshots; about 6 milliseconds each.
     random_state : None, int, SeedSequence or Generator
-        What `numpy.random.default_rng` understands. The first rows do not depend on
-        `n`.
+        Anything that `numpy.random.default_rng` accepts. The first rows do not depend
+        on `n`.
 
     Returns
     -------
@@ -141,8 +141,8 @@ def simulate_grid115(n=5_000, random_state=20260101):
     n : int
         Number of snapshots; about 7 milliseconds each.
     random_state : None, int, SeedSequence or Generator
-        What `numpy.random.default_rng` understands. The first rows do not depend on
-        `n`.
+        Anything that `numpy.random.default_rng` accepts. The first rows do not depend
+        on `n`.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def simulate_grid115(n=5_000, random_state=20260101):
 
 # %% ../../nbs/7_data/10_grids.ipynb #49ccaa5b
 def _stored(name):
-    "Where the simulated grid `name` is stored."
+    "The path of the stored grid `name`."
     return resource("data/registry.json").with_name(registered(name)["file"])
 
 

@@ -30,7 +30,7 @@ _ASKED = {
 
 # %% ../../nbs/7_data/12_loans.ipynb #b7895967
 def _place_in(order, cells):
-    "Place of each cell in a list of words, from 1; `DataError` if it is not there."
+    "The place of each cell in a list of words, from 1; `DataError` for other words."
     unknown = sorted(set(cells) - set(order))
     if unknown:
         raise DataError(f"{cells.name} of the loans has unknown words {unknown}")
@@ -43,7 +43,7 @@ def load_loans():
     Returns
     -------
     Dataset
-        The 42 columns of numbers as they are, two of ordered words as places from 1
+        The 42 columns of numbers unchanged, two of ordered words as places from 1
         ("sub_grade" A1 to G5, "issue_month"), and twelve indicators of words, named
         "column=word". Missing cells are NaN. No truth, no public bounds. The job, the
         state, and the grade that "sub_grade" refines are left out.
@@ -96,7 +96,7 @@ _QUESTION = {"kind": "integer", "low": 0, "high": 1, "fill": 0}
 
 
 def loans_schema(names) -> dict:
-    """What everybody knows of columns of the loans, ready for a `Schema`.
+    """What everybody knows about columns of the loans, ready for a `Schema`.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ def loans_schema(names) -> dict:
     Returns
     -------
     dict of str to dict
-        Questions and short scales by their ends, and for each gap the number that
-        stands for what it means; of other columns that they are real numbers.
+        The ends of questions and short scales, and the number that stands for each
+        gap's meaning; for other columns, that they are real numbers.
 
     Examples
     --------

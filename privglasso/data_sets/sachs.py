@@ -105,20 +105,19 @@ _CITATION = (
 
 # %% ../../nbs/7_data/03_sachs.ipynb #0445379b
 def log10_scale(dataset):
-    """The data set in decimal logarithms, with the bounds moved along.
+    """The data set in decimal logarithms, with its bounds.
 
-    A fixed function of each cell: it may be applied before a release and uses up no
+    As a fixed function of each cell, this may be applied before a release and costs no
     privacy.
 
     Parameters
     ----------
-    dataset
-        Dataset of positive values with positive lower bounds.
+    dataset : Dataset
+        Positive values with positive lower bounds.
 
     Returns
     -------
     Dataset of decimal logarithms
-
     """
     if dataset.bounds is None or not np.all(np.asarray(dataset.bounds[0]) > 0):
         raise InputError(

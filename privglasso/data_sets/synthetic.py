@@ -41,14 +41,13 @@ def sample_gaussian(precision, n, random_state=None, location=0.0):
     n : int
         Number of rows, at least 1.
     random_state : None, int, SeedSequence or Generator
-        What `numpy.random.default_rng` understands.
+        Anything that `numpy.random.default_rng` accepts.
     location : float or array of shape (p,)
         Mean of each column.
 
     Returns
     -------
     array of shape (n, p)
-
     """
     factor, n = _cholesky(precision), check_integer(n, "n", 1)
     location = np.asarray(location)
@@ -62,7 +61,7 @@ def sample_gaussian(precision, n, random_state=None, location=0.0):
 
 # %% ../../nbs/7_data/02_synthetic.ipynb #170d9207
 def _check_chain(p, weight, name):
-    """`p` and the weight of a unit-diagonal chain, or `InputError` when it would not be
+    """`p` and the weight of a unit-diagonal chain, or `InputError` if the chain is not
     positive definite."""
     p, weight = check_integer(p, "p", 2), check_number(weight, name)
     largest = 1 / (2 * np.cos(np.pi / (p + 1)))
@@ -98,7 +97,7 @@ def tridiagonal_precision(p=50, off_diagonal=0.5):
 
 # %% ../../nbs/7_data/02_synthetic.ipynb #a43b0b99
 def _check_scales(scales, p):
-    "(p,) positive standard deviations: those given, or 1 to 30 in equal ratios."
+    "(p,) positive standard deviations, by default 1 to 30 in equal ratios."
     scales = np.geomspace(1, 30, p) if scales is None else np.asarray(scales)
     if (
         scales.dtype.kind not in "iuf"
@@ -117,14 +116,13 @@ def chain_precision(p=20, partial_correlation=0.25, scales=None):
     p : int
         Number of columns, at least 2.
     partial_correlation : float
-        Of every pair of neighbours; below 1 / (2 cos(pi / (p + 1))) in absolute value.
+        That of every edge; below 1 / (2 cos(pi / (p + 1))) in absolute value.
     scales : array of shape (p,), optional
         Standard deviation of each column; 1 to 30 in equal ratios by default.
 
     Returns
     -------
     array of shape (p, p)
-
     """
     p, partial_correlation = _check_chain(p, partial_correlation, "partial_correlation")
     unit = tridiagonal_precision(p, -partial_correlation)
@@ -143,13 +141,12 @@ def random_sparse_precision(p, density, random_state=None):
     density : float
         Probability that a pair of columns is an edge, strictly between 0 and 1.
     random_state : None, int, SeedSequence or Generator
-        What `numpy.random.default_rng` understands.
+        Anything that `numpy.random.default_rng` accepts.
 
     Returns
     -------
     array of shape (p, p)
         Unit diagonal, diagonally dominant before it was scaled.
-
     """
     p, density = check_integer(p, "p", 2), check_probability(density, "density")
     rng, pairs = check_generator(random_state), np.triu_indices(p, 1)
@@ -174,13 +171,12 @@ def corrected_example(p: int, n: int, random_state=None):
     n : int
         Number of rows.
     random_state : optional
-        What `numpy.random.default_rng` understands.
+        Anything that `numpy.random.default_rng` accepts.
 
     Returns
     -------
     array of shape (p, p)
         Symmetric, in squared data units.
-
     """
     p, n = check_integer(p, "p", 1), check_integer(n, "n", 1)
     table, noise = check_generator(random_state).standard_normal((2, n, p))
@@ -197,7 +193,7 @@ def example_table(n=50_000, random_state=None):
     n : int
         Number of records.
     random_state : None, int, SeedSequence or Generator
-        What `numpy.random.default_rng` understands.
+        Anything that `numpy.random.default_rng` accepts.
 
     Returns
     -------

@@ -45,7 +45,7 @@ def _of_numbers(release, graph):
 
 
 def _as_matrix(edges, names):
-    "Standard errors of a table of edges as a matrix; not a number elsewhere."
+    "Standard errors of a table of edges as a matrix, NaN for other pairs."
     place = {name: k for k, name in enumerate(names)}
     found = np.where(np.eye(len(names)), 0.0, np.nan)
     i, j = edges["source"].map(place), edges["target"].map(place)
@@ -54,19 +54,19 @@ def _as_matrix(edges, names):
 
 # %% ../../nbs/2_publish/40_export.ipynb #629c30f8
 def matrices(release, graph=None) -> dict:
-    """What a release tells of every pair of columns, by name.
+    """The matrices that a release or its model gives, by name.
 
     Parameters
     ----------
     release : release
     graph : fitted model, optional
-        Of this release; without it there are no partial correlations.
+        A model of this release; without it there are no partial correlations.
 
     Returns
     -------
     dict of str to DataFrame
-        Of a graph that was published exactly its adjacency; otherwise correlations and
-        what is known of partial correlations and errors.
+        For a graph that was published exactly, its adjacency. Otherwise correlations,
+        partial correlations and standard errors, as far as they are known.
     """
     if isinstance(release, ExactGraph):
         return {"adjacency": release.adjacency_frame()}
@@ -81,7 +81,7 @@ def matrices(release, graph=None) -> dict:
 
 
 def _records_worth(found):
-    "About how many records without noise would tell the correlations as exactly."
+    "About how many records without noise would give correlations as exact as these."
     if "correlation_errors" not in found:
         return math.nan
     errors = found["correlation_errors"].to_numpy()
@@ -90,7 +90,7 @@ def _records_worth(found):
 
 # %% ../../nbs/2_publish/40_export.ipynb #9c7bdf34
 def _promise(report, found):
-    "What is promised, and by what: numbers and words by name."
+    "The promise, and the facts about the release, by name."
     promise, release = report.release.guarantee, report.release
     worth = _records_worth(found)
     return {
@@ -109,7 +109,7 @@ def _promise(report, found):
 
 
 def _json(report, found, promise):
-    "All of it for machines; what is unknown is null."
+    "The whole export as JSON; unknown values are null."
     listed = {name: frame.to_numpy().tolist() for name, frame in found.items()}
     columns = {name: list(frame.columns) for name, frame in found.items()}
     edges = None if report.edges is None else report.edges.to_dict("records")
@@ -138,7 +138,7 @@ _R_NUMBERS = """
 
 
 def _r_script(found, promise):
-    "R that reads the matrices that there are."
+    "A script for R that reads the matrices of an export."
     read = "\n".join(f'{name} <- read("{name}")' for name in found)
     script = _R.format(matrices=read)
     numbers = {"correlation_errors", "partial_correlations"} <= set(found)
@@ -157,7 +157,7 @@ def exported(release, model=None) -> dict:
     Returns
     -------
     dict of str to bytes
-        By the names of the files.
+        Contents, by the names of the files.
     """
     report = Report(release, model)
     if report.release.is_graph and report.graph is None:
@@ -182,11 +182,11 @@ def export(release, folder, model=None) -> list:
     Parameters
     ----------
     release : release or path
-        Of any kind but an undecided graph.
+        Any release but an undecided graph.
     folder : path
-        That is not there yet, or is empty; in a folder that is there.
+        A new or empty folder, inside an existing one.
     model : fitted model, optional
-        Of this release; the recommended rule if absent.
+        A model of this release; if absent, the recommended rule finds the graph.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def export(release, folder, model=None) -> list:
     Raises
     ------
     InputError
-        If there is something already, or nothing to export.
+        If the folder is taken, or there is nothing to export.
     """
     folder = Path(folder)
     if os.path.lexists(folder) and not (folder.is_dir() and not any(folder.iterdir())):

@@ -25,12 +25,12 @@ from .sources import TableError
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #6e38a14f
 def _double(number):
-    "A constant that is this float to the bit."
+    "An SQL constant equal to this float to the bit."
     return f"CAST('{float(number)!r}' AS DOUBLE)"
 
 
 def quoted(name) -> str:
-    """A name as SQL takes it, whatever stands in it.
+    """Quote a name for SQL, whatever characters it contains.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ def quoted(name) -> str:
 
 
 def _between(low, cell, high):
-    "A cell, or the bound that it is beyond."
+    "A cell clipped to bounds."
     return f"greatest({_double(low)}, least({_double(high)}, {cell}))"
 
 
 def _whole(cell, j):
-    "The nearest whole number, an even one where two are."
+    "The nearest whole number, the even one if two are equally near."
     return f"CAST(round_even({cell}, 0) AS BIGINT) AS k{j}"
 
 
@@ -66,7 +66,7 @@ def _sides(lattice):
 
 
 def _box_stages(lattice):
-    "From cells x to whole numbers k in a box: the arithmetic of `integer_moments`."
+    "From cells x to whole numbers k in a box, computed as in `integer_moments`."
     sides, length = _sides(lattice), _double(lattice.length)
     return [
         [f"{_between(-1, f'(x{j} - {c}) / {h}', 1)} AS z{j}" for j, c, h in sides],
@@ -87,7 +87,7 @@ def _norm_stages(lattice):
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #f887c645
 def _row_stages(lattice):
-    "The same for rows on a sphere or in a ball: the arithmetic of `integer_sums`."
+    "The same for rows on a sphere or in a ball, computed as in `integer_sums`."
     units = zip(lattice.center, lattice.scale, 1 / lattice.scale, strict=True)
     units = [(j, *map(_double, unit)) for j, unit in enumerate(units)]
     p, full = len(units), lattice.length / lattice.radius
@@ -116,14 +116,14 @@ def _row_stages(lattice):
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #7a25bdc0
 def _stages_of(lattice):
-    "Lists of columns, each computed from the list before, the integers last."
+    "Lists of columns, each computed from the list before; the integers come last."
     if isinstance(lattice, RowLattice):
         return _row_stages(lattice)
     return (_norm_stages if lattice.ball else _box_stages)(lattice)
 
 
 def _cells_of(columns, table):
-    "The first stage: cells as doubles, NaN where one is missing."
+    "The first stage: cells as doubles, with NaN for missing ones."
     cells = [
         f"coalesce(CAST({quoted(name)} AS DOUBLE), CAST('NaN' AS DOUBLE)) AS x{j}"
         for j, name in enumerate(columns)
@@ -134,7 +134,7 @@ def _cells_of(columns, table):
 
 
 def _gaps_of(p):
-    "How many cells of p columns are missing, and how many infinite."
+    "The numbers of missing and of infinite cells in each of p columns."
     wrong = ("missing", "isnan"), ("infinite", "isinf")
     return [
         f"count(*) FILTER (WHERE {test}(x{j})) AS {name}_{j}"
@@ -144,7 +144,7 @@ def _gaps_of(p):
 
 
 def _sums_of(p):
-    "The sums of p columns: products and totals."
+    "The sums of products, and the totals, of p columns."
     sums = {
         f"product_{i}_{j}": f"k{i} * k{j}" for i in range(p) for j in range(i, p)
     } | {f"total_{j}": f"k{j}" for j in range(p)}
@@ -155,7 +155,7 @@ def _sums_of(p):
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #c7f8a2d2
 def _public_rows(mechanism, n, p):
-    "The lattice of the rows, if nothing that is private has to be known before it."
+    "The lattice of the rows; `InputError` if it depends on private units."
     ours = isinstance(mechanism, CovarianceMechanism)
     made = mechanism.lattice(check_integer(n, "n", 2), p) if ours else None
     if isinstance(made, ShapeLattice) and made.units is None:
@@ -176,9 +176,9 @@ class Statement:
     Parameters
     ----------
     mechanism : CovarianceMechanism
-        In a box, or with a `Ball` or a `Sphere`.
+        It clips to a box, a `Ball` or a `Sphere`.
     columns : list of str
-        Those columns of the table that are published.
+        The columns of the table that are published.
     n : int
         Number of records, which every release states.
 
@@ -200,14 +200,14 @@ class Statement:
 
     @classmethod
     def on(cls, lattice, columns) -> "Statement":
-        "The statement for rows on a lattice, whichever mechanism has it."
+        "The statement for rows on a lattice, without its mechanism."
         made = cls.__new__(cls)
         made.lattice, made.columns = lattice, list(columns)
         return made
 
     @property
     def mark(self) -> str:
-        "16 digits that no other statement has: of another lattice, names or n."
+        "16 digits that differ for another lattice, other names or another n."
         told = self.lattice.n, self.columns, _stages_of(self.lattice)
         return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
@@ -217,7 +217,7 @@ class Statement:
         Parameters
         ----------
         table : str or sequence of str
-            Name of a table or view; or names of a schema and the table in it.
+            Name of a table or view, or the names of a schema and of a table in it.
         """
         lines, stages = [_cells_of(self.columns, table)], _stages_of(self.lattice)
         for k, stage in enumerate(stages):
@@ -229,7 +229,7 @@ class Statement:
         return "\n".join([*lines, f"FROM stage{len(stages)}"])
 
     def read(self, answer) -> "Answer":
-        """The sums that a warehouse has answered with, if they can be such sums.
+        """Read and check the sums with which a warehouse has answered.
 
         Parameters
         ----------
@@ -242,13 +242,14 @@ class Statement:
         Raises
         ------
         InputError
-            If numbers are missing, are no integers, or no sums of n clipped rows.
+            If numbers are missing, are not integers, or cannot be sums of n clipped
+            rows.
         """
         return _read(self, _only_row(answer))
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #c649b3f8
 def _refuse(wrong, name, why):
-    "`InputError` about a number of the answer; none is ever told."
+    "If wrong, an `InputError` that names a number of the answer, without its value."
     if wrong:
         raise InputError("answer", name, why)
 
@@ -271,7 +272,7 @@ def _check_sums(lattice, second, total):
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #84d9ef08
 def _only_row(answer):
-    "The numbers of an answer by their names in small letters."
+    "The numbers of an answer, by their names in lower case."
     row = answer
     if not isinstance(answer, Mapping):
         import pyarrow as pa
@@ -333,7 +334,7 @@ class Answer(Batches):
     ----------
     statement : Statement
     gaps : ndarray of int, shape (2, p)
-        How many cells of each column are missing, and how many infinite.
+        The numbers of missing and of infinite cells in each column.
     second : ndarray of int64, shape (p, p)
         Sum of the outer products of integer rows.
     total : ndarray of int64, shape (p,)
@@ -351,7 +352,7 @@ class Answer(Batches):
         return f"<Answer: exact sums of {n} records of {p} columns, not to be shown>"
 
     def __getitem__(self, key):
-        "All columns in their order, which is all that there is."
+        "All columns in their order; any other selection is refused."
         if list(np.arange(len(self.columns))[key[1]]) != list(range(len(self.columns))):
             self._no_records(key[1])
         return self
@@ -360,7 +361,7 @@ class Answer(Batches):
         raise InputError("X", type(self).__name__, _NO_RECORDS)
 
     def suits(self, lattice):
-        "`InputError` unless the sums are those on this lattice."
+        "`InputError` unless the sums were made on this lattice."
         rows = getattr(lattice, "rows", lattice)
         private = getattr(lattice, "units", None) is not None
         known = isinstance(rows, MomentLattice | RowLattice) and not private
@@ -379,7 +380,7 @@ class Answer(Batches):
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #c770da10
 def _asked(relation, text):
-    "What a relation of DuckDB answers to a statement about the table `records`."
+    "The answer of a relation of DuckDB to a statement about the table `records`."
     try:
         return relation.query("records", text).to_arrow_table()
     except Exception:  # its text may quote a cell
@@ -389,8 +390,8 @@ def _asked(relation, text):
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #15369202
 class Asked(Batches):
-    """A relation of DuckDB that is asked when a mechanism asks: for its gaps, for the
-    rows at secret places in which units are found, and for sums.
+    """A relation of DuckDB that is queried when a mechanism needs something: the gaps,
+    the rows at secret places in which units are found, and the sums.
 
     Parameters
     ----------
@@ -411,12 +412,12 @@ class Asked(Batches):
         return Asked(self._relation, names, len(self))
 
     def suits(self, lattice):
-        "`InputError` unless what the mechanism asks for are gaps, a sample and sums."
+        "`InputError` unless the mechanism needs only gaps, a sample and sums."
         if not isinstance(lattice, ShapeLattice | MomentLattice):
             self._no_records(None)
 
     def rows_at(self, places):
-        "The rows at such places, in their order: these leave the database."
+        "The rows at these places, in their order; they leave the database."
         cells, p = _cells_of(self.columns, "records"), len(self.columns)
         cells = cells.replace("SELECT", "SELECT row_number() OVER () - 1 AS place,", 1)
         listed = ", ".join(map(str, places.tolist()))
@@ -439,19 +440,19 @@ class Asked(Batches):
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #1fc0f367
 def ask(mechanism, relation) -> Answer | Asked:
-    """A relation of DuckDB as sums that are made where it is.
+    """Sum a relation of DuckDB in its own database.
 
     Parameters
     ----------
     mechanism : CovarianceMechanism
-        As for `Statement`; or on a sphere whose units are private.
+        As for `Statement`, or on a sphere whose units are private.
     relation : relation of DuckDB
 
     Returns
     -------
     Answer
-        For `publish` of the mechanism; or, if units have to be found first, what asks
-        the relation when it is published.
+        What the mechanism's `publish` takes. If units have to be found first, it
+        queries the relation only then.
     """
     counted = _asked(relation, "SELECT count(*) FROM records")[0][0].as_py()
     sphere = getattr(mechanism, "clipping", None) == "sphere"
@@ -465,7 +466,7 @@ _NO_DOWNLOADS = {"autoinstall_known_extensions": "false"}
 
 
 def _connected(file, name):
-    "A connection to a file of DuckDB, for reading only, or `TableError`."
+    "A read-only connection to a file of DuckDB, or `TableError`."
     try:
         import duckdb
     except ImportError:
@@ -484,7 +485,7 @@ def _connected(file, name):
 
 
 def _found(connection, table, name):
-    "A table or view as SQL names it, looked up in the catalogue."
+    "The quoted full name of a table or view, looked up in the catalogue."
     known = connection.execute(
         "SELECT table_catalog, table_schema, table_name FROM information_schema.tables"
         " WHERE $1 IN (table_name, table_schema || '.' || table_name)",
@@ -497,18 +498,18 @@ def _found(connection, table, name):
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #10dde9f3
 _LITTLE = "SET memory_limit = '128MiB'; SET threads = 1"
-_UNPACKED = 192 << 20  # bytes: that limit, and what DuckDB takes beside it
+_UNPACKED = 192 << 20  # bytes: that limit, and DuckDB's memory beside it
 
 
 def stored_table(path, form) -> tuple:
-    """What reads a table or view in a file of DuckDB.
+    """Open a table or view in a file of DuckDB for reading in batches.
 
     Parameters
     ----------
     path : Path
         Such as `duckdb:clinic.db?visits`.
     form : Form
-        States nothing: a database knows how its cells are read.
+        Must state nothing, because a database knows how to read its cells.
 
     Returns
     -------
@@ -516,9 +517,9 @@ def stored_table(path, form) -> tuple:
     n : int
         Number of records.
     read : callable
-        Takes places of columns, and yields batches of Arrow.
+        Takes positions of columns, and yields batches of Arrow.
     unpacked : int
-        Bytes that the database holds beside a batch, where memory is bounded.
+        Bytes that the database holds beside a batch, if memory is bounded.
     """
     if stated := form.stated():
         raise TableError(f"{path.name}: a database has no {min(stated)}")
@@ -527,7 +528,7 @@ def stored_table(path, form) -> tuple:
     source = _found(connection, table, path.name)
 
     def asked(what, width=1):
-        "The schema of what is asked, of so many columns, then its batches."
+        "The schema of a query of `width` columns, then its batches."
         try:
             cursor = connection.cursor()
             if not room_here().mapped:
@@ -547,6 +548,6 @@ def stored_table(path, form) -> tuple:
     def read(places):
         names = [schema.names[j] for j in places] or schema.names[:1]
         batches = asked(", ".join(map(quoted, names)), len(names))
-        yield from islice(batches, 1, None)  # first the schema
+        yield from islice(batches, 1, None)  # without the schema
 
     return schema, counted[0][0].as_py(), read, _UNPACKED
