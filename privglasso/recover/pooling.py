@@ -109,7 +109,7 @@ def _pooled(told, names):
 
 # %% ../../nbs/3_recover/21_pooling.ipynb #57bfc2bd
 def _together(promises):
-    "The promise to a person whose record is behind all releases."
+    "The promise to a person behind all releases; for cells if one hides only cells."
     if none := [each for each in promises if isinstance(each, NoGuarantee)]:
         return none[0]
     kinds = {each.neighbors for each in promises}
