@@ -21,7 +21,6 @@ from ..data_sets.sachs import load_sachs
 from ..data_sets.soil import load_soil
 from .claim import Check, Claim
 from ..privacy.audit import audit
-from ..privacy.discrete_gaussian import epsilon_exact
 from ..privacy.gdp import epsilon_gdp
 from ..privacy.sampler import sample
 from ..publish.table import DiscreteGaussianMechanism, GaussianMechanism
@@ -68,18 +67,6 @@ def implied_mu(type_one, type_two):
     return float(-ndtri(type_one) - ndtri(type_two))
 
 # %% ../../nbs/5_papers/02_guo.ipynb #70875b2f
-def _attack_on_table(n=1000, sigma=1.0):
-    "Flip one entry of a ±1 table and test by the sign of that cell in X + E."
-    error = float(ndtr(-1 / sigma))
-    promised = paper_mu(8 / n, sigma, 1 / n)
-    return Check(
-        "μ of one cell",
-        promised,
-        implied_mu(error, error),
-        implied_mu(error, error) > promised,
-    )
-
-
 def look_at_one_cell(mechanism, X, cell=-1.0, column=0, trials=1000):
     """The μ that a test shows with 99.9 % confidence, from releases of a table and its
     neighbour, by the one cell in which they differ.
@@ -419,15 +406,6 @@ CLAIMS.append(
 )
 
 # %% ../../nbs/5_papers/02_guo.ipynb #87a9d018
-def _ratings():
-    """One rating changes from 1 to 5 under integer noise of σ = 1: ε at δ = 1e-5,
-    promised and exact."""
-    n, smallest = 6040, 1 / 6040
-    mu = (2 * 16 / n + 2 * smallest) / (np.sqrt(2 * n) * smallest)
-    promised, true = float(epsilon_gdp(1e-5, mu)), float(epsilon_exact(1e-5, 4, 1.0))
-    return Check("ε at δ = 1e-5 of one rating", promised, true, true > promised)
-
-
 def _one_rating():
     "Ratings published with integer noise of σ = 1, before and after a 1 becomes a 5."
     n, smallest = 6040, 1 / 6040

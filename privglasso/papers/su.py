@@ -52,22 +52,6 @@ def rescaled_moments(X):
     return values.T @ values / len(values) / largest**2
 
 # %% ../../nbs/5_papers/03_su.ipynb #71862318
-def _moved_by_one_row(n=100):
-    """The second moments of (10, 1, …, 1) and (1, …, 1) after each is divided by its
-    largest entry."""
-    X = np.ones((n, 1))
-    other = X.copy()
-    other[0] = 10
-    return float(np.linalg.norm(rescaled_moments(X) - rescaled_moments(other)))
-
-
-def _epsilon_by_largest_norm(epsilon=1.0, delta=0.01, n=100):
-    """ε of noise calibrated to rows of norm 1, when rows are divided by the table's
-    largest norm."""
-    moved = _moved_by_one_row(n) / moment_sensitivity(n, 1.0)
-    return float(epsilon_gdp(delta, moved * classical_mu(epsilon, delta)))
-
-
 def _classical(epsilon, delta):
     "Algorithm 2's noise on the second moments of rows of norm at most 1."
     mu = classical_mu(epsilon, delta)
