@@ -21,9 +21,9 @@ class Check(NamedTuple):
     Parameters
     ----------
     quantity : str
-        What is compared.
+        Name of the number compared.
     promised, true : float
-        What the paper says, and what is so.
+        The paper's number and the true one.
     refuted : bool
         Whether the two contradict each other.
     """
@@ -44,7 +44,7 @@ class Claim:
     Parameters
     ----------
     paper, name, source : str
-        Who says it, what it is called, and where it stands.
+        Who states it, its name, and where it stands.
     statement : str
         The statement, in our words and symbols.
     verdict : {"FALSE", "TRUE", "TRUE with fix"}
@@ -53,16 +53,16 @@ class Claim:
     corrected : str
         What is true instead.
     check : callable
-        Returns a `Check`. If the verdict is not FALSE it takes the keyword `strength`:
-        the factor by which the statement is made to promise more.
+        Returns a `Check`. If the verdict is not FALSE it takes the keyword `strength`,
+        the factor by which to make the statement promise more.
     fails_at : float
-        The strength at which the example refutes a true statement: 1.1, a tenth more
-        than it says, unless there is slack.
+        The strength at which the example refutes a true statement. It is 1.1, a tenth
+        more than stated, unless there is slack.
     slack : str
         Why a tenth more would still be true in the example.
     printed : callable, optional
-        What tells TRUE with fix from TRUE: the `Check` of the statement without its
-        fix, which is refuted.
+        Only for TRUE with fix. Returns the `Check` of the statement without its fix,
+        which is refuted.
     """
 
     paper: str
@@ -90,9 +90,9 @@ class Claim:
         return self.check(strength=self.fails_at)
 
     def agrees(self, check: Check) -> bool:
-        """Whether the verdict is what its example says, given `check`: a FALSE
-        statement is refuted; a true one is not, but is as soon as it promises more. One
-        that needs a fix is refuted without it."""
+        """Whether the example supports the verdict, given `check`. A FALSE statement
+        must be refuted; a true one only once it promises more. One that needs a fix
+        must be refuted without it."""
         if self.verdict == "FALSE":
             return check.refuted
         needs_fix = self.printed is not None and self.printed().refuted
@@ -102,7 +102,7 @@ class Claim:
 
 # %% ../../nbs/5_papers/01_claim.ipynb #33c5bd24
 def table_of_claims(claims):
-    """Claims with their checks, computed now, one row each.
+    """Compute the checks of claims now, one row per claim.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def table_of_claims(claims):
     -------
     DataFrame of shape (number of claims, 9)
         Columns paper, name, verdict, source, quantity, promised, true, refuted, agrees:
-        `agrees` where the example supports the verdict: see `Claim.agrees`.
+        `agrees` says whether the example supports the verdict (see `Claim.agrees`).
     """
     rows = []
     for claim in claims:

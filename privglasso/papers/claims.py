@@ -26,18 +26,18 @@ CLAIMS = (
 
 # %% ../../nbs/5_papers/08_claims.ipynb #1cacf6a4
 def claims_table(paper=None) -> pd.DataFrame:
-    """Every registered claim with its check, computed now, one row each.
+    """Compute the checks of all registered claims now, one row per claim.
 
     Parameters
     ----------
     paper : str, optional
-        How a paper's name begins, for its claims alone.
+        Beginning of a paper's name, to select its claims.
 
     Returns
     -------
     DataFrame of shape (number of claims, 9)
         Columns paper, name, verdict, source, quantity, promised, true, refuted, agrees:
-        `agrees` where the example supports the verdict: see `Claim.agrees`.
+        `agrees` says whether the example supports the verdict (see `Claim.agrees`).
 
     Examples
     --------

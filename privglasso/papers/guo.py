@@ -21,7 +21,6 @@ from ..data_sets.sachs import load_sachs
 from ..data_sets.soil import load_soil
 from .claim import Check, Claim
 from ..privacy.audit import audit
-from ..privacy.discrete_gaussian import epsilon_exact
 from ..privacy.gdp import epsilon_gdp
 from ..privacy.sampler import sample
 from ..publish.table import DiscreteGaussianMechanism, GaussianMechanism
@@ -51,8 +50,8 @@ def paper_mu(sensitivity, sigma, smallest_column):
 
 
 def implied_mu(type_one, type_two):
-    """The μ of the Gaussian trade-off curve through a test's errors: every μ-GDP
-    mechanism has all of them below μ.
+    """The μ of the Gaussian trade-off curve through a test's errors. For a μ-GDP
+    mechanism no test gives more than μ.
 
     Parameters
     ----------
@@ -68,21 +67,9 @@ def implied_mu(type_one, type_two):
     return float(-ndtri(type_one) - ndtri(type_two))
 
 # %% ../../nbs/5_papers/02_guo.ipynb #70875b2f
-def _attack_on_table(n=1000, sigma=1.0):
-    "Flip one entry of a ±1 table; look at the sign of that cell in X + E."
-    error = float(ndtr(-1 / sigma))
-    promised = paper_mu(8 / n, sigma, 1 / n)
-    return Check(
-        "μ of one cell",
-        promised,
-        implied_mu(error, error),
-        implied_mu(error, error) > promised,
-    )
-
-
 def look_at_one_cell(mechanism, X, cell=-1.0, column=0, trials=1000):
-    """The μ that is shown, with 99.9 % confidence, by publishing a table and its
-    neighbour and looking at the one cell in which they differ.
+    """The μ that a test shows with 99.9 % confidence, from releases of a table and its
+    neighbour, by the one cell in which they differ.
 
     Parameters
     ----------
@@ -90,11 +77,11 @@ def look_at_one_cell(mechanism, X, cell=-1.0, column=0, trials=1000):
         Or a discrete one.
     X : array of shape (n, p)
     cell : float
-        What the neighbour has in the first row.
+        Value of the neighbour's cell in the first row.
     column : int
-        Where it has it.
+        Column of that cell.
     trials : int
-        Runs of each table.
+        Number of releases of each table.
 
     Returns
     -------
@@ -151,17 +138,17 @@ def covariance_attack(sigma, n=1000, type_one=0.01):
 
 # %% ../../nbs/5_papers/02_guo.ipynb #92a7f8ba
 def look_at_covariance(mechanism, rows=1000, trials=1000):
-    """The μ that is shown, with 99.9 % confidence, by the covariance of a noisy table
-    with two equal ±1 columns, in which one entry has flipped or not.
+    """The μ that a test shows with 99.9 % confidence, from the covariance of a noisy
+    table with two equal ±1 columns, in which one entry has flipped or not.
 
     Parameters
     ----------
     mechanism : GaussianMechanism
-        Or a discrete one; it publishes the table, of which only the covariance is seen.
+        Or a discrete one. It publishes the table; the test sees only the covariance.
     rows : int
         An even number.
     trials : int
-        Runs of each table.
+        Number of releases of each table.
 
     Returns
     -------
@@ -241,7 +228,7 @@ CLAIMS.append(
 # %% ../../nbs/5_papers/02_guo.ipynb #05c28301
 def joint_distance(p, n=1000):
     """Mahalanobis distance between the means of M1's off-diagonal entries in the
-    flipped column (σ = 1), ±1 data.
+    flipped column, for ±1 data and σ = 1.
 
     Parameters
     ----------
@@ -419,15 +406,6 @@ CLAIMS.append(
 )
 
 # %% ../../nbs/5_papers/02_guo.ipynb #87a9d018
-def _ratings():
-    """One rating changes from 1 to 5 under integer noise of σ = 1: ε at δ = 1e-5,
-    promised and exact."""
-    n, smallest = 6040, 1 / 6040
-    mu = (2 * 16 / n + 2 * smallest) / (np.sqrt(2 * n) * smallest)
-    promised, true = float(epsilon_gdp(1e-5, mu)), float(epsilon_exact(1e-5, 4, 1.0))
-    return Check("ε at δ = 1e-5 of one rating", promised, true, true > promised)
-
-
 def _one_rating():
     "Ratings published with integer noise of σ = 1, before and after a 1 becomes a 5."
     n, smallest = 6040, 1 / 6040
@@ -468,14 +446,14 @@ _PAPER_TABLES = {
 
 
 def paper_table(name):
-    """A data set prepared as the ε printed in the paper betrays.
+    """A data set, prepared as the ε printed in the paper reveals.
 
     Parameters
     ----------
     name : {"sachs", "chickenpox", "soil", "house", "movielens"}
         "sachs" and "house" are z-scored, "chickenpox" is raw counts, "soil" counts plus
-        one. "movielens" is as the paper *describes* it (first 100 films, 0 for no
-        rating), which does not give its ε.
+        one. "movielens" follows the paper's *description* (first 100 films, 0 for no
+        rating), which does not give the printed ε.
 
     Returns
     -------
@@ -484,7 +462,7 @@ def paper_table(name):
     Notes
     -----
     Guo et al., Table 2. Standardising with the data's own mean and deviation uses the
-    data: a release of such a table promises less than its noise suggests.
+    data, so a release of such a table promises less than its noise suggests.
     """
     if name not in _PAPER_TABLES:
         raise InputError(
@@ -507,8 +485,8 @@ def paper_epsilon(table, snr_db):
     Returns
     -------
     float
-        Twice the squared range, divided by n times the noise's standard deviation; it
-        has the unit of the table.
+        Twice the squared range, divided by n times the noise's standard deviation, in
+        units of the table.
 
     Notes
     -----

@@ -39,20 +39,20 @@ def _log_det_of_factor(M):
 
 # %% ../../nbs/3_recover/13_projected_gradient.ipynb #2361257f
 def factor(M, invert=False):
-    """log det of the matrix whose lower triangle M holds; the factor, or the inverse,
-    takes its place.
+    """log det of the matrix whose lower triangle M holds; the factor or the inverse
+    overwrites M.
 
     Parameters
     ----------
     M : (p, p) array
-        In C order; what is above the diagonal is neither read nor written.
+        In C order; entries above the diagonal are neither read nor written.
     invert : bool
-        Whether the inverse is wanted, rather than the factor.
+        Whether to compute the inverse rather than the factor.
 
     Returns
     -------
     float
-        Minus infinity, and M spoilt, if the matrix is not positive definite.
+        Minus infinity if the matrix is not positive definite; M is then of no use.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def factor(M, invert=False):
 # %% ../../nbs/3_recover/13_projected_gradient.ipynb #cee7fba0
 @kernel
 def _aim(U, limits, theta, step, V):
-    "Where a scaled gradient step leads, clipped, into V; the slope towards it."
+    "Write the end of a clipped gradient step into V; return the slope towards it."
     slope = 0.0
     for i in range(len(U)):
         for j in range(i):
@@ -87,7 +87,7 @@ def _aim(U, limits, theta, step, V):
 
 @kernel
 def _part_way(T, U, V, share, X, W):
-    "X = U + share (V - U), exactly V for all of the way, and W = T + X."
+    "X = U + share (V - U), exactly V if share is 1, and W = T + X."
     for i in range(len(U)):
         for j in range(i):
             X[i, j] = V[i, j] if share == 1.0 else U[i, j] + share * (V[i, j] - U[i, j])
@@ -97,7 +97,7 @@ def _part_way(T, U, V, share, X, W):
 
 @kernel
 def _next_step(U, X, theta, new):
-    "The step length that fits the curvature met between U and X."
+    "The step length from the curvature met between U and X."
     assumed, met = 0.0, 0.0
     for i in range(len(U)):
         for j in range(i):
@@ -122,8 +122,8 @@ def _free_gap(U, limits, theta):
 
 @kernel
 def _sparse(T, U, limits, theta, Z):
-    """The inverse where its entry is at the limit it asks for, into Z; trace and
-    penalty of it, and a bound on rounding."""
+    """Write the inverse into Z, with zeros where the dual entry is not at the limit of
+    its sign; return its trace and penalty, and a bound on rounding."""
     linear, rounding = 0.0, 0.0
     for i in range(len(U)):
         for j in range(i):
@@ -148,22 +148,22 @@ def _mirror(M):
             M[j, i] = M[i, j]
 
 # %% ../../nbs/3_recover/13_projected_gradient.ipynb #226e3153
-_REMEMBERED = 5  # values of log det below whose least none may fall
-_SHARE = 1e-4  # of the slope that must be gained
+_REMEMBERED = 5  # a step must exceed the least of so many values of log det
+_SHARE = 1e-4  # of the rise that the slope predicts, which a step must gain
 _HALVINGS = 40
 
 # %% ../../nbs/3_recover/13_projected_gradient.ipynb #4f0dffa6
 class Ascent:
-    """A dual point on its way up, with its inverse: lower triangles all.
+    """A dual point on its way up and its inverse, as lower triangles.
 
     Parameters
     ----------
     T : (p, p) array
         S with the penalty of the diagonal added.
     limits : (p, p) array
-        Of each entry off the diagonal; 0 on it.
+        Of each entry off the diagonal; 0 on the diagonal.
     U : (p, p) array
-        Where to start, clipped to the limits.
+        Where to start; clipped to the limits.
 
     Attributes
     ----------
@@ -182,13 +182,13 @@ class Ascent:
         self.refactor()
 
     def refactor(self):
-        "The inverse for the present T and U, and a fresh memory of levels."
+        "Invert the present T + U, and forget earlier levels."
         _part_way(self.T, self.U, self.U, 1.0, self.X, self.theta)
         self.level = factor(self.theta, invert=True)
         self.levels = [self.level]
 
     def advance(self):
-        "One step; False if rounding leaves none."
+        "Take one step; False if rounding allows none."
         check_stopped()
         slope = _aim(self.U, self.limits, self.theta, self.step, self.V)
         share, least = 1.0, min(self.levels[-_REMEMBERED:])
@@ -212,7 +212,7 @@ class Ascent:
         return _free_gap(self.U, self.limits, self.theta)
 
     def sparse_pair(self):
-        "The pair with exact zeros; its gap is infinite if it is not definite."
+        "The pair with exact zeros; its gap is infinite if its precision is indefinite."
         Z = np.zeros_like(self.T)
         linear, rounding = _sparse(self.T, self.U, self.limits, self.theta, Z)
         gap = linear - factor(Z.copy()) - self.level - len(Z)
@@ -234,13 +234,13 @@ class DualPair(NamedTuple):
     rounding: float
 
 
-_NEAR = 30  # times tol: a free gap at which the pair with zeros is looked at
-_LOOK = 10  # steps after which it is looked at anyway
-_SHOWN = 20  # steps that show whether most pairs are joined
+_NEAR = 30  # times the goal: a free gap below which we compute the pair with zeros
+_LOOK = 10  # steps after which we compute it anyway
+_SHOWN = 20  # steps after which we see whether most pairs are joined
 
 # %% ../../nbs/3_recover/13_projected_gradient.ipynb #ce0ae1b3
 def ascend(T, limits, U, tol: float, most: int, joined: float = 0.0):
-    """Steps from U until the pair with exact zeros has a gap of at most `tol` * p.
+    """Step from U until the pair with exact zeros has a gap of at most `tol` * p.
 
     Parameters
     ----------
@@ -248,14 +248,14 @@ def ascend(T, limits, U, tol: float, most: int, joined: float = 0.0):
         As for `Ascent`.
     tol : float
     most : int
-        Steps after which it is given up.
+        Steps after which to give up.
     joined : float
-        It is given up after twenty steps if a smaller share of the pairs is joined.
+        Give up after twenty steps if a smaller share of the entries is not zero.
 
     Returns
     -------
     DualPair
-        Its gap says whether that was reached: infinite if U was no start.
+        The best pair met; its gap is infinite if T + U is not positive definite.
 
     Notes
     -----
