@@ -173,8 +173,8 @@ def strongest(precision, count):
 
 
 def corrected_of(source):
-    """The covariance that an analyst takes for the data's: a release's corrected one, a
-    table's own.
+    """The covariance that an analyst works with: the corrected one of a release, the
+    sample covariance of a table.
 
     Parameters
     ----------
@@ -216,13 +216,13 @@ def _edges(graph, data):
 
 
 def _graph(source, data):
-    "Edges of the graph that a stranger who states no penalty is given."
+    "Edges of the graph that a stranger gets without stating a penalty."
     model = fit_whole(source)
     return _edges(support(model.precision_), data)
 
 
 def _as_released(release, data):
-    "What `analyse` says of a release that is a graph itself, or undecided."
+    "What `analyse` returns for a release that is a graph itself, or undecided."
     scores = {name: np.nan for name in _NOTHING if name != "strongest"}
     if not release.decided:
         remark = "undecided, since a few other records could change the tree"
@@ -236,8 +236,8 @@ _NOTHING = {"strongest": None} | dict.fromkeys(
 
 
 def analyse(source, data):
-    """Scores, strongest edges (as many as are true) and remark of one analyst; NaN
-    where noise leaves a rule nothing.
+    """Scores, strongest edges (as many as are true) and remark of one analyst; a score
+    is NaN where the noise is too large for its rule.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ def demo_study(data, folder):
     DataFrame
         One row for each release.
     dict
-        The recovered graphs, (p, p) bool arrays by release.
+        By release, the graph of the strongest pairs: a (p, p) bool array.
     """
     n = len(data.table)
     jobs = [("no privacy", data.table, ("none", "∞"))]
@@ -338,8 +338,8 @@ def demo_figure(data, graphs):
     ----------
     data
         a `DemoTable`.
-    graphs : array of shape (p, p)
-        Bool arrays by release.
+    graphs : dict of bool arrays of shape (p, p)
+        By release.
 
     Returns
     -------

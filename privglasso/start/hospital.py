@@ -36,7 +36,7 @@ def hospital_table(n=60_000, random_state=0):
     n : int
         Number of patients.
     random_state : int or Generator
-        Where the patients come from.
+        Draws the patients.
 
     Returns
     -------
