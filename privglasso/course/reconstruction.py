@@ -61,7 +61,7 @@ def _missing(others, spread, published):
 
 
 def _both(others, n, variance, over):
-    "Both solutions; `over` is the n that the factor n / (n - 1) has."
+    "Both solutions; `over` is the n in the factor n / (n - 1), or None without one."
     a = np.mean(others)
     rest = n * variance - np.sum((others - a) ** 2)
     away = np.sqrt(max(rest * (over / (over - 1) if over else 1), 0))
