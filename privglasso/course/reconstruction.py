@@ -34,7 +34,7 @@ EXERCISE_1 = Exercise(
         ),
         Mistake(18 / 26, "Decibels are a logarithm: do not divide by them."),
         Mistake(18 * 10**1.3, "Is this noise smaller or larger than the signal?"),
-        Mistake(1.8, "That would be 20 dB, a tenth. How much less are 6 dB more?"),
+        Mistake(1.8, "That would be 20 dB, a tenth. By which factor do 6 dB more shrink it?"),
         Mistake(10**-1.3, "That is the noise for a signal of standard deviation 1."),
     ],
     hint="Solve SNR = 20 log10(s / sigma) for sigma.",
@@ -127,7 +127,7 @@ EXERCISE_4 = Exercise(
         ),
         Mistake(
             lambda S, sigma: S - sigma**2 * np.eye(len(S)),
-            "That is the private covariance. It has still to be divided by S.",
+            "That is the private covariance. It still has to be divided by S.",
         ),
         Mistake(
             lambda S, sigma: np.linalg.inv(S) @ (S - sigma**2),
