@@ -34,7 +34,7 @@ EXERCISE_2 = Exercise(
     answer=58.8 / 107.8,
     mistakes=[
         Mistake(0.05, "That is the level: a share of the pairs without an edge."),
-        Mistake(49 / 107.8, "That is the share that is right. Which share is asked for?"),
+        Mistake(49 / 107.8, "That is the share that is right. Which is asked for?"),
         Mistake(58.8 / 1225, "Divide by how many are named, not by all pairs."),
         Mistake(
             61.25 / 110.25,

@@ -34,7 +34,7 @@ EXERCISE_1 = Exercise(
         ),
         Mistake(18 / 26, "Decibels are a logarithm: do not divide by them."),
         Mistake(18 * 10**1.3, "Is this noise smaller or larger than the signal?"),
-        Mistake(1.8, "That would be 20 dB, a tenth. By which factor do 6 dB more shrink it?"),
+        Mistake(1.8, "That would be 20 dB, a tenth. How much less is 26 dB?"),
         Mistake(10**-1.3, "That is the noise for a signal of standard deviation 1."),
     ],
     hint="Solve SNR = 20 log10(s / sigma) for sigma.",

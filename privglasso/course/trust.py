@@ -18,7 +18,7 @@ EXERCISE_1 = Exercise(
     Number(),
     answer=0.06,
     mistakes=[
-        Mistake(0.02, "That is without any noise. What is the variance of a noisy cell?"),
+        Mistake(0.02, "That is without noise. What is the variance of a noisy cell?"),
         Mistake(0.0036, "A variance. The error bar is its root."),
         Mistake(math.sqrt(15) / 100, "That is the noise alone: where are the data?"),
         Mistake(6, "That is one product of two cells. You have 10 000 of them."),
