@@ -76,19 +76,23 @@ def epsilon_table(n, p, *args, **kwargs):
     Parameters
     ----------
     n, p, *args, **kwargs
-        As there."""
+        As for `epsilon_rows`."""
     import pandas as pd  # slow to load
 
     return pd.DataFrame(epsilon_rows(n, p, *args, **kwargs))
 
 
 def epsilon_lines(rows) -> list:
-    """The same in sentences.
+    """The rows of `epsilon_rows` as sentences.
 
     Parameters
     ----------
     rows : list of dict
-        Of `epsilon_rows`.
+        From `epsilon_rows`.
+
+    Returns
+    -------
+    list of str
     """
     shares = [math.ceil(1000 * row["noticed"]) / 10 for row in rows]
     return [

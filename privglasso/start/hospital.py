@@ -81,7 +81,7 @@ def _with_mess(table, rng):
 
 # %% ../../nbs/0_start/05_hospital.ipynb #c1b374a2
 def hospital_schema():
-    """What is publicly known of the columns of `hospital_table`.
+    """What is publicly known about the columns of `hospital_table`.
 
     Returns
     -------
