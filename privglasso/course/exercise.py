@@ -39,7 +39,7 @@ class Number:
         self.relative, self.absolute = relative, absolute
 
     def read(self, given):
-        "The number; a text such as '1/2', a fraction or an array of one number is one."
+        "The number; a text such as '1/2', a fraction and an array of one number count."
         if isinstance(given, str):
             given = _number_in(given)
         if isinstance(given, (np.ndarray, np.generic)) and np.size(given) == 1:
@@ -66,7 +66,7 @@ def _number_in(text):
 
 # %% ../../nbs/8_course/12_exercise.ipynb #c1e44d4d
 class Matrix(Number):
-    """An array of numbers of one shape, compared cell by cell.
+    """An array of numbers, compared cell by cell with another of the same shape.
 
     The tolerance is that of `Number`, relative to the largest right entry.
 
@@ -78,7 +78,7 @@ class Matrix(Number):
     """
 
     def read(self, given):
-        "The array; a DataFrame or nested lists are one."
+        "The array; a DataFrame and nested lists count, too."
         try:
             array = np.asarray(given, float)
         except (TypeError, ValueError):
@@ -88,7 +88,7 @@ class Matrix(Number):
         return array
 
     def same(self, right, given):
-        "Whether two arrays have one shape and the same entries."
+        "Whether two arrays have the same shape and the same entries."
         if right.shape != given.shape:
             return False
         far = max(self.absolute, self.relative * np.abs(right).max(initial=0))
@@ -163,8 +163,8 @@ class Function:
     ----------
     cases : list of tuple
         The arguments it is called with.
-    kind : object
-        How two of its values are compared, a `Number` unless told otherwise.
+    kind : object, optional
+        How two of its values are compared; a `Number` if absent.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def _copy(value):
 # %% ../../nbs/8_course/12_exercise.ipynb #c0574a56
 @dataclass(frozen=True)
 class Mistake:
-    "A wrong answer that one expects, and what to say to it."
+    "An expected wrong answer, and the hint for it."
 
     answer: object
     hint: str
@@ -227,7 +227,7 @@ class Mistake:
 # %% ../../nbs/8_course/12_exercise.ipynb #d815c2ee
 @dataclass(frozen=True)
 class Exercise:
-    """A right answer, the mistakes one expects, and a hint for any other wrong answer.
+    """A right answer, the expected mistakes, and a hint for any other wrong answer.
 
     Parameters
     ----------

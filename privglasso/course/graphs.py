@@ -29,7 +29,7 @@ EXERCISE_1 = Exercise(
         Mistake(1 / 2, "That is the partial correlation of columns 1 and 2."),
         Mistake(1 / 3**0.5, "That is the correlation of neighbours, 1 and 2."),
         Mistake(-1 / 3, "The sign: invert the matrix, and look again."),
-        Mistake(2 / 3, "That is entry (1, 2) over (1, 1). Which pair is asked?"),
+        Mistake(2 / 3, "That is entry (1, 2) over (1, 1). Which pair is asked for?"),
     ],
     hint="Invert the matrix first: correlations are about covariances.",
 )
@@ -37,7 +37,7 @@ EXERCISE_2 = Exercise(
     Edges(),
     answer=["ab", "ef", "bd", "be", "de"],
     mistakes=[
-        Mistake(["ab", "ef"], "What had joined b, d and e goes on to relate them."),
+        Mistake(["ab", "ef"], "c joined b, d and e, and it still relates them."),
         Mistake(["ab", "ef", "bd", "be"], "d and e were both neighbours of c, too."),
         Mistake(["bd", "be", "de"], "The edges that did not touch c are still there."),
         Mistake(["ab", "bc", "cd", "ce", "ef"], "c cannot have an edge any more."),

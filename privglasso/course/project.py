@@ -101,8 +101,8 @@ def _pairs(edges):
 
 
 def _z_values(release):
-    """{pair: |z|} of all pairs, from what the release says of its own errors; empty
-    where nothing can be learnt from it."""
+    """{pair: |z|} of all pairs, from the errors that the release states; empty where
+    nothing can be learnt from it."""
     try:
         corrected = release.corrected_covariance()
         model = PrivateGraphicalLasso(0.02).fit(release)

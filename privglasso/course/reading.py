@@ -34,14 +34,14 @@ EXERCISE_2 = Exercise(
     answer=58.8 / 107.8,
     mistakes=[
         Mistake(0.05, "That is the level: a share of the pairs without an edge."),
-        Mistake(49 / 107.8, "That is the share that is right. Asked is the other one."),
+        Mistake(49 / 107.8, "That is the share that is right. Which is asked for?"),
         Mistake(58.8 / 1225, "Divide by how many are named, not by all pairs."),
         Mistake(
             61.25 / 110.25,
             "The 49 edges are found because they are edges: take them from the pairs.",
         ),
         Mistake(58.8, "That is how many are false. Of how many that are named?"),
-        Mistake(58.8 / 49, "Named are the true ones and the false ones together."),
+        Mistake(58.8 / 49, "The named edges are the true and the false ones together."),
         Mistake(0.95, "That is the claim turned around. Count the false ones first."),
     ],
     hint="How many pairs have no edge, and one in how many of these is named?",
@@ -49,7 +49,7 @@ EXERCISE_2 = Exercise(
 
 # %% ../../nbs/8_course/08_reading.ipynb #9ef989b6
 def _published(seed, p=3, n=20):
-    "What the program of the third exercise publishes, and what it should hide."
+    "A release M by the program of exercise 3."
     rng = np.random.default_rng(seed)
     X, c = rng.normal(size=(n, p)), rng.normal(scale=1000, size=p)
     return X.T @ X / n + c[:, None] + c
@@ -69,7 +69,7 @@ EXERCISE_3 = Exercise(
         ),
         Mistake(
             lambda M: abs(M[0, 0] + M[1, 1] - 2 * M[0, 1]) ** 0.5,
-            "Asked is the mean squared distance, without the root.",
+            "The function returns the mean squared distance, without the root.",
         ),
         Mistake(
             lambda M: M[0, 0] + M[1, 1] + 2 * M[0, 1],
@@ -89,7 +89,7 @@ EXERCISE_4 = Exercise(
         Mistake("abd", "a: at 100 dB the table is nearly unchanged. What differs?"),
         Mistake("bcd", "c: how many cells does noise of σ = 0.04 change in counts?"),
         Mistake("bde", "e: ten times the same computation have one result."),
-        Mistake("ace", "These are the ones that could not. Asked are the others."),
+        Mistake("ace", "These are the ones that could not. Which could?"),
         Mistake("abcde", "Imagine a method that finds only chance edges. Score it."),
     ],
     hint="For each, imagine a method that draws edges by chance, always the same ones.",

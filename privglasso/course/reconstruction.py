@@ -34,7 +34,7 @@ EXERCISE_1 = Exercise(
         ),
         Mistake(18 / 26, "Decibels are a logarithm: do not divide by them."),
         Mistake(18 * 10**1.3, "Is this noise smaller or larger than the signal?"),
-        Mistake(1.8, "That would be 20 dB, a tenth. How much less are 6 dB more?"),
+        Mistake(1.8, "That would be 20 dB, a tenth. How much less is 26 dB?"),
         Mistake(10**-1.3, "That is the noise for a signal of standard deviation 1."),
     ],
     hint="Solve SNR = 20 log10(s / sigma) for sigma.",
@@ -61,7 +61,7 @@ def _missing(others, spread, published):
 
 
 def _both(others, n, variance, over):
-    "Both solutions; `over` is the n that the factor n / (n - 1) has."
+    "Both solutions; `over` is the n in the factor n / (n - 1), or None without one."
     a = np.mean(others)
     rest = n * variance - np.sum((others - a) ** 2)
     away = np.sqrt(max(rest * (over / (over - 1) if over else 1), 0))
@@ -127,7 +127,7 @@ EXERCISE_4 = Exercise(
         ),
         Mistake(
             lambda S, sigma: S - sigma**2 * np.eye(len(S)),
-            "That is the private covariance. It has still to be divided by S.",
+            "That is the private covariance. It still has to be divided by S.",
         ),
         Mistake(
             lambda S, sigma: np.linalg.inv(S) @ (S - sigma**2),

@@ -18,7 +18,7 @@ EXERCISE_1 = Exercise(
     Number(),
     answer=0.06,
     mistakes=[
-        Mistake(0.02, "That is without any noise. Which variance has a noisy cell?"),
+        Mistake(0.02, "That is without noise. What is the variance of a noisy cell?"),
         Mistake(0.0036, "A variance. The error bar is its root."),
         Mistake(math.sqrt(15) / 100, "That is the noise alone: where are the data?"),
         Mistake(6, "That is one product of two cells. You have 10 000 of them."),
@@ -112,7 +112,7 @@ EXERCISE_5 = Exercise(
         Mistake(2, "A pair competes with the edges on its own path only: 1-2-3."),
         Mistake(13, "That is when the weakest edge reaches zero. Who overtakes first?"),
         Mistake(3, "You compare two edges of the tree. Compare with pairs outside."),
-        Mistake(1.25, "That counts people. Asked is the change in a sum."),
+        Mistake(1.25, "That counts people. How much may a sum change?"),
     ],
     hint=(
         "For each pair outside the tree: how far is it below the weakest edge on its"

@@ -76,19 +76,23 @@ def epsilon_table(n, p, *args, **kwargs):
     Parameters
     ----------
     n, p, *args, **kwargs
-        As there."""
+        As for `epsilon_rows`."""
     import pandas as pd  # slow to load
 
     return pd.DataFrame(epsilon_rows(n, p, *args, **kwargs))
 
 
 def epsilon_lines(rows) -> list:
-    """The same in sentences.
+    """The rows of `epsilon_rows` as sentences.
 
     Parameters
     ----------
     rows : list of dict
-        Of `epsilon_rows`.
+        From `epsilon_rows`.
+
+    Returns
+    -------
+    list of str
     """
     shares = [math.ceil(1000 * row["noticed"]) / 10 for row in rows]
     return [
@@ -113,13 +117,13 @@ def found_sentence(smallest) -> str:
 
 # %% ../../nbs/0_start/06_advice.ipynb #7b4b9f8e
 def rounded(epsilon, upward):
-    """ε in three digits, but for a floating-point error of 1e-9.
+    """ε rounded to three digits, up or down; a floating-point error of 1e-9 is ignored.
 
     Parameters
     ----------
     epsilon : float
     upward : bool
-        Otherwise downward.
+        Round up; otherwise down.
 
     Examples
     --------
@@ -132,7 +136,7 @@ def rounded(epsilon, upward):
 
 # %% ../../nbs/0_start/06_advice.ipynb #d9d4067b
 def in_epsilon(remedy, delta, part=1.0) -> str:
-    """A remedy that is stated in μ, in ε instead.
+    """Restate in ε a remedy that is stated in μ.
 
     Parameters
     ----------
@@ -141,7 +145,7 @@ def in_epsilon(remedy, delta, part=1.0) -> str:
     delta : float
         Where ε is stated.
     part : float
-        Of μ² that is left for what the remedy is about.
+        Share of μ² that is left for what the remedy is about.
 
     Examples
     --------
@@ -164,7 +168,7 @@ def warnings_before(mechanism, n, p, delta=None) -> list:
     Parameters
     ----------
     mechanism : mechanism
-        That is about to be used.
+        The one that is about to be used.
     n, p : int
         Numbers of records and of columns.
     delta : float, optional
@@ -173,7 +177,7 @@ def warnings_before(mechanism, n, p, delta=None) -> list:
     Returns
     -------
     list of str
-        One sentence each; from public numbers alone.
+        One sentence for each warning, from public numbers alone.
 
     Examples
     --------
@@ -200,8 +204,8 @@ def warnings_before(mechanism, n, p, delta=None) -> list:
 
 # %% ../../nbs/0_start/06_advice.ipynb #bcfa0b48
 def _of_the_graph(mechanism, n, p, delta, fixed):
-    """What will be found, and what the default would find, if that is much better. A δ
-    that is not fixed moves with the records that would be enough."""
+    """Warnings about the graph: what will be found, and what the default would find if
+    that is much better. A δ that is not fixed changes with the records of a remedy."""
     if p < 2 or not hasattr(mechanism, "sampling_error"):
         return []
     bounds = getattr(mechanism, "bounds", None)  # these help in small tables
@@ -230,8 +234,7 @@ def _of_the_graph(mechanism, n, p, delta, fixed):
 
 # %% ../../nbs/0_start/06_advice.ipynb #5d1a90e1
 def like_identifiers(names) -> list:
-    """What should be considered about the names of the columns, where no schema says
-    what they mean.
+    """A warning about columns that seem to be identifiers, for tables without a schema.
 
     Parameters
     ----------
@@ -256,7 +259,7 @@ def like_identifiers(names) -> list:
 
 # %% ../../nbs/0_start/06_advice.ipynb #e6a0417d
 def precision_sentence(n, p, epsilon, delta, neighbors="record") -> str:
-    """Whether a second round in white coordinates can be had; empty if not.
+    """Advice to whiten, where n, p and the budget allow it; otherwise empty.
 
     Parameters
     ----------

@@ -100,12 +100,11 @@ def demo_mechanisms(data):
 
     Parameters
     ----------
-    data
-        a `DemoTable`.
+    data : DemoTable
 
     Returns
     -------
-    dictionary of label to mechanism
+    dict of str to mechanism
     """
     delta, cell = len(data.table) ** -2.0, setting("demo.epsilon_cell", float)
     noisy_cells = partial(GaussianMechanism, data.bounds, delta=delta)
@@ -125,14 +124,14 @@ def demo_releases(data, folder):
 
     Parameters
     ----------
-    data
-        a `DemoTable`.
-    folder
+    data : DemoTable
+    folder : str or Path
         Where the release files go.
 
-    Returns
-    -------
-    pairs of a label and a release
+    Yields
+    ------
+    (str, Release or ExactGraph)
+        The label of a release, and the release.
     """
     seed = setting("seed", int)
     made = {
@@ -152,18 +151,18 @@ def demo_releases(data, folder):
 
 # %% ../../nbs/0_start/04_demonstration.ipynb #0f8562d8
 def strongest(precision, count):
-    """(p, p) bool adjacency of the `count` largest partial correlations, or of all that
-    are not zero if fewer.
+    """The graph of the `count` largest partial correlations, or of all that are not
+    zero if these are fewer.
 
     Parameters
     ----------
     precision : array of shape (p, p)
-    count
-        How many edges.
+    count : int
+        Number of edges.
 
     Returns
     -------
-    array of shape (p, p)
+    bool array of shape (p, p)
     """
     strength = np.triu(np.abs(partial_correlations(precision)), 1)
     graph = np.zeros(strength.shape, dtype=bool)
@@ -173,13 +172,12 @@ def strongest(precision, count):
 
 
 def corrected_of(source):
-    """The covariance that an analyst takes for the data's: a release's corrected one, a
-    table's own.
+    """The covariance that an analyst works with: the corrected one of a release, the
+    sample covariance of a table.
 
     Parameters
     ----------
-    source
-        a release, or an (n, p) DataFrame without noise.
+    source : Release, or DataFrame of shape (n, p) without noise
 
     Returns
     -------
@@ -216,13 +214,13 @@ def _edges(graph, data):
 
 
 def _graph(source, data):
-    "Edges of the graph that a stranger who states no penalty is given."
+    "Edges of the graph that a stranger gets without stating a penalty."
     model = fit_whole(source)
     return _edges(support(model.precision_), data)
 
 
 def _as_released(release, data):
-    "What `analyse` says of a release that is a graph itself, or undecided."
+    "What `analyse` returns for a release that is a graph itself, or undecided."
     scores = {name: np.nan for name in _NOTHING if name != "strongest"}
     if not release.decided:
         remark = "undecided, since a few other records could change the tree"
@@ -236,19 +234,19 @@ _NOTHING = {"strongest": None} | dict.fromkeys(
 
 
 def analyse(source, data):
-    """Scores, strongest edges (as many as are true) and remark of one analyst; NaN
-    where noise leaves a rule nothing.
+    """Scores, strongest edges (as many as are true) and remark of one analyst; a score
+    is NaN where the noise is too large for its rule.
 
     Parameters
     ----------
-    source
-        a release, or an (n, p) DataFrame as the analyst has it.
-    data
-        The `DemoTable` to compare with.
+    source : Release, ExactGraph, or DataFrame of shape (n, p)
+        What the analyst has.
+    data : DemoTable
+        To compare with.
 
     Returns
     -------
-    dictionary of scores, (p, p) bool array, text
+    dict, bool array of shape (p, p), str
     """
     if isinstance(source, ExactGraph):
         return _as_released(source, data)
@@ -277,14 +275,14 @@ def promise(guarantee, n):
 
     Parameters
     ----------
-    guarantee
+    guarantee : Guarantee or NoGuarantee
         Of a release.
-    n
-        Number of rows.
+    n : int
+        Number of records.
 
     Returns
     -------
-    two strings
+    (str, str)
     """
     words = "none: σ read from the data"
     if not isinstance(guarantee, NoGuarantee):
@@ -309,7 +307,7 @@ def demo_study(data, folder):
     DataFrame
         One row for each release.
     dict
-        The recovered graphs, (p, p) bool arrays by release.
+        By release, the graph of the strongest pairs: a (p, p) bool array.
     """
     n = len(data.table)
     jobs = [("no privacy", data.table, ("none", "∞"))]
@@ -336,14 +334,13 @@ def demo_figure(data, graphs):
 
     Parameters
     ----------
-    data
-        a `DemoTable`.
-    graphs : array of shape (p, p)
-        Bool arrays by release.
+    data : DemoTable
+    graphs : dict of bool arrays of shape (p, p)
+        By release.
 
     Returns
     -------
-    a matplotlib figure
+    matplotlib.figure.Figure
     """
     figure, axes = plt.subplots(4, 4, figsize=(8.4, 9))
     angle = 2 * np.pi * np.arange(len(data.truth)) / len(data.truth)
