@@ -131,7 +131,7 @@ def _unit_rows(model, p, n, seed, epsilons):
             mechanism = make(center, deviation, **budget)
             found = _released(mechanism, values, seed, truth, center, deviation)
             rows.append((name, "record", epsilon, *found))
-        mu = mechanism.budget["mu"]
+        mu = mechanism.budget["mu"]  # the same for every mechanism
         for name, estimate in _ESTIMATED.items():
             S = estimate(values, mu, deviation, center, random_state=seed)
             auc = recovery_auc(lambda S=S: S, truth)
