@@ -36,7 +36,7 @@ from ..recover.planning import MECHANISMS, MECHANISM_STYLES
 # %% ../../nbs/6_experiments/04_frontier.ipynb #14426b42
 def recovery_auc(covariance, truth):
     """Area under the ROC curve of the order in which edges enter the graphical lasso;
-    one half if noise leaves none.
+    one half if noise leaves nothing to rank.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ FRONTIER_MODELS = {
 
 
 def frontier_table(model, p, n, seed):
-    """A table about whose columns nothing is known, and the truth about it.
+    """A table with columns in arbitrary units, and the truth about it.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def frontier_table(model, p, n, seed):
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #dc1a0a98
 def _box(width):
-    "The mechanism with bounds of so many deviations."
+    "The mechanism with bounds of `width` deviations on either side."
     return lambda center, deviation, **budget: CovarianceMechanism(
         (center - width * deviation, center + width * deviation),
         clipping="box",
@@ -121,7 +121,7 @@ _ESTIMATED = {"CoinPress": coinpress, "SeparateCov": separate_cov}
 
 
 def _unit_rows(model, p, n, seed, epsilons):
-    "Rows of a model: what every mechanism recovers, each told what it needs."
+    "Rows of a model: the scores of all mechanisms, each with what it must be told."
     values, center, deviation, truth = frontier_table(model, p, n, seed)
     raw = recovery_auc(lambda: np.corrcoef(values.T), truth)
     rows = [("raw", "none", np.inf, raw, 0, 0)]
@@ -131,7 +131,7 @@ def _unit_rows(model, p, n, seed, epsilons):
             mechanism = make(center, deviation, **budget)
             found = _released(mechanism, values, seed, truth, center, deviation)
             rows.append((name, "record", epsilon, *found))
-        mu = mechanism.budget["mu"]
+        mu = mechanism.budget["mu"]  # the same for every mechanism
         for name, estimate in _ESTIMATED.items():
             S = estimate(values, mu, deviation, center, random_state=seed)
             auc = recovery_auc(lambda S=S: S, truth)
@@ -140,13 +140,13 @@ def _unit_rows(model, p, n, seed, epsilons):
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #5908dfb6
 def _released(mechanism, values, seed, truth, center, deviation):
-    """AUC of a release, and how many columns were set aside, or published in a unit
-    wrong by more than a factor of 3 or a centre wrong by more than a deviation."""
+    """AUC of a release, the number of columns set aside, and the number published with
+    a unit wrong by more than a factor of 3 or a centre wrong by over a deviation."""
     try:
         release = mechanism.publish(values, random_state=seed)
     except UnitsError:
         return 0.5, len(truth), 0
-    except InputError as error:  # too little budget for the units
+    except InputError as error:  # the budget is too small for private units
         if error.argument != "mu":
             raise
         return 0.5, 0, 0
@@ -173,7 +173,7 @@ def _frontier_jobs(profile):
         epsilons = setting(f"{group}.epsilons", [float], profile)
         for n, count in zip(ns, seeds, strict=True):
             asked = {"n": n, "epsilons": epsilons}
-            if group == "frontier.units":  # only those about where these n are decided
+            if group == "frontier.units":  # only the ε between failure and success
                 asked["epsilons"] = [e for e in epsilons if 700 <= e * n <= 70_000]
             asked |= {"model": model, "p": p} if model else {}
             jobs += [asked | {"seed": first + k} for k in range(count)]
@@ -181,7 +181,7 @@ def _frontier_jobs(profile):
 
 
 def _groups(profile):
-    "Which settings, model and number of columns."
+    "(name of settings, model, number of columns) of each part of the study."
     models = choices("frontier.models", FRONTIER_MODELS, profile)
     wider = setting("frontier.wider", [int], profile)
     return (
@@ -203,8 +203,8 @@ def frontier_run(n, seed, epsilons, model=None, p=20):
     epsilons : list of float
         Budgets at delta = 1/n².
     model : str, optional
-        One of `FRONTIER_MODELS`; when None, the running example with bounds, with
-        either neighbour relation.
+        One of `FRONTIER_MODELS`; None stands for the running example with bounds, for
+        both neighbour relations.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def frontier_run(n, seed, epsilons, model=None, p=20):
 
 
 def _example_rows(n, seed, epsilons):
-    "Rows of the running example: what mechanisms with bounds recover."
+    "Rows of the running example: the scores of mechanisms with bounds."
     data = example_table(n, seed)
     raw = recovery_auc(lambda: sample_covariance(data.table), data.truth)
     rows = [("raw", "none", np.inf, raw, 0, 0)]
@@ -245,18 +245,18 @@ def peers_run(**job):
 PEER_LIBRARIES = Study("peer_libraries", library_jobs, peers_run)
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #84aa1f7c
-# the last two have the same curve: both are to be seen
+# the last two curves coincide: different widths show both
 _WIDTHS = {"table": 1.6, "covariance": 4, "synthetic": 1.2}
 
 
 def frontier_figure(results):
-    """AUC against ε: one column of panels for each number of records, one row for what
-    is hidden.
+    """AUC against ε: one column of panels for each number of records, one row for a
+    hidden record and one for a hidden cell.
 
     Parameters
     ----------
     results : DataFrame of shape (rows, columns)
-        Of the study.
+        Rows of the study.
 
     Returns
     -------
@@ -337,24 +337,24 @@ def _frontier_handles():
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #0791ffb4
 def epsilon_reaching(results, auc=0.95, by=("neighbors", "n")):
-    """Least ε of the grid from which on the mean AUC is at least `auc`; infinity where
-    none is.
+    """Least ε of the grid from which on the mean AUC is at least `auc`; infinity if
+    there is none.
 
     Parameters
     ----------
     results : DataFrame of shape (rows, columns)
-        Of the study.
+        Rows of the study.
     auc : float
         Mean over seeds to be reached.
     by : sequence of str
-        What makes a line of its own.
+        Columns whose combinations make the lines of the answer.
 
     Returns
     -------
     DataFrame of shape (lines, mechanisms)
     """
 
-    def least_of(scores):  # of one line and mechanism
+    def least_of(scores):  # mean AUC by ε, of one line and mechanism
         scores = scores.droplevel(list(range(scores.index.nlevels - 1)))
         enough = (scores >= auc)[::-1].cummin()[::-1]
         return enough.idxmax() if enough.any() else np.inf
@@ -380,12 +380,12 @@ PRICE_STYLES = {
 # %% ../../nbs/6_experiments/04_frontier.ipynb #9fd0966a
 def price_figure(results):
     """Least ε that finds the graph against the number of records, one panel for each
-    model; mechanisms that never find it are left out.
+    model, without mechanisms that never find it.
 
     Parameters
     ----------
     results : DataFrame of shape (rows, columns)
-        Of the study.
+        Rows of the study.
 
     Returns
     -------
@@ -417,7 +417,7 @@ def price_figure(results):
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #04f00002
 def _counts(z):
-    "Poisson counts with mean 3 from normal numbers."
+    "Poisson counts with mean 3, made from normal numbers."
     from scipy.special import ndtr
     from scipy.stats import poisson  # slow to load
 
@@ -425,7 +425,7 @@ def _counts(z):
 
 
 def _answers(z):
-    "Answers from 1 to 5 from normal numbers."
+    "Answers from 1 to 5, made from normal numbers."
     return 1.0 + np.searchsorted([-1.2, -0.4, 0.5, 1.3], z)
 
 
@@ -444,7 +444,7 @@ OTHER_COLUMNS = ("normal", "wide bounds", *_FIFTHS, *_LENGTHS)
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #04f00003
 def margins_run(columns, p, n, epsilon, seed):
-    """AUC of the mechanism without bounds on one table of such columns.
+    """AUC of the mechanism without bounds on one table with columns of a given kind.
 
     Parameters
     ----------
@@ -481,7 +481,7 @@ def margins_run(columns, p, n, epsilon, seed):
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #04f00006
 def _margins_jobs(profile):
-    "One experiment for every kind of columns, n with its ε, and table."
+    "One experiment for every kind of columns, pair of n and ε, and table."
     first, jobs = setting("seed", int, profile), []
     for p in setting("frontier_margins.p", [int], profile):
         cells = zip(

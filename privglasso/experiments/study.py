@@ -38,13 +38,13 @@ class Study:
     jobs : callable
         ``jobs(profile)`` lists the experiments, each as a dictionary of arguments
         that JSON can write. It is called for all studies before any experiment runs,
-        so it is the place to complain about settings.
+        so it should raise the errors about settings.
     run : callable
         ``run(**job)`` does one experiment and returns its rows, a list of
-        dictionaries. A function of a module's top level, with every seed among its
-        arguments.
+        dictionaries. It must be a function of a module's top level, with every seed
+        among its arguments.
     version : int
-        Raised by hand whenever the rows would come out differently.
+        Raise it by hand whenever the rows would change.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Study:
             raise InputError("name", self.name, remedy)
 
     def table(self, profile="quick", workers=1) -> pd.DataFrame:
-        """All experiments of a profile, computed now; nothing is read or written.
+        """Compute all experiments of a profile now, without reading or writing files.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class Study:
         Raises
         ------
         StudyError
-            If an experiment failed; names its arguments.
+            If an experiment failed; the message has its arguments.
         """
         outcomes = _outcomes(self, [(job, None) for job in self.jobs(profile)], workers)
         _raise_failures(self.name, outcomes)
@@ -88,7 +88,7 @@ class StudyError(RuntimeError):
 
 
 def _plain(value):
-    "A numpy scalar as Python's, for JSON."
+    "A numpy scalar as a Python number, for JSON."
     if hasattr(value, "item"):
         return value.item()
     kind = type(value).__name__
@@ -96,13 +96,13 @@ def _plain(value):
 
 
 def _attempt(run, job, path):
-    """One experiment: its rows and seconds, kept in `path` if that is given, or its
-    error."""
+    """Run one experiment: its rows and seconds, stored in `path` if one is given, or
+    its error."""
     began = time.process_time()
     try:
         with threadpool_limits(1):
             rows = json.loads(json.dumps(run(**job), default=_plain))
-    # whatever it is, it is reported with the job, and the others go on
+    # report any error with its job, and let the others go on
     except Exception:
         return {"job": job, "error": traceback.format_exc()}
     outcome = {"job": job, "rows": rows, "seconds": time.process_time() - began}
@@ -114,7 +114,7 @@ def _attempt(run, job, path):
 # %% ../../nbs/6_experiments/01_study.ipynb #1c9d84e2
 @contextmanager
 def _quiet_workers():
-    "Processes started inside draw no progress bars of their own."
+    "Keep the processes started inside from drawing progress bars of their own."
     users_own = os.environ.get("TQDM_DISABLE")
     os.environ["TQDM_DISABLE"] = "1"
     try:
@@ -126,8 +126,8 @@ def _quiet_workers():
 
 
 def _outcomes(study, todo, workers, done=0):
-    """Outcomes of the jobs in `todo`, (job, file) pairs, in their order, under a
-    progress bar."""
+    """Outcomes of the (job, file) pairs in `todo`, in their order, with a progress
+    bar."""
     workers = check_integer(workers, "workers", 1)
     with _quiet_workers():
         tasks = (delayed(_attempt)(study.run, *pair) for pair in todo)
@@ -137,11 +137,11 @@ def _outcomes(study, todo, workers, done=0):
 
 # %% ../../nbs/6_experiments/01_study.ipynb #c54b8b06
 def _raise_failures(name, outcomes):
-    "Complain about the experiments that failed."
+    "Raise a `StudyError` if any experiment failed."
     failed = [outcome for outcome in outcomes if "error" in outcome]
     if failed:
         lines = [f"{len(failed)} of {len(outcomes)} experiments failed:"]
-        for outcome in failed:  # each as one would type it
+        for outcome in failed:  # each job as a call that can be typed
             job = ", ".join(f"{key}={value!r}" for key, value in outcome["job"].items())
             why = outcome["error"].strip().splitlines()[-1]
             lines.append(f"{name}({job}): {why}")
@@ -152,7 +152,7 @@ def _raise_failures(name, outcomes):
 # %% ../../nbs/6_experiments/01_study.ipynb #4d1eea90
 @dataclass(frozen=True)
 class ResultsFolder:
-    """Results as CSV files with a manifest, and the experiments they are made of.
+    """Results as CSV files with a manifest, and a cache of finished experiments.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ class ResultsFolder:
         return pd.read_csv(path)
 
     def write(self, name: str, table: pd.DataFrame, record: dict) -> bool:
-        "Write a table and its entry in the manifest; say whether the table is new."
+        "Write a table and its entry in the manifest; return whether the table is new."
         self.folder.mkdir(parents=True, exist_ok=True)
         csv = table.to_csv(index=False, float_format="%.6g")
         changed = _replace(self.folder / f"{name}.csv", csv)
@@ -191,7 +191,7 @@ class ResultsFolder:
 
 # %% ../../nbs/6_experiments/01_study.ipynb #8ebe58ab
 def _replace(path, text):
-    "Write a file, and say whether that changed it."
+    "Write a file, and return whether that changed it."
     content = text.encode()
     changed = not path.exists() or path.read_bytes() != content
     write_whole(path, lambda file: file.write(content))
@@ -199,7 +199,7 @@ def _replace(path, text):
 
 # %% ../../nbs/6_experiments/01_study.ipynb #8f48ab96
 def run_study(study, profile, results, workers=2, echo=print) -> pd.DataFrame:
-    """Run the experiments of a study that are not kept already, and write its results.
+    """Run the experiments of a study that are not stored yet, and write its results.
 
     Parameters
     ----------
@@ -212,17 +212,17 @@ def run_study(study, profile, results, workers=2, echo=print) -> pd.DataFrame:
     workers : int
         Processes.
     echo : callable
-        Called with each line to say.
+        Called with each line of the report.
 
     Returns
     -------
     DataFrame of shape (rows, columns)
-        What was written.
+        The table that was written.
 
     Raises
     ------
     StudyError
-        If experiments failed. The others are kept, and the results file is as it was.
+        If experiments failed. The others are stored; the results file stays the same.
     """
     jobs = study.jobs(profile)
     folder = results.cache / f"{study.name}.v{study.version}"
@@ -240,7 +240,7 @@ def run_study(study, profile, results, workers=2, echo=print) -> pd.DataFrame:
 
 # %% ../../nbs/6_experiments/01_study.ipynb #52f71bed
 def _write(study, profile, results, outcomes, echo):
-    "The results file of a study whose experiments are all done."
+    "Write the results file of a study whose experiments are all done."
     table = pd.DataFrame([row for outcome in outcomes for row in outcome["rows"]])
     seconds = sum(outcome["seconds"] for outcome in outcomes)
     record = {
@@ -254,7 +254,7 @@ def _write(study, profile, results, outcomes, echo):
 
 
 def _kept(path):
-    "The outcome kept in a file; None if there is none, or it is damaged."
+    "The outcome stored in a file; None if the file is missing or damaged."
     try:
         outcome = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):  # also if it is not text

@@ -21,7 +21,7 @@ from ..base.validation import check_probability, check_symmetric
 # %% ../../nbs/5_papers/14_gaussian_pair.ipynb #821cbff1
 @dataclass(frozen=True, eq=False)
 class GaussianPair:
-    """Two normal laws in the coordinates where the first is standard; what a test
+    """Two normal laws in coordinates where the first is standard: all that a test
     between them can use.
 
     Parameters
@@ -30,7 +30,7 @@ class GaussianPair:
         Distinct variances of the second law; the first has variance 1 in every
         coordinate.
     multiplicity : array of shape (k,)
-        How many coordinates have each of them.
+        How many coordinates have each ratio.
     squared_shift : array of shape (k,)
         Sum over these coordinates of the squared difference of the means.
 
@@ -76,13 +76,12 @@ class GaussianPair:
 
     @property
     def largest_order(self):
-        """The Rényi divergence is finite for every order below this one, and for none
-        from it on."""
+        "The Rényi divergence is finite for orders below this one, and for no others."
         return 1 + _room(self)
 
 # %% ../../nbs/5_papers/14_gaussian_pair.ipynb #fe113acc
 def _room(pair):
-    "How far above 1 the orders reach; with all its digits where it is small."
+    "`largest_order` - 1, accurate even where it is small."
     least = float(pair.variance_ratio.min(initial=1.0))
     return least / (1 - least) if least < 1 else math.inf
 
@@ -93,8 +92,8 @@ class SupportError(ValueError):
 
 
 def _rank(values, floor, name):
-    """How many of the falling `values` are positive; an error where rounding leaves
-    that open."""
+    """How many of the falling `values` are positive; an error if rounding makes that
+    uncertain."""
     zero = 16 * len(values) * np.finfo(float).eps * values[0]
     doubtful = values[(values > zero) & (values < floor * values[0])]
     if values[0] == 0:
@@ -129,8 +128,7 @@ def _same_plane(basis, vectors, scale, what):
 
 # %% ../../nbs/5_papers/14_gaussian_pair.ipynb #494885b4
 def _check_columns(value, name, rows=None):
-    """A factor or means as a finite array with columns, of as many rows as the other
-    has."""
+    "A factor or means as a finite array with columns, and with `rows` rows if given."
     value = np.asarray(value, dtype=float)
     if (
         value.ndim != 2
@@ -148,8 +146,8 @@ def _check_columns(value, name, rows=None):
 
 
 def _squared_shift(means, other_means):
-    """Squared differences of the means in each coordinate, zero where they are nothing
-    but rounding."""
+    """Squared differences of the means in each coordinate; zero where they are only
+    rounding errors."""
     with np.errstate(over="ignore"):
         squares = ((other_means - means) ** 2).sum(axis=1)
     if not np.isfinite(squares).all():
@@ -165,7 +163,7 @@ def _squared_shift(means, other_means):
 
 # %% ../../nbs/5_papers/14_gaussian_pair.ipynb #8c6bc533
 def _merged(ratio, count, square):
-    "Equal ratios as one; within 1e-12 of 1 is rounding."
+    "The pair with equal ratios merged; a ratio within 1e-12 of 1 counts as 1."
     ratio = np.where(np.abs(ratio - 1) < 1e-12, 1.0, ratio)
     tells = (ratio != 1) | (square > 0)
     distinct, place = np.unique(ratio[tells], return_inverse=True)
@@ -192,7 +190,7 @@ def _checked_factors(factor, other_factor, means, other_means):
 
 
 def _common_plane(factor, other_factor, means, other_means, floor):
-    "Axes of the plane that both laws live on, and the first law's deviations there."
+    "Axes of the plane of both laws, and the first law's standard deviations there."
     Q, s, _ = np.linalg.svd(factor)
     rank = _rank(s, floor, "covariance")
     others = np.linalg.svd(other_factor, compute_uv=False)
@@ -216,7 +214,7 @@ def factored_pair(factor, other_factor, means, other_means, floor=1e-9):
     Parameters
     ----------
     factor, other_factor : arrays of shape (d, r) and (d, r')
-        F of each law, its covariance being FF'.
+        F of each law, whose covariance is FF'.
     means, other_means : arrays of shape (d, T)
         The means of T independent draws of each law.
     floor : float
@@ -225,7 +223,7 @@ def factored_pair(factor, other_factor, means, other_means, floor=1e-9):
     Returns
     -------
     GaussianPair
-        Of all T draws together.
+        For all T draws together.
 
     Raises
     ------
@@ -234,7 +232,8 @@ def factored_pair(factor, other_factor, means, other_means, floor=1e-9):
 
     Notes
     -----
-    Campbell et al., Corollary 1 and Equation (20) with the condition that it lacks.
+    Campbell et al., Corollary 1 and Equation (20), with the condition that is missing
+    there.
 
     Examples
     --------
@@ -269,7 +268,7 @@ def covariance_root(covariance, name="covariance"):
 
     Notes
     -----
-    Campbell et al., Equation (20), where it is the square root.
+    Campbell et al., Equation (20), use the symmetric square root.
 
     Examples
     --------
@@ -309,7 +308,8 @@ def gaussian_pair(mean, covariance, other_mean, other_covariance):
 
     Notes
     -----
-    Campbell et al., Corollary 1 and Equation (20) with the condition that it lacks.
+    Campbell et al., Corollary 1 and Equation (20), with the condition that is missing
+    there.
 
     Examples
     --------
@@ -343,8 +343,8 @@ def _check_mean(mean, d, name):
 
 # %% ../../nbs/5_papers/14_gaussian_pair.ipynb #4b6f52f9
 def _transform(pair, s):
-    """Λ at points s (...,), real or complex, and the sum of the sizes of its terms,
-    which bounds its rounding."""
+    """Λ at points s (...,), real or complex, and the sum of the absolute values of its
+    terms, which bounds its rounding error."""
     s, v = np.asarray(s)[..., None], pair.variance_ratio
     w = (v - 1) / v
     grow, shrink = s * np.log1p(-w), np.log1p(s * w)
@@ -390,7 +390,7 @@ def renyi_divergence(pair, alpha):
 
 # %% ../../nbs/5_papers/14_gaussian_pair.ipynb #4e184d4f
 def renyi_to_epsilon(divergence, alpha, delta):
-    """What a bound on one Rényi divergence proves about ε at this δ.
+    """The ε that a bound on one Rényi divergence proves at this δ.
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ def renyi_to_epsilon(divergence, alpha, delta):
 
 # %% ../../nbs/5_papers/14_gaussian_pair.ipynb #ea61ec5e
 def _lowest(f, end):
-    "Where a function of (0, end) with a single valley is lowest."
+    "Minimiser of a function on (0, end) with a single valley."
     if math.isfinite(end):
         place, bounds = lambda u: end / (1 + math.exp(-u)), (-30, 20)
     else:
@@ -500,13 +500,13 @@ def renyi_epsilon(pair, delta):
 
 # %% ../../nbs/5_papers/14_gaussian_pair.ipynb #579c3325
 class Enclosure(NamedTuple):
-    """Two numbers with the true one between them, as Davies (1973) bounds the error of
-    an inversion.
+    """An interval that holds the true number, with Davies's (1973) kind of bound on the
+    error of an inversion.
 
     Parameters
     ----------
     lower, upper : float
-        The ends: truncation, discretisation and rounding are all in the width.
+        The ends; the width covers truncation, discretisation and rounding.
     """
 
     lower: float
@@ -517,8 +517,8 @@ _MOST_NODES = 2**22
 
 
 def _limit_loss(pair):
-    """The loss that is largest if all variances grow, least if all shrink, and the
-    slope of Λ far from the real line."""
+    """ℓ, the slope of Λ far from the real line: the largest loss if all variances grow,
+    the least if all shrink."""
     other = pair.variance_ratio != 1
     v, h, q = (
         pair.variance_ratio[other],
@@ -544,7 +544,7 @@ def _line(pair, x, power, rtol):
     c = _lowest(height, end)
     beyond = c + min(c, (end - c) / 2)
     top, excess = height(c), float(_transform(pair, beyond)[0]) - beyond * x
-    # where c is small the pole at 0 is much of the height
+    # where c is small, the pole at 0 contributes much of the height
     digits = 8 - math.log(rtol) + max(-math.log(c), 0.0)
     h = (
         2
@@ -561,8 +561,8 @@ def _line(pair, x, power, rtol):
 
 # %% ../../nbs/5_papers/14_gaussian_pair.ipynb #dc567b74
 def _left_out(pair, s, term, power, h):
-    """What the terms from s on add at most to the sum, and the power of t with which
-    they fall."""
+    """A bound on the sum of the terms from s on, and the power of t with which they
+    fall."""
     v, tau = pair.variance_ratio, s.imag
     slope = np.abs(v - 1) / v
     turned = pair.multiplicity[slope * tau >= 1 + s.real * (v - 1) / v].sum() / 4
@@ -579,8 +579,8 @@ def _bend(pair, tau, power):
 
 
 def _oscillating(pair, x, s, terms, rounding, power, h, fall):
-    """The rest of the sum from its next two terms, by summing by parts twice, and the
-    error of that."""
+    """The rest of the sum from its next two terms, summed by parts twice, and a bound
+    on the error."""
     v, tau, z = pair.variance_ratio, s.imag, np.exp(1j * h * (_limit_loss(pair) - x))
     if (pair.squared_shift[v == 1] > 0).any() or abs(1 - z) < 1e-6:
         return 0.0, math.inf
@@ -661,7 +661,7 @@ def loss_tail(pair, threshold, rtol=1e-6):
 
     Returns
     -------
-    Enclosure of P(L > threshold), draws from the pair's first law
+    Enclosure of P(L > threshold), for draws from the pair's first law
 
     Notes
     -----
@@ -684,8 +684,8 @@ def loss_tail(pair, threshold, rtol=1e-6):
 
 # %% ../../nbs/5_papers/14_gaussian_pair.ipynb #fe4d6a1b
 def delta_between(pair, epsilon, rtol=1e-8):
-    """The smallest δ with P(A) ≤ exp(ε) Q(A) + δ for every event A, P and Q being the
-    pair's laws in this order.
+    """The smallest δ with P(A) ≤ exp(ε) Q(A) + δ for every event A, where P is the
+    pair's first law and Q its second.
 
     Parameters
     ----------
@@ -721,8 +721,7 @@ def delta_between(pair, epsilon, rtol=1e-8):
 
 # %% ../../nbs/5_papers/14_gaussian_pair.ipynb #829c09af
 def epsilon_between(pair, delta, rtol=1e-8):
-    """The smallest ε for which δ suffices in this direction, on the safe side of the
-    rounding.
+    """The smallest ε for which δ suffices in this direction, rounded up.
 
     Parameters
     ----------
