@@ -47,8 +47,8 @@ class PrivateGraphicalLasso(GraphModel):
     Parameters
     ----------
     rule : None, float or Rule
-        How the graph is chosen. None, which is recommended, draws the edges that the
-        data support beyond doubt, without a penalty. A number > 0 is the penalty of a
+        How the graph is chosen. None, which is recommended, draws the edges of which
+        the data are sure, without a penalty. A number > 0 is the penalty of a
         graphical lasso. Or a rule: `EBIC()`, `Simultaneous()`, `Stable()`, `CV()`,
         `FDR()`, each with its own settings.
     weights : array of shape (p, p), optional
@@ -97,8 +97,8 @@ class PrivateGraphicalLasso(GraphModel):
     Notes
     -----
     Without a penalty: a search by the efficient score of every pair under the release's
-    own noise, which draws an edge only beyond doubt; a `HiddenGraphError` says if the
-    noise hides too much. If the search fails because columns of a release have
+    own noise, which draws an edge only if it is surely there; a `HiddenGraphError` says
+    if the noise hides too much. If the search fails because columns of a release have
     correlations of one half or more with others, it leaves them out, and a
     `CloseColumnsWarning` names them; the matrices are for the remaining columns.
     With a penalty: maximises log det Θ - tr(Ŝ Θ) - alpha ‖Θ‖₁ for the corrected Ŝ (Guo
@@ -183,7 +183,7 @@ class PrivateGraphicalLasso(GraphModel):
 
 # %% ../../nbs/3_recover/08_estimators.ipynb #0aa1f1c0
 _HALF, _SURELY = 0.5, 3.0  # least correlation; standard errors by which to exceed it
-_UNTOLD = 2.0  # a column may be a copy if its correlation is so many errors from 1
+_UNTOLD = 2.0  # standard errors from 1 within which a column may be a copy
 
 
 class CloseColumnsWarning(UserWarning):

@@ -450,7 +450,7 @@ class _Search(Rule):
         check_columns(len(problem.matrix))  # before anything large is computed
         observation = observe(problem.data.source, problem.data)
         fit, threshold, rows, error = efficient_search(observation)
-        # the search allows a relative error of 1, tests only half of that
+        # halved, because the search allows a relative error of 1, tests one of 0.5
         tests = EdgeTests(*pair_estimates(fit), error / 2)
         told = {"threshold_": threshold, "effective_rows_": rows}
         return efficient(fit, observation.units, tests, **told, relative_error_=error)
