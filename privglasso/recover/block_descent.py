@@ -18,13 +18,13 @@ from .sparse_cholesky import sparse_gap, sparse_rows
 
 # %% ../../nbs/3_recover/05_block_descent.ipynb #754f63f4
 def _of_matrix(S, *others):
-    "What a few looks at each entry cost in plain Python."
+    "The cost in plain Python of reading each entry a few times."
     return 16 * S.size
 
 
 @kernel
 def gram(W, support):
-    """The rows and columns of W that belong to `support`, side by side in memory.
+    """The rows and columns of W in `support`, contiguous in memory.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def gram(W, support):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #9d74fe15
 @kernel
 def _support(b):
-    "Where b is not zero."
+    "The indices at which b is not zero."
     found, count = np.empty(len(b), np.int64), 0
     for i in range(len(b)):
         found[count] = i
@@ -57,7 +57,7 @@ def _support(b):
 
 @kernel
 def take(v, support):
-    """The entries of v that belong to `support`.
+    """The entries of v in `support`.
 
     Parameters
     ----------
@@ -75,24 +75,24 @@ def take(v, support):
     return taken
 
 # %% ../../nbs/3_recover/05_block_descent.ipynb #77db00e7
-# what the state holds: the next column, how far W moved in this pass, passes done, how
-# far W moved in the pass before, how well columns are solved, whether seven digits
-# were too few, and the work left
+# entries of the state: the next column, how far W moved in this pass, passes done, how
+# far W moved in the pass before, the tolerance of columns, whether seven digits were
+# too few, and the work left
 _COLUMN, _MOVED, _PASSES, _BEFORE, _COLUMN_TOL, _LONG, _WORK = range(7)
-LARGE = 60  # columns: what is measured below is for more
-_BLOCKED = 20  # factorisations do so many products in the time of one elsewhere
-# a condition violated by less, relative to its limit, is left to the clip
+LARGE = 60  # columns from which a problem counts as large: measured
+_BLOCKED = 20  # a factorisation does so many products in the time of one elsewhere
+# a condition violated by less, relative to its limit, is only clipped
 _SLACK = 1e-9
 _ROUNDING = np.finfo(float).eps  # relative error of one operation
 
 
 def fresh_state(work: float = np.inf):
-    """The state of a descent that has not begun, with so much work to do at most.
+    """The state of a descent that has not begun, with a limit on its work.
 
     Parameters
     ----------
     work : float
-        In products of two numbers; about a billion a second.
+        The most products of two numbers; it does about a billion a second.
 
     Returns
     -------
@@ -116,8 +116,8 @@ def _gradient(G, s, b):
 
 @kernel
 def _coordinate_round(G, gradient, limit, b):
-    """Every coordinate to its best value, the others fixed, in place; the worth of the
-    largest step."""
+    """Minimise over each coordinate in turn, in place; return the largest step, squared
+    and times its diagonal entry of G."""
     largest = 0.0
     for a in range(len(b)):
         target = gradient[a] + G[a, a] * b[a]
@@ -133,7 +133,7 @@ def _coordinate_round(G, gradient, limit, b):
 
 # %% ../../nbs/3_recover/05_block_descent.ipynb #d4637c26
 def _cholesky_of_scipy(M):
-    "The same: SciPy's linear algebra is numba's, NumPy's is not."
+    "The same by SciPy, whose linear algebra numba also uses; NumPy's differs."
     U, failed = dpotrf(M.T) if np.isfinite(M).all() else (M, True)
     return np.empty((0, 0)) if failed else U.T
 
@@ -165,8 +165,8 @@ def _solve_definite(G, x):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #a1100283
 @kernel
 def _jump(G, s, limit, b):
-    """Move towards the solution for the present signs, as far as these hold: an exact
-    step where coordinates creep. True if a sign stood in the way."""
+    """Move towards the minimiser for the current signs until one would change, in
+    place: quick where coordinate descent is slow. True if a sign stopped it."""
     active = _support(b)
     goal = np.empty(len(active))
     for a in range(len(active)):
@@ -194,14 +194,14 @@ _JUMPS = 100
 
 @kernel(inline=True)
 def _rounds_before_jump(k):
-    "Easy columns take 2 to 6 rounds; in a large one a jump costs as much as many."
+    "Easy columns take 2 to 6 rounds; in large ones, a jump costs as much as many."
     return 8 if k < LARGE else 30
 
 
 @kernel
 def _lasso(G, s, limit, b, tol, state):
-    """min b'Gb/2 - s'b + sum limit |b| in place, by coordinates, until no step is worth
-    more than `tol`, or the work is spent."""
+    """min b'Gb/2 - s'b + sum limit |b| in place, by coordinate descent and jumps, until
+    no step is worth more than `tol`, or the work is spent."""
     k = len(b)
     for _ in range(_JUMPS):
         gradient = _gradient(G, s, b)
@@ -215,7 +215,7 @@ def _lasso(G, s, limit, b, tol, state):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #000367e8
 @kernel(inline=True)
 def _is_solved(G, s, limit, b):
-    "Whether entries at zero fulfil their condition, up to rounding."
+    "Whether all entries at zero satisfy their condition, up to rounding."
     gradient = _gradient(G, s, b)
     for a in range(len(b)):
         slack = _SLACK * limit[a] + _ROUNDING * abs(s[a])
@@ -226,7 +226,7 @@ def _is_solved(G, s, limit, b):
 
 @kernel
 def _exact_lasso(G, s, limit, b, state):
-    "The same to the last digit: jumps until no sign is in the way, then the violated."
+    "The same exactly: jumps until no sign stops one, then a round, and so on."
     k = len(b)
     for _ in range(10 * k + 100):
         _coordinate_round(G, _gradient(G, s, b), limit, b)
@@ -252,7 +252,7 @@ def _is_violated(support, w, s, limit):
 
 @kernel
 def _violated(support, w, s, limit):
-    "These entries: mostly none, which is seen first."
+    "The entries that do; usually there are none, which is quicker to see."
     if not _is_violated(support, w, s, limit):
         return support[:0]
     violated = np.empty(len(s))
@@ -265,7 +265,7 @@ def _violated(support, w, s, limit):
 
 @kernel
 def _extend(support, b, new):
-    "The support with new entries, where b is 0."
+    "The support with new entries, and b with zeros for them."
     k = len(support)
     larger, values = np.empty(k + len(new), np.int64), np.zeros(k + len(new))
     for a in range(k):
@@ -275,8 +275,8 @@ def _extend(support, b, new):
     return larger, values
 
 # %% ../../nbs/3_recover/05_block_descent.ipynb #afc88994
-CAREFUL = 1000  # with so many growths columns are solved exactly
-_CROWDED = 12  # a support of more than one in 12 columns is not gathered
+CAREFUL = 1000  # if so many growths are allowed, columns are solved exactly
+_CROWDED = 12  # no Gram matrix for a support of more than one in 12 columns
 
 
 @kernel
@@ -293,7 +293,7 @@ def _gathered_lasso(W, s, limit, support, b, tol, is_exact, state):
 
 @kernel
 def _solve_gathered(W, s, limit, support, b, tol, rounds, state):
-    "A column by Gram matrices, growing so often at most; exactly, if that is often."
+    "A column by Gram matrices, with `rounds` growths at most; exactly if CAREFUL."
     w = np.zeros(len(s))
     for r in range(rounds + 1):
         if len(support) > 0:
@@ -310,7 +310,7 @@ def _solve_gathered(W, s, limit, support, b, tol, rounds, state):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #5d0c7a15
 @kernel(inline=True)
 def _write(support, values, b):
-    "These values into b, and zeros elsewhere."
+    "Write these values into b, and zeros elsewhere."
     for i in range(len(b)):
         b[i] = 0.0
     for a in range(len(support)):
@@ -319,7 +319,7 @@ def _write(support, values, b):
 
 @kernel(inline=True)
 def _explained(support, values, w):
-    "b'w, where b has these values on the support."
+    "b'w for a b with these values on the support."
     total = 0.0
     for a in range(len(support)):
         total += values[a] * w[support[a]]
@@ -328,7 +328,7 @@ def _explained(support, values, w):
 
 @kernel(inline=True)
 def _likely_support(s, limit, b):
-    "Where b is not zero; where s exceeds its limit, if b is zero."
+    "The support of b; if b is zero, the entries where |s| exceeds its limit."
     support = _support(b)
     if len(support) > 0:
         return support
@@ -340,7 +340,7 @@ def _likely_support(s, limit, b):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #802026d2
 @kernel
 def _solve_among_many(W, s, limit, scales, b, tol, state, room):
-    "One column's lasso, b in place, gathered if the support is small: W b and b'W b."
+    "One column's lasso, b in place, by Gram matrix if b is sparse: W b and b'W b."
     support = _likely_support(s, limit, b)
     values = take(b, support)
     if len(support) * _CROWDED > len(s):
@@ -362,7 +362,7 @@ def _solve_among_many(W, s, limit, scales, b, tol, state, room):
 
 @kernel(inline=True)
 def _is_among_many(p, rounds):
-    "Whether a column is one of many, and need be no better than the others."
+    "Whether the problem is large, so that columns need not be exact at first."
     return p >= LARGE and rounds < CAREFUL
 
 
@@ -380,8 +380,8 @@ def _solve_column(W, s, limit, scales, b, tol, rounds, state, room):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #b4a05924
 @kernel(inline=True)
 def _limits(weights, alpha, j, limit):
-    """How far column j of W may be from S, into `limit`; the diagonal entry never
-    counts as violated."""
+    """Write into `limit` how far column j of W may be from S; infinite on the diagonal,
+    which never counts as violated."""
     for i in range(len(limit)):
         limit[i] = alpha * (weights[0, 0] if len(weights) == 1 else weights[j, i])
     limit[j] = np.inf
@@ -390,7 +390,7 @@ def _limits(weights, alpha, j, limit):
 @kernel
 def _store_column(W, theta, j, w, s, limit, diagonal, moves):
     """Write column j, clipped to the box, into W; add to `moves` how far each entry
-    moved, as a change of log det W."""
+    moved, in the metric of log det W."""
     for i in range(len(w)):
         w[i] = min(max(w[i], s[i] - limit[i]), s[i] + limit[i])
     w[j] = diagonal
@@ -405,7 +405,7 @@ def _store_column(W, theta, j, w, s, limit, diagonal, moves):
 
 @kernel
 def _is_stored(W, theta, j, found, least, moves):
-    "Store column j, unless its Schur complement is too small a part of the diagonal."
+    "Store column j unless its Schur complement is too small; whether it was stored."
     w, part, s, limit, diagonal = found
     schur = diagonal - part
     if not schur > least * diagonal:
@@ -417,28 +417,29 @@ def _is_stored(W, theta, j, found, least, moves):
 
 @kernel(inline=True)
 def _end(state, column, moves, ended):
-    "How a pass ended: at which column, and how far W moved."
+    "Record at which column a pass ended, and how far W moved."
     state[_COLUMN] = column
     state[_MOVED] += moves.sum()
     return ended
 
 # %% ../../nbs/3_recover/05_block_descent.ipynb #110cb7c4
-# a Schur complement this small, relative to the diagonal, is not told from zero
+# rounding may turn a Schur complement this small, relative to the diagonal, into zero
 _SINGULAR = 1e-13
 _FAILED, _PAUSED, _THROUGH = -1, 0, 1  # how a pass may end
 
 
 @kernel
 def _sweep(S, diagonal, weights, alpha, W, B, theta, rounds, state):
-    """Every column once, from the one in the state: whether the pass got through, or
-    the work is spent, or a Schur complement is not positive (W still is)."""
+    """Solve every column from the one in the state on. The pass ends _THROUGH, or
+    _PAUSED if the work is spent, or _FAILED if a Schur complement is not positive; W
+    stays definite."""
     limit, moves, room = np.empty(len(S)), np.zeros(len(S)), room_for(S)
     scales = diagonal, 1 / diagonal
     for j in range(int(state[_COLUMN]), len(S)):
         _limits(weights, alpha, j, limit)
         s, tol = S[j], state[_COLUMN_TOL] / theta[j]
         w, part = _solve_column(W, s, limit, scales, B[j], tol, rounds, state, room)
-        if state[_WORK] < 0.0:  # the column goes on from here
+        if state[_WORK] < 0.0:  # the next call starts at this column
             return _end(state, j, moves, _PAUSED)
         found = w, part, s, limit, diagonal[j]
         if not _is_stored(W, theta, j, found, _SINGULAR, moves):
@@ -446,12 +447,12 @@ def _sweep(S, diagonal, weights, alpha, W, B, theta, rounds, state):
     return _end(state, 0, moves, _THROUGH)
 
 # %% ../../nbs/3_recover/05_block_descent.ipynb #66199a80
-_STEEP = 1e-4  # of the diagonal: a Schur complement that needs more than seven digits
+_STEEP = 1e-4  # of the diagonal: smaller Schur complements need more than seven digits
 
 
 @kernel
 def _rough_sweep(S, diagonal, weights, alpha, W, B, theta, state):
-    "Every column once, by whole rows, in the precision of S."
+    "One pass by whole rows, in the precision of S; ends as `_sweep` does."
     limit, moves, room = np.empty(len(S), S.dtype), np.zeros(len(S)), room_for(S)
     scales = diagonal, 1 / diagonal
     for j in range(int(state[_COLUMN]), len(S)):
@@ -470,7 +471,7 @@ def _rough_sweep(S, diagonal, weights, alpha, W, B, theta, state):
 
 @kernel
 def _lengthen(problem, W, B, short):
-    "Write what short passes found into W, clipped to the box, and into B."
+    "Write the results of short passes into W, clipped to the box, and into B."
     S, diagonal, weights, alpha = problem
     limit = np.empty(len(S))
     for j in range(len(S)):
@@ -491,16 +492,16 @@ def thresholded(S, shift, weights, alpha):
     S : (p, p) array
         Symmetric, may be indefinite.
     shift : (p,) array
-        By how many alphas the diagonal of a dual point exceeds that of S.
+        How many alphas the diagonal of a dual point exceeds that of S by.
     weights : (p, p) or (1, 1) array
-        What alpha is multiplied by, entry by entry or everywhere.
+        The weight of alpha in each entry, or one weight for all.
     alpha : float
         Penalty, in the units of S.
 
     Notes
     -----
-    If it is definite, it is a witness, and a start from which no Schur complement can
-    fail. The solution is near it under conditions of Fattahi & Sojoudi (2019).
+    If it is definite, it is a witness, and no Schur complement can fail from there on.
+    It is near the solution under conditions of Fattahi & Sojoudi (2019).
 
     Examples
     --------
@@ -520,8 +521,8 @@ def thresholded(S, shift, weights, alpha):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #4d7b20a5
 @kernel
 def _write_precision(W, B, Z):
-    """The symmetric sparse matrix that the coefficients stand for, into Z: an entry
-    where row and column agree on one."""
+    """Write the symmetric sparse matrix of the coefficients into Z; an entry is nonzero
+    only if it is so in its row and in its column."""
     p = len(W)
     theta = np.empty(p)
     for j in range(p):
@@ -538,7 +539,7 @@ def _write_precision(W, B, Z):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #8b82da80
 @kernel
 def log_det_of(M):
-    """log det of M in compiled code, minus infinity when M is not positive definite.
+    """log det of M in compiled code; minus infinity if M is not positive definite.
 
     Parameters
     ----------
@@ -558,7 +559,7 @@ def log_det_of(M):
 
 @kernel
 def _linear_part(S, diagonal, weights, alpha, Z):
-    "tr(S Z) and penalty together: the objective without its log det."
+    "tr(S Z) plus the penalty: the objective without its log det."
     total = 0.0
     for j in range(len(S)):
         total += diagonal[j] * Z[j, j]
@@ -571,8 +572,8 @@ def _linear_part(S, diagonal, weights, alpha, Z):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #64b503b9
 @kernel
 def _weigh(S, diagonal, weights, alpha, W, Z, report):
-    """The gap of Z and W by their log determinants, with all that rounding may hide,
-    and that rounding; infinite if not definite."""
+    """Report the gap of Z and W by their log determinants, plus a bound on the rounding
+    error, and this bound; infinite if not definite."""
     rounding = 0.0
     for j in range(len(S)):
         rounding += _ROUNDING * len(S) * abs(W[j, j] * Z[j, j])
@@ -585,7 +586,7 @@ def _weigh(S, diagonal, weights, alpha, W, Z, report):
 
 @kernel
 def _weigh_quickly(S, diagonal, weights, alpha, W, Z, rows, report):
-    "The same, where that is possible without the log determinants."
+    "The same without log determinants if Z is sparse and that succeeds."
     gap, rounding = np.inf, 0.0
     if len(rows[1]) <= Z.size // SPARSE:
         gap, rounding = sparse_gap(S, diagonal, weights, alpha, W, Z, rows)
@@ -598,8 +599,8 @@ def _weigh_quickly(S, diagonal, weights, alpha, W, Z, rows, report):
 
 @kernel
 def _shrink_until_definite(S, diagonal, weights, alpha, W, Z, report):
-    """Halve what Z has off the diagonal until the pair has a gap; for a descent that
-    was stopped too early."""
+    """Halve the off-diagonal entries of Z until the pair has a finite gap; for a
+    descent that was stopped early."""
     for _ in range(60):
         if np.isfinite(report[1]):
             break
@@ -611,7 +612,7 @@ def _shrink_until_definite(S, diagonal, weights, alpha, W, Z, report):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #5d0c7a14
 @kernel(inline=True)
 def _at_limits(S, weights, alpha, rows):
-    "What W has at the optimum where the precision matrix has these entries."
+    "The entries of W at the optimum if these are those of the precision matrix."
     begins, columns, values = rows
     found = np.empty(len(values))
     for j in range(len(S)):
@@ -624,7 +625,7 @@ def _at_limits(S, weights, alpha, rows):
 
 @kernel(inline=True)
 def _exchange(W, rows, values):
-    "Exchange these entries of W for the values, and the values for them."
+    "Swap these entries of W with the values."
     begins, columns, _ = rows
     for j in range(len(W)):
         for a in range(begins[j], begins[j + 1]):
@@ -634,7 +635,7 @@ def _exchange(W, rows, values):
 
 @kernel
 def _weigh_snapped(problem, W, Z, state, report):
-    "Snap W, if that leaves it definite, and weigh the pair; the better one when late."
+    "Snap W if that leaves it definite; in late passes, only if the gap is smaller."
     S, diagonal, weights, alpha = problem
     rows = sparse_rows(Z, Z.size)
     values = _at_limits(S, weights, alpha, rows)
@@ -650,15 +651,14 @@ def _weigh_snapped(problem, W, Z, state, report):
         report[1] = gap
 
 # %% ../../nbs/3_recover/05_block_descent.ipynb #a4e21078
-# of what a sweep moved, about so much is left after a first one: measured, and only a
-# guess
+# after a first pass, the remaining distance as a share of its move: measured, a guess
 _FIRST_RATE = 0.03
-# how well columns among many are solved at first: measured
+# first tolerances of columns in a large problem: measured
 _COLD, _WARM = 3e-3, 1e-5
-# and later, relative to what they moved: in gaps asked for, at least, and at most
+# later ones, relative to the move: per unit of the gap's tolerance, least, and most
 _OF_MOVED, _LEAST_OF_MOVED, _MOST_OF_MOVED = 200, 2e-5, 2e-3
-_UNSOLVED = 0.01  # of what a column may be off by: so much of it is in the gap
-_BOTH = 6  # passes after which the pair is weighed both snapped and not
+_UNSOLVED = 0.01  # share of the columns' tolerance that shows in the gap
+_BOTH = 6  # passes after which both gaps are computed, snapped and not
 
 
 @kernel(inline=True)
@@ -670,7 +670,7 @@ def _is_near(state, tol, p):
 
 @kernel(inline=True)
 def _left(state):
-    "About how far W still is, after a pass: and that the pass is over."
+    "Estimate how far W still is from the optimum, and count the pass as done."
     moved, before = state[_MOVED], state[_BEFORE]
     state[_BEFORE], state[_MOVED] = moved, 0.0
     state[_PASSES] += 1
@@ -680,7 +680,7 @@ def _left(state):
 
 @kernel(inline=True)
 def _tighten(state, p, limits, weighed):
-    "Ask more of the columns of the next pass, if that is called for."
+    "Lower the tolerance of columns for the next pass, if need be."
     tol, _, rounds = limits
     tenth, moved = state[_COLUMN_TOL] / 10, state[_BEFORE] / p
     if _is_among_many(p, rounds):
@@ -692,7 +692,7 @@ def _tighten(state, p, limits, weighed):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #5d0c7a16
 @kernel(inline=True)
 def _first_tolerance(B, limits):
-    "How well columns are solved in a first pass."
+    "The tolerance of columns in a first pass."
     tol, _, rounds = limits
     if _is_among_many(len(B), rounds):
         return _WARM if B.any() else _COLD
@@ -701,7 +701,7 @@ def _first_tolerance(B, limits):
 
 @kernel(inline=True)
 def _is_good(problem, pair, tol, state, report):
-    "Write and weigh the pair: whether its gap is at most tol * p."
+    "Write the pair and compute its gap: whether that is at most tol * p."
     W, B, _, Z = pair
     _write_precision(W, B, Z)
     if len(W) >= LARGE:
@@ -713,7 +713,7 @@ def _is_good(problem, pair, tol, state, report):
 
 @kernel(inline=True)
 def _descend_long(problem, pair, limits, state, report):
-    "Sweep until the gap is at most tol * p, and how that ended."
+    "Sweep until the gap is at most tol * p; returns how that ended."
     W, B, theta, Z = pair
     tol, max_sweeps, rounds = limits
     while state[_PASSES] < max_sweeps:
@@ -730,13 +730,13 @@ def _descend_long(problem, pair, limits, state, report):
     return _THROUGH if np.isfinite(report[1]) else _FAILED
 
 # %% ../../nbs/3_recover/05_block_descent.ipynb #78c037fb
-# passes in single precision, and the gap a column that they come down to
+# the most passes in single precision, and the least gap a column they can reach
 _MOST_SHORT, _SHORT = 6, 1e-7
 
 
 @kernel(inline=True)
 def _may_be_short(problem, limits, state):
-    "Whether the answer is crowded, and its numbers can be short for a while."
+    "Whether the answer is likely crowded and single precision may do for now."
     S, diagonal, weights, alpha = problem
     _, max_sweeps, rounds = limits
     if state[_LONG] or not _is_among_many(len(S), rounds) or max_sweeps <= _MOST_SHORT:
@@ -748,7 +748,7 @@ def _may_be_short(problem, limits, state):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #5b0c7d21
 @kernel(inline=True)
 def _descend_short(problem, pair, limits, state, report):
-    "The same in single precision; failed if long passes are needed after them."
+    "The same in single precision; _FAILED if double precision is needed next."
     S, diagonal, weights, alpha = problem
     (W, B, theta, _), tol = pair, limits[0]
     short = W.astype(np.float32), B.astype(np.float32)
@@ -777,7 +777,7 @@ def _descend_short(problem, pair, limits, state, report):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #77bb9201
 @kernel(inline=True)
 def _descend_one(problem, pair, limits, state, report):
-    "Short passes where they will do, and long ones else or after them."
+    "Solve one problem by short passes if they may do, then by long ones if needed."
     W, B, theta, _ = pair
     if state[_COLUMN_TOL] == 0.0:
         state[_COLUMN_TOL] = _first_tolerance(B, limits)
@@ -787,7 +787,7 @@ def _descend_one(problem, pair, limits, state, report):
         if ended == _FAILED:
             state[_LONG] = 1.0
             theta[:] = _complements(W, B)
-    # short numbers may have lost that W is definite: then other starts are tried
+    # single precision may have made W indefinite: then the caller tries other starts
     lost = state[_LONG] > 0.0 and log_det_of(W) == -np.inf
     if ended == _FAILED and not lost:
         ended = _descend_long(problem, pair, limits, state, report)
@@ -798,7 +798,7 @@ def _descend_one(problem, pair, limits, state, report):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #6d20b7aa
 @kernel
 def _next_problem(S, shift, alpha, diagonal, duals, m):
-    "The diagonal of the m-th penalty's dual points, and the dual point before it."
+    "Write the diagonal of the m-th penalty's dual points, and its start: the last W."
     for j in range(len(S)):
         diagonal[j] = S[j, j] + alpha * shift[j]
         for i in range(len(S) if m > 0 else 0):
@@ -807,7 +807,7 @@ def _next_problem(S, shift, alpha, diagonal, duals, m):
 
 @kernel
 def _complements(W, B):
-    "The inverses of all Schur complements, or of the diagonal where B is not for W."
+    "The inverses of all Schur complements, or of the diagonal where B does not fit W."
     theta = np.empty(len(W))
     for j in range(len(W)):
         schur = W[j, j] - np.dot(B[j], W[j])
@@ -815,19 +815,19 @@ def _complements(W, B):
     return theta
 
 # %% ../../nbs/3_recover/05_block_descent.ipynb #c21ba7cf
-# what plain Python costs, in numbers NumPy handles meanwhile, by p^3 and penalties;
-# the most that is begun so, and the work up to which it is gone on with: measured
+# cost of plain Python per p^3 and penalty, as numbers NumPy handles meanwhile; the most
+# that is tried in plain Python, and the work after which it gives up: measured
 _IN_PLAIN, _AT_ONCE, SOON = 128, 4 << 20, 4e5
 
 
 def plain_descent(p, alphas):
-    """To how many numbers that NumPy handles a descent comes in plain Python; infinite
-    if machine code pays in any case.
+    """The cost of a descent in plain Python, as numbers NumPy handles meanwhile;
+    infinite if machine code pays in any case.
 
     Parameters
     ----------
     p, alphas : int
-        Columns and penalties.
+        Numbers of columns and of penalties.
     """
     numbers = _IN_PLAIN * p**3 * alphas
     return numbers if numbers < _AT_ONCE else math.inf
@@ -852,9 +852,8 @@ def _descend_in_plain(S, shift, weights, alphas, *changed):
 # %% ../../nbs/3_recover/05_block_descent.ipynb #49ecb382
 @kernel(plain=lambda S, *o: plain_descent(len(S), len(o[2])), small=_descend_in_plain)
 def descend(S, shift, weights, alphas, B, duals, precisions, limits, state, reports):
-    """How many graphical lassos of a path are solved, each started from the one before:
-    fewer than there are if the work is spent, or a column has no positive Schur
-    complement.
+    """Solve the graphical lassos of a path, each started from the one before; returns
+    how many are solved: not all if the work is spent or a Schur complement fails.
 
     Parameters
     ----------
@@ -867,15 +866,16 @@ def descend(S, shift, weights, alphas, B, duals, precisions, limits, state, repo
     duals, precisions : (m, p, p) array
         Results; duals[0] holds any positive definite matrix to start from.
     limits : tuple of float, int, int
-        Stop at a gap of tol * p or after so many passes; growths of a support in one.
+        Tolerance (stop at a gap of tol * p), most passes, most growths of a support.
     state : (7,) array
-        `fresh_state`; its last entry is below 0 if the work was spent.
+        From `fresh_state`; its last entry is below 0 if the work was spent.
     reports : (m, 4) array
-        Trace and penalty, duality gap, sweeps, and how much of the gap is rounding.
+        Trace plus penalty, duality gap, passes, and the part of the gap that bounds
+        rounding.
 
     Notes
     -----
-    The columns' problem is that of Friedman et al. (2008); the start is proved here.
+    Each column's problem is as in Friedman et al. (2008).
     """
     theta, diagonal = _complements(duals[0], B), np.empty(len(S))
     for m in range(len(alphas)):

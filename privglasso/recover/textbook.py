@@ -19,8 +19,7 @@ from .feasibility import feasible_start, penalty_weights, step_factor
 
 # %% ../../nbs/3_recover/04_textbook.ipynb #773bdefd
 def log_det(M) -> float:
-    """log det of a symmetric matrix, by its Cholesky factor: the barrier of both
-    problems.
+    """log det of a symmetric matrix, by its Cholesky factor.
 
     Parameters
     ----------
@@ -30,25 +29,25 @@ def log_det(M) -> float:
     Returns
     -------
     float
-        Minus infinity when `M` is not positive definite.
+        Minus infinity if `M` is not positive definite.
 
     Notes
     -----
-    Banerjee et al. (2008).
+    The barrier of the primal and of the dual problem (Banerjee et al. 2008).
 
     Examples
     --------
     >>> log_det(np.eye(2)), log_det(-np.eye(2))
     (0.0, -inf)
     """
-    # half the time of numpy's, which copies more
+    # takes half the time of numpy's, which copies more
     factor, failed = dpotrf(M.T, lower=1, clean=0)
     return -np.inf if failed else float(2 * np.log(np.diag(factor)).sum())
 
 # %% ../../nbs/3_recover/04_textbook.ipynb #f6537cf5
 def standard_form(S, alpha: float, weights):
-    """T, whose diagonal every dual point has, and how far its other entries may be from
-    those of T.
+    """T, whose diagonal every dual point shares, and the limits: how far the other
+    entries of a dual point may be from those of T.
 
     Parameters
     ----------
@@ -86,7 +85,7 @@ def _primal(T, limits, precision):
 
 # %% ../../nbs/3_recover/04_textbook.ipynb #9590bc00
 def _problem(S, alpha, penalize_diagonal, weights):
-    "S checked, and T and limits."
+    "S, once checked, with T and the limits."
     S, alpha = check_symmetric(S), check_positive(alpha, "alpha")
     weights = penalty_weights(len(S), penalize_diagonal, weights)
     return S, *standard_form(S, alpha, weights)
@@ -106,9 +105,9 @@ def objective(
     precision : array of shape (p, p)
         Symmetric.
     penalize_diagonal : bool
-        Does the penalty count the diagonal?
+        Whether the diagonal is penalised.
     weights : array of shape (p, p)
-        Symmetric, nonnegative: what alpha is multiplied by; None for ones.
+        Symmetric, nonnegative: alpha is multiplied by them; None for ones.
 
     Returns
     -------
@@ -137,14 +136,14 @@ def dual_gap(
     penalize_diagonal: bool = True,
     weights=None,
 ) -> float:
-    """How much better than `precision` any matrix can be, proved by `dual_covariance`.
+    """How much lower the objective can be than at `precision`, by `dual_covariance`.
 
     Parameters
     ----------
     S, precision : array of shape (p, p)
-        Symmetric, S may be indefinite; the precision positive definite.
+        Symmetric. S may be indefinite; the precision must be positive definite.
     dual_covariance : array of shape (p, p)
-        Positive definite, within alpha of S.
+        Positive definite, with entries within alpha (times weights) of those of S.
     alpha, penalize_diagonal, weights
         As for `objective`.
 
@@ -174,7 +173,7 @@ def dual_gap(
 
 # %% ../../nbs/3_recover/04_textbook.ipynb #53df298b
 def _in_the_box(W, T, limits, tolerance):
-    "`W` clipped to the box, for only a point of it proves anything; or an error."
+    "`W` clipped to the box; an error if it is outside by more than `tolerance`."
     outside = (np.abs(W - T) - limits).max()
     if outside > tolerance:
         raise InputError(
@@ -194,7 +193,7 @@ def kkt_residual(
     Parameters
     ----------
     S, precision : array of shape (p, p)
-        Symmetric, S may be indefinite; the precision positive definite.
+        Symmetric. S may be indefinite; the precision must be positive definite.
     alpha, penalize_diagonal, weights
         As for `objective`.
 
@@ -205,9 +204,9 @@ def kkt_residual(
 
     Notes
     -----
-    With D = inverse of `precision` less T: D_ij is the limit with the sign of the entry
-    where that is not zero, and no larger than the limit where it is (Friedman et al.
-    2008, Eq. 2.6).
+    Let D be the inverse of `precision` minus T. At the minimum, D_ij is the limit with
+    the sign of the entry where the entry is not zero, and |D_ij| is at most the limit
+    where it is zero (Friedman et al. 2008, Eq. 2.6).
 
     Examples
     --------
@@ -233,18 +232,18 @@ def largest_alpha(S, weights=None) -> float:
     S : array of shape (p, p)
         Symmetric.
     weights : array of shape (p, p)
-        Symmetric, nonnegative: what alpha is multiplied by; None for ones.
+        Symmetric, nonnegative: alpha is multiplied by them; None for ones.
 
     Returns
     -------
     float
-        In the units of S; 0 when S is diagonal, infinite when an entry of S without
-        penalty is not 0.
+        In the units of S; 0 if S is diagonal, infinite if an unpenalised entry off the
+        diagonal is not 0.
 
     Notes
     -----
-    Two columns with |S_ij| <= alpha may still be joined through others; at this alpha
-    none are (Banerjee et al. 2008).
+    At a smaller alpha, two columns with |S_ij| <= alpha may still be joined because of
+    other columns; at this alpha none are (Banerjee et al. 2008).
 
     Examples
     --------
@@ -265,7 +264,7 @@ def _theta_step(M, rho):
     "The positive definite X with rho X - X^{-1} = M, for any symmetric M."
     values, Q = np.linalg.eigh(M)
     root = np.sqrt(values**2 + 4 * rho)
-    # no cancellation: on either side of zero the sum is of two positive numbers
+    # two formulas avoid cancellation: in both, the numbers added are positive
     size = np.abs(values) + root
     theta = np.where(values > 0, size / (2 * rho), 2 / size)
     X = (Q * theta) @ Q.T
@@ -273,8 +272,8 @@ def _theta_step(M, rho):
 
 # %% ../../nbs/3_recover/04_textbook.ipynb #f45c2035
 def admm(T, limits, precision, W):
-    """Algorithm 2 of Guo et al. as corrected: yields a pair after each iteration, for
-    ever.
+    """Algorithm 2 of Guo et al., corrected: yields a pair after each iteration, without
+    end.
 
     Parameters
     ----------
@@ -283,9 +282,9 @@ def admm(T, limits, precision, W):
     limits : array of shape (p, p)
         As `standard_form` gives them.
     precision : array of shape (p, p)
-        To start from.
+        The start, symmetric.
     W : array of shape (p, p)
-        In the box, to start from.
+        The dual start, in the box.
 
     Returns
     -------
@@ -297,20 +296,20 @@ def admm(T, limits, precision, W):
         theta = _theta_step(rho * (Z - U) - T, rho)
         relaxed = RELAXATION * theta + (1 - RELAXATION) * Z + U
         U = np.clip(relaxed, -limits / rho, limits / rho)
-        Z, old = relaxed - U, Z  # what the clip leaves is the soft threshold
+        Z, old = relaxed - U, Z  # minus the clip: the soft threshold
         yield Z, T + rho * U
         if k % 3 == 0 and k < BALANCED_FOR:
             factor = step_factor(theta - Z, Z, Z - old, U)
             U, rho = U / factor, rho * factor
 
 # %% ../../nbs/3_recover/04_textbook.ipynb #8bcd6275
-_COLUMN_SWEEPS = 1000  # of one column's lasso before the next column is taken anyway
+_COLUMN_SWEEPS = 1000  # rounds of one column's lasso before it goes on regardless
 
 
 @kernel
 def _column_lasso(W, s, limit, beta, j, tol):
-    """min b'Wb/2 - s'b + sum limit |b| over b with b_j = 0, by coordinates, in place;
-    returns W b."""
+    """min b'Wb/2 - s'b + sum limit |b| over b with b_j = 0, by coordinate descent, in
+    place; returns W b."""
     p = len(s)
     product = np.dot(W, beta)
     for _ in range(_COLUMN_SWEEPS):
@@ -337,8 +336,8 @@ _COLUMN_TOL = 1e-11
 
 @kernel
 def _descent_sweep(T, limits, W, B, tol):
-    """One pass over the columns: row j of B solves the lasso of column j, and W takes
-    its new row and column."""
+    """One pass over the columns, in place: row j of B solves the lasso of column j, and
+    row and column j of W are updated."""
     p = len(T)
     for j in range(p):
         product = _column_lasso(W, T[j], limits[j], B[j], j, tol)
@@ -350,7 +349,7 @@ def _descent_sweep(T, limits, W, B, tol):
 
 # %% ../../nbs/3_recover/04_textbook.ipynb #ffd5b9db
 def block_descent(T, limits, precision, W):
-    """Algorithm 1 of Guo et al. as corrected: yields a pair after each pass, for ever.
+    """Algorithm 1 of Guo et al., corrected: yields a pair after each pass, without end.
 
     Parameters
     ----------
@@ -359,9 +358,9 @@ def block_descent(T, limits, precision, W):
     limits : array of shape (p, p)
         As `standard_form` gives them.
     precision : array of shape (p, p)
-        Whose columns to start from.
+        The start, which gives each column's coefficients.
     W : array of shape (p, p)
-        Positive definite and in the box, to start from.
+        The dual start, positive definite and in the box.
 
     Returns
     -------
@@ -383,8 +382,8 @@ TEXTBOOK = {"admm": admm, "block_descent": block_descent}
 
 
 def _pull_inside(W, inside):
-    """`W`, or the first mix with the positive definite `inside` that is positive
-    definite, and its log det."""
+    """`W`, or its first mixture with the positive definite `inside` that is positive
+    definite, and the log det of the result."""
     for share in (0.0, 0.01, 0.1, 0.5):
         mix = (1 - share) * W + share * inside
         value = log_det(mix)
@@ -394,7 +393,7 @@ def _pull_inside(W, inside):
 
 # %% ../../nbs/3_recover/04_textbook.ipynb #ffb7a959
 def rounding_of_gap(precision, W) -> float:
-    """A bound on what rounding can hide of the gap of a pair.
+    """A bound on the rounding error of the gap of a pair, in nats.
 
     Parameters
     ----------
@@ -405,8 +404,8 @@ def rounding_of_gap(precision, W) -> float:
 
 
 def _referee(iterates, T, limits, inside, tol, max_iter):
-    """Best feasible pair, its gap with all that rounding may hide, and the iterations
-    taken, until gap / p <= tol or max_iter."""
+    """The best pair, its gap plus a bound on the rounding error, and the number of
+    iterations, at most `max_iter`, until gap / p <= tol."""
     p = len(T)
     precision, W = np.eye(p), inside
     primal, dual = _primal(T, limits, precision), log_det(W) + p
@@ -449,9 +448,9 @@ def run_textbook(
     inside : array of shape (p, p)
         Positive definite and in the box.
     precision, dual : array of shape (p, p)
-        To start from, or None; the dual point in the box, definite or not.
+        The start, or None; the dual point is in the box, definite or not.
     tol, max_iter : float, int
-        Stop at a gap of tol * p, or after so many iterations or passes.
+        Stop at a gap of tol * p, or after max_iter iterations or passes.
     """
     T, limits = standard_form(S, alpha, weights)
     scale = np.sqrt(np.outer(np.diag(T), np.diag(T)))
@@ -465,7 +464,7 @@ def run_textbook(
 
 # %% ../../nbs/3_recover/04_textbook.ipynb #5a1e0c77
 def textbook_path(algorithm: str, S, alphas, weights, start, tol: float, max_iter: int):
-    """For every alpha a precision, a dual point and [trace and penalty, gap,
+    """For every alpha a precision, a dual point and [trace plus penalty, gap,
     iterations, rounding].
 
     Parameters
@@ -477,14 +476,14 @@ def textbook_path(algorithm: str, S, alphas, weights, start, tol: float, max_ite
     alphas
         Penalties > 0, descending.
     start : tuple
-        A precision, a dual point and their alpha to start from, or None.
+        A precision, a dual point and their alpha, to start from; or None.
     tol, max_iter : float, int
         As for `run_textbook`, for each alpha.
     """
     witness, solved = feasible_start(S, alphas[-1], weights), []
     for alpha in alphas:
         (T, limits), options = standard_form(S, alpha, weights), {}
-        if start is not None:  # its dual point is moved into the box of this alpha
+        if start is not None:  # move its dual point into the box of this alpha
             precision, dual, old_alpha = start
             dual = T + np.clip((dual - S) / old_alpha * alpha, -limits, limits)
             np.fill_diagonal(dual, np.diag(T))
