@@ -730,10 +730,10 @@ def _chosen(desk, usual, n, names):
         **stated,
     )
     if best.recovery.auc < 0.6:
-        return usual, how.box, best
+        return usual, False, best
     box = best.name == "box"
     if how.latent and (box or "latent" not in KINDS[best.name].takes):
-        return usual, how.box, None
+        return usual, False, None
     return "covariance" if box else best.name, box, best
 
 # %% ../../nbs/2_publish/32_publication.ipynb #08b61de4

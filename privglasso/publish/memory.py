@@ -15,7 +15,7 @@ from .batches import Room
 from .folders import parts_for
 
 # %% ../../nbs/2_publish/42_memory.ipynb #eff1313d
-_UNITS = {"": 1, "k": 1, "m": 2, "g": 3, "t": 4}
+_UNITS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def bytes_of(memory) -> int:
@@ -46,7 +46,7 @@ def bytes_of(memory) -> int:
         remedy = "give bytes, or a number with a unit such as 512MB or 2GiB"
         raise InputError("memory", memory, remedy)
     number, unit, binary = found.groups()
-    power = _UNITS[unit or ""] if unit else 0
+    power = _UNITS[unit] if unit else 0
     return int(float(number) * (1024 if binary else 1000) ** power)
 
 # %% ../../nbs/2_publish/42_memory.ipynb #2bcd2d84
