@@ -76,7 +76,7 @@ class BestTest:
     -----
     It is (ε, δ)-private for a distance that moves by at most 1 between neighbours, is 0
     where there is no answer, and at most 1 where a neighbour has another answer. The
-    recursion is that of Desfontaines, Voss, Gipson & Mandayam (2022), rounded down.
+    recursion comes from Desfontaines, Voss, Gipson & Mandayam (2022), rounded down.
 
     Examples
     --------

@@ -773,7 +773,7 @@ class GraphWeightsRelease(AnyRelease):
 
     Notes
     -----
-    The model of a graph is that of Dempster (1972)."""
+    For the model of a graph, see Dempster (1972)."""
 
     is_graph = has_weights = True
     usual_level = None  # a public graph is not tested

@@ -73,7 +73,7 @@ _PARTS = 256
 
 def _search(edges, asked):
     """What `_place` searches with: (p, most + 1) edges of all columns, NaN behind the
-    last; which columns are `asked` for the presence of their cells, where every number
+    last; which columns are `asked` only for the presence of cells, so that every number
     is beyond the edge; where a column's parts begin and how many are in one unit;
     (p, 256) edges in earlier parts; and the most edges in one part."""
     p, most = len(edges), max(map(len, edges), default=0)
@@ -110,7 +110,7 @@ def _place_few(values, search, places, counts):
 @kernel(small=_place_few)
 def _place(values, search, places, counts):
     """Fill the bin of each cell, and add every cell that is there to its count; a cell
-    of a column that is asked for its presence is 1 or 0."""
+    of a column of presences is 1 or 0."""
     edges, asked, low, per, first, steps = search
     n, p = values.shape
     part = np.empty(p, np.uint8)
@@ -750,7 +750,7 @@ def score_blocks(places, margins, key, beside=()):
     Yields
     ------
     ndarray of shape (rows, p + k)
-        The same array, filled anew.
+        The same array every time, filled with new scores.
     """
     n, p = places.shape
     scores = np.empty((min(_BLOCK_ROWS, n), p + len(beside)))

@@ -380,7 +380,7 @@ class Selection(Release):
 
     Notes
     -----
-    Nothing is published anew, so the promise is that of the whole."""
+    Nothing new is published, so the promise of the whole release holds."""
 
     def __init__(self, release, columns, left_out=None):
         self.release, self.left_out = release, dict(left_out or {})

@@ -186,7 +186,7 @@ class Race:
                 for kept in (self.levels, self.left, self.many, self.weights):
                     del kept[k]
                 if self.levels and self.total[0] >> self.first_digits // 2 == 0:
-                    self._weigh(self.first_digits)  # hardly anything is left
+                    self._weigh(self.first_digits)  # little weight is left
 
 # %% ../../nbs/2_publish/26_screened_weights.ipynb #9bbf1094
 _FINE = 16  # parts of a sign
