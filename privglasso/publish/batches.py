@@ -35,15 +35,15 @@ class Room:
     Parameters
     ----------
     batch : int
-        Cells of a batch, at most, if that is a row or more.
+        Most cells of a batch, if this is a row or more.
     held : int
-        Cells of the rows that are gathered in one reading.
+        Most cells of the rows that are gathered in one reading.
     mapped : bool
         Whether a file may be mapped into memory, which then counts as the memory of
-        this process, and a database may take what it likes.
+        this process, and a database may take as much as it likes.
     few : bool
-        Whether few rows of a batch will be taken: what Arrow has read is not copied
-        before.
+        Whether few rows of a batch will be taken, so that Arrow's columns need not be
+        copied first.
     """
 
     batch: int = 1 << 22
@@ -56,13 +56,13 @@ _room = ContextVar("room")
 
 
 def room_here() -> Room:
-    "The room in which tables are read here."
+    "The `Room` that holds in this context."
     return _room.get(Room())
 
 
 @contextmanager
 def within(room):
-    """Read tables in so much room, as long as the context lasts.
+    """Read tables in this much room, as long as the context lasts.
 
     Parameters
     ----------
@@ -82,13 +82,12 @@ def within(room):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #106aafcd
 _CHANGED = "the table has changed while it was read: it has other records than before"
-_ROWS = 1 << 16  # of a batch, at most
+_ROWS = 1 << 16  # most rows of a batch
 
 
 def rows_at_once(p) -> int:
-    """How many rows of p columns a batch has: 2^16, or of many columns as many as have
-    four million cells, or as there is `Room` for, so that what is held grows with
-    neither.
+    """How many rows of p columns a batch has: 2^16, or fewer if these would have more
+    cells than the `Room` allows, so that memory grows with neither n nor p.
 
     Parameters
     ----------
@@ -106,16 +105,16 @@ _MANY = 1 << 22  # cells that are read in less than two seconds
 
 
 def watched(batches, name, n=None, p=1) -> Iterator:
-    """The same batches; if there are many cells, and it takes more than two seconds,
-    with a bar that shows the records, how many a second, and the time left.
+    """The same batches, with a progress bar if there are many cells and reading takes
+    more than two seconds.
 
     Parameters
     ----------
     batches : iterable of arrays or tables
     name : str
-        Of the table.
+        Name of the table.
     n : int, optional
-        Number of records; a text, which has not counted them, has a bar of its own.
+        Number of records; absent for a text, which has a bar of its own.
     p : int
         Number of columns.
 
@@ -125,7 +124,7 @@ def watched(batches, name, n=None, p=1) -> Iterator:
     [3, 2]
     """
     here = threading.current_thread() is threading.main_thread()
-    if n is None or n * p < _MANY or not here:  # of a cluster's worker nobody sees it
+    if n is None or n * p < _MANY or not here:  # nobody sees that of a worker
         yield from batches
         return
     from tqdm.auto import tqdm  # slow to load
@@ -138,25 +137,25 @@ def watched(batches, name, n=None, p=1) -> Iterator:
 
 # %% ../../nbs/2_publish/27_batches.ipynb #ec1345ea
 class Batches:
-    """A table that is read some records at a time, as often as is asked.
+    """A table that is read some records at a time, as often as needed.
 
     Parameters
     ----------
     columns : list of str
     read : callable
-        Takes places of columns, begins anew, and yields arrays of shape (rows, places),
-        NaN or masked where a cell is missing.
+        Takes places of columns, starts from the first record, and yields arrays of
+        shape (rows, places), NaN or masked where a cell is missing.
     n : int, optional
-        Number of records; they are counted when absent.
+        Number of records; counted if absent.
     name : str
-        What to call the table in a message.
+        The table's name in a message.
     start : int
-        Of a part of a table: how many records stand before it.
+        For a part of a table: how many records come before it.
 
     Attributes
     ----------
     unpacked : int
-        Bytes that reading takes beside a batch, as far as files say.
+        Bytes that reading takes beside a batch, as far as files state it.
 
     Examples
     --------
@@ -212,9 +211,9 @@ class Batches:
         return Batches(self.columns, read, self._n, self.name, self.start)
 
     def blocks(self, rows=None) -> Iterator:
-        """All records in arrays of so many rows, `rows_at_once` when None, the last
-        perhaps of fewer, as is the first of a part, which ends where a block of the
-        whole table does."""
+        """All records in arrays of so many rows, `rows_at_once` if None. The last may
+        have fewer, and so may the first of a part: it ends where a block of the whole
+        table does."""
         rows = rows_at_once(len(self.columns)) if rows is None else rows
         held, full = [], rows - self.start % rows
         for batch in self.batches():
@@ -247,7 +246,7 @@ def _joined(parts):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #acdf4687
 def blocks_of(values, rows=_ROWS) -> Iterator:
-    """A table in blocks of so many rows, the last perhaps of fewer.
+    """A table in blocks of so many rows; the last may have fewer.
 
     Parameters
     ----------
@@ -267,8 +266,8 @@ def blocks_of(values, rows=_ROWS) -> Iterator:
 
 
 def pieces_of(values, rows=_ROWS) -> Iterator:
-    """A table in pieces of so many rows at most, cut where batches end, too: nothing is
-    copied, and sums of whole numbers are the same however a table is cut.
+    """A table in pieces of at most so many rows, also cut where batches end, so that
+    nothing is copied: sums of whole numbers do not depend on the cuts.
 
     Parameters
     ----------
@@ -285,7 +284,7 @@ def pieces_of(values, rows=_ROWS) -> Iterator:
 
 
 def frame_blocks(table) -> Iterator:
-    """The numbers of a table in blocks: they need not fit into memory twice.
+    """The numbers of a table in blocks, so that they are not in memory twice.
 
     Parameters
     ----------
@@ -299,7 +298,7 @@ def frame_blocks(table) -> Iterator:
 
 
 def mapped(values, function):
-    """A function of all rows of a table, or of each batch when it is read.
+    """A function of all rows of a table, or of each batch as it is read.
 
     Parameters
     ----------
@@ -313,7 +312,7 @@ def mapped(values, function):
 
 
 def columns_at(table, places):
-    """The columns at such places.
+    """The columns at these places.
 
     Parameters
     ----------
@@ -324,14 +323,14 @@ def columns_at(table, places):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #e4048699
 def summed(function):
-    """A function of a table that is a sum over its records: a table that has a method
-    `summed` is given the function, and what else it takes, to compute it itself.
+    """Mark a function of a table as a sum over its records: a table with a method
+    `summed` gets the function and its other arguments, to compute it itself.
 
     Parameters
     ----------
     function : callable
-        Takes a table first; the rest is given to `summed` by name. Its result is an
-        array of whole numbers, or a tuple of them; for a part of the table it is the
+        Takes a table first; `summed` gets the other arguments by name. Its result is an
+        array of whole numbers, or a tuple of them; for a part of the table, it is the
         sum over that part.
     """
 
@@ -367,7 +366,7 @@ def gap_counts(values):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #d9f24b31
 class _Marked:
-    "Some of n places, a bit each."
+    "Some of n places, marked by one bit each."
 
     def __init__(self, n, parts):
         self.bits = np.zeros(-(-n // 64) * 8, dtype=np.uint8)
@@ -379,19 +378,19 @@ class _Marked:
         self.many, self._before = int(ends[-1]), ends - np.bitwise_count(self._words)
 
     def between(self, start, stop):
-        "Those from `start` on and before `stop`, counted from `start`."
+        "The marked places from `start` to before `stop`, counted from `start`."
         eight = np.unpackbits(self.bits[start // 8 : -(-stop // 8)], bitorder="little")
         return np.flatnonzero(eight.view(bool)[start % 8 :][: stop - start])
 
     def ranks(self, places):
-        "How many marked places are before each of some."
+        "How many marked places come before each of these."
         word, bit = places >> 6, np.uint64(1) << (places & 63).astype(np.uint64)
         own = np.bitwise_count(self._words[word] & (bit - np.uint64(1)))
         return self._before[word] + own
 
 
 def _fill(found, values, chosen):
-    "The rows that are chosen between two places, one batch after the other."
+    "Fill an array with the rows that `chosen` picks, one batch after the other."
     start = many = 0
     with within(replace(room_here(), few=True)):
         for batch in values.batches():
@@ -402,7 +401,7 @@ def _fill(found, values, chosen):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #01c6eb4c
 def rows_at(values, places=None):
-    """The rows at such places, in their order; all rows when None.
+    """The rows at these places, in the order of the places; all rows if None.
 
     Parameters
     ----------
@@ -429,15 +428,15 @@ def rows_at(values, places=None):
 
 
 def gathered(values, parts, spare=lambda: 0) -> Iterator:
-    """The rows at the places in each of some arrays; of a source, those of many arrays
-    at one reading, as long as there is `Room` for them.
+    """The rows at the places in each of some arrays. One reading of a source gathers
+    the rows of as many arrays as there is `Room` for.
 
     Parameters
     ----------
     values : ndarray or Batches of shape (n, p)
     parts : iterable of arrays of int
     spare : callable
-        How many cells more there is room for by now, at most twice as many in all.
+        For how many more cells there is room by now, at most twice as many in all.
 
     Yields
     ------
@@ -462,7 +461,7 @@ def gathered(values, parts, spare=lambda: 0) -> Iterator:
             continue
         marked = _Marked(n, held)
         if len(found) < marked.many:
-            # once, if more will come: new memory is dear
+            # allocated once, if more will come: new memory is costly
             more = min(2 * most(), n) if 2 * marked.many > most() else 0
             found = np.empty((max(marked.many, more), p))
         _fill(found, values, marked.between)
@@ -470,7 +469,7 @@ def gathered(values, parts, spare=lambda: 0) -> Iterator:
 
 
 def _grouped(parts, most):
-    "Arrays in lists, which have so many places together, or one array."
+    "Arrays in lists, each with at most so many places together, or with one array."
     held, many, full = [], 0, most()
     for places in parts:
         if held and many + len(places) > full:
@@ -482,7 +481,7 @@ def _grouped(parts, most):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #e176a4a6
 def _is_number(kind):
-    "Whether an Arrow type is one of numbers."
+    "Whether an Arrow type is numeric."
     from pyarrow import types
 
     kinds = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal
@@ -490,7 +489,7 @@ def _is_number(kind):
 
 
 class _Columns:
-    "The cells of a batch where they were read: column by column."
+    "The cells of a batch as they were read, column by column."
 
     def __init__(self, columns):
         self.columns = list(columns)
@@ -534,14 +533,14 @@ def _column(column):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #378c750a
 def _guarded(name, batches):
-    "The same batches; an error of Arrow, which may quote a cell, becomes a sentence."
+    "The same batches; an error of Arrow, which may quote a cell, is replaced."
     while True:
         try:
             batch = next(batches, None)
         except (TableError, InputError, MemoryError):
             raise
         except Exception as error:
-            if getattr(error, "errno", 0):  # of the operating system: no cell
+            if getattr(error, "errno", 0):  # the operating system quotes no cell
                 raise
             batch = TableError(f"{name}: this file ends early, or is damaged")
         if batch is None:
@@ -566,7 +565,7 @@ def _unpacked(footer):
 
 
 def _pieces(table):
-    "A table of Arrow in pieces that are as long as a batch."
+    "An Arrow table in pieces that are as long as a batch."
     rows = rows_at_once(table.num_columns)
     for start in range(0, table.num_rows, rows):
         yield table.slice(start, rows)
@@ -594,8 +593,8 @@ def _parquet(path, form):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #0adc2099
 def cells_announced(path) -> int:
-    """How many cells a Parquet file of numbers announces: public, for n and p are. 0 of
-    one that holds something else, or cannot be opened.
+    """How many cells a Parquet file of numbers announces, which is public as n and p
+    are; 0 if it holds something else or cannot be opened.
 
     Parameters
     ----------
@@ -608,12 +607,12 @@ def cells_announced(path) -> int:
         footer = pq.read_metadata(path)
         kinds = footer.schema.to_arrow_schema().types
     except (OSError, pa.ArrowException):
-        return 0  # who reads it says why
+        return 0  # reading it will say why
     return footer.num_rows * len(kinds) if all(map(_is_number, kinds)) else 0
 
 
 def _feather(path, form):
-    "The same of a Feather file."
+    "The same for a Feather file."
     import pyarrow as pa
 
     with pa.memory_map(str(path)) as file, pa.ipc.open_file(file) as stored:
@@ -632,7 +631,7 @@ def _feather(path, form):
 
 
 def _text(path, form):
-    "The same of a text, whose records are counted when they are read."
+    "The same for a text, whose records are counted as they are read."
     import pyarrow as pa
 
     names, read = text_batches(path, form)
@@ -645,7 +644,7 @@ _IN_MEMORY = (".xlsx",)
 
 
 def in_database(path) -> bool:
-    """Whether a path means a table in a database.
+    """Whether a path names a table in a database.
 
     Parameters
     ----------
@@ -661,7 +660,7 @@ def in_database(path) -> bool:
 
 def _part(path, form):
     """Schema, number of records and batches of one file, and the bytes that it unpacks
-    at once; or one sentence."""
+    at once; or `TableError`."""
     if in_database(path):
         return resolve_name("privglasso.publish.warehouse:stored_table")(path, form)
     ending, text = check_table_file(path, **form.stated())
@@ -687,7 +686,7 @@ def _check_alike(first, schema, names):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #bfa7c021
 def _opened(paths, form):
-    "Columns of all files, their records if they say how many, and what reads them."
+    "Columns of all files, their number of records if known, and a function to read."
     parts = [_part(path, form) for path in paths]
     first = parts[0][0]
     for path, (schema, *_) in zip(paths, parts, strict=True):
@@ -704,7 +703,7 @@ def _opened(paths, form):
 
 
 def _of_files(paths, form, name):
-    "The table in some files, one below the other."
+    "The table in some files, one after the other."
     first, n, batches = _opened(paths, form)
 
     def read(places):
@@ -718,7 +717,7 @@ def _of_files(paths, form, name):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #d9ef3b8c
 def _at(batch, places, names):
-    "The columns at such places of a batch, as a table."
+    "The columns at these places of a batch, as a table."
     import pyarrow as pa
 
     if not isinstance(batch, pa.Table):
@@ -728,19 +727,19 @@ def _at(batch, places, names):
 
 
 def _chosen(batch, places, names, where, form, seen):
-    "The numbers of the columns at such places of a batch."
-    if not places:  # records are counted, and nothing is read
+    "The numbers of the columns at these places of a batch."
+    if not places:  # to count records, nothing need be read
         return np.empty((batch.num_rows, 0))
     return _numbers(text_as_numbers(_at(batch, places, names), where, form, seen))
 
 # %% ../../nbs/2_publish/27_batches.ipynb #e918ca22
 def files_of(path) -> list:
-    """The files of a folder or of a pattern such as `day-*.parquet`, or one sentence.
+    """The files of a folder or of a pattern such as `day-*.parquet`, or `TableError`.
 
     Parameters
     ----------
     path : path
-        A file is alone.
+        A single file gives a list of one.
     """
     path = Path(path)
     if in_database(path):
@@ -769,7 +768,7 @@ def files_of(path) -> list:
 
 # %% ../../nbs/2_publish/27_batches.ipynb #5e0a91c4
 def _of_path(path, form):
-    "The table in a file, a folder or what a pattern means."
+    "The table in a file, in a folder, or in the files of a pattern."
     paths, name = files_of(path), Path(path).name
     whole = form.footer or any(each.suffix.lower() in _IN_MEMORY for each in paths)
     if whole and len(paths) > 1:
@@ -791,13 +790,13 @@ _ENGINES = {"dask": "privglasso.publish.cluster:partitions_of"}  # loaded if met
 
 
 def _engine_of(table):
-    "What makes batches of a table that computes where it is; None of others."
+    "The function that makes batches of a table that computes elsewhere, or None."
     home = _ENGINES.get(type(table).__module__.partition(".")[0])
     return None if home is None else resolve_name(home)
 
 # %% ../../nbs/2_publish/27_batches.ipynb #8ba4eda9
 def _is_lazy(table):
-    "Whether a table is asked anew at every reading: polars', DuckDB's or Dask's."
+    "Whether a table is queried for every reading: of polars, DuckDB or Dask."
     home = type(table).__module__.partition(".")[0].strip("_")
     lazy = home == "polars" and hasattr(table, "collect_schema")
     lazy = lazy and hasattr(table, "sink_parquet")
@@ -827,7 +826,7 @@ def _of_query(table):
 
 
 def _of_arrow_batches(names, batches, n):
-    "Arrow's batches, which a callable yields anew."
+    "A table of Arrow's batches, which a callable yields from the start."
     def read(places):
         form, seen = Form(), {}
         for batch in _guarded("table", iter(batches())):
@@ -837,16 +836,16 @@ def _of_arrow_batches(names, batches, n):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #a41bb0c7
 def as_batches(table, **form) -> Batches:
-    """A table, wherever it is, as one that is read in batches.
+    """A table, wherever it is, as `Batches`.
 
     Parameters
     ----------
     table : path, array, DataFrame, LazyFrame, relation or Arrow table of shape (n, p)
         A file, a folder, a pattern such as `day-*.parquet`, or `duckdb:file.db?table`;
-        a table of NumPy, pandas, polars, Arrow, DuckDB, Dask or any library that speaks
+        a table of NumPy, pandas, polars, Arrow, DuckDB, Dask or any library with
         Arrow's interface.
     **form
-        How a text is to be read, as for `Form`.
+        How to read a text, as for `Form`.
 
     Returns
     -------
@@ -875,12 +874,12 @@ def as_batches(table, **form) -> Batches:
 
 # %% ../../nbs/2_publish/27_batches.ipynb #a4ee0eab
 class _Late(Batches):
-    "A table whose cells are looked at in each reading, not before the first."
+    "A table whose cells are checked in each reading, not before the first."
 
-    look, _seen = None, frozenset()  # of the columns, which were read to their end
+    look, _seen = None, frozenset()  # the columns that were read to their end
 
     def refusing(self, gaps):
-        "The same table; in the place of a batch that is refused comes the refusal."
+        "The same table; instead of a batch with a bad cell, it raises the refusal."
 
         def read(places):
             refused = False
@@ -902,19 +901,19 @@ class _Late(Batches):
             self._seen |= {*places}
 
         made = Batches(self.columns, read, self._n, self.name, self.start)
-        with within(replace(room_here(), batch=1)):  # of words a record tells
+        with within(replace(room_here(), batch=1)):  # one record shows words
             next(iter(made.read(list(range(len(self.columns))))), None)
         self._refusing = made
         return made
 
     def look_at_rest(self):
-        "Look at the columns that no reading has looked at to their end."
+        "Check the columns that no reading has checked to their end."
         rest = sorted({*range(len(self.columns))} - self._seen)
         for _ in self._refusing[:, rest].batches() if rest else ():
             pass
 
     def _refuse(self, gaps):
-        "Look at all cells, and say what is wrong with them."
+        "Check all cells, and raise an error that says what is wrong."
         look = self.look or partial(check_rows, gaps=gaps)
         look(Batches(self.columns, self.read, name=self.name))
         raise TableError(f"{self.name}: {_CHANGED}")
@@ -922,17 +921,16 @@ class _Late(Batches):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #e5940192
 def looked_at_late(X, look=None):
-    """A table that `check_rows` does not read: its cells are looked at whenever they
-    are read. For whoever pays nothing before, or has looked at them.
+    """A table that `check_rows` does not read: its cells are checked whenever they are
+    read. This is for callers who pay nothing before, or have checked the cells.
 
     Parameters
     ----------
     X : table or path
-        What is in memory, or summed elsewhere, or has not counted its records, stays as
-        it is.
+        A table in memory, or summed elsewhere, or with an unknown number of records,
+        stays as it is.
     look : callable, optional
-        What looks at the table, instead of `check_rows`, once a batch is refused, and
-        says why.
+        Checks the table instead of `check_rows` once a batch is refused, and says why.
     """
     if not isinstance(X, (Batches, str, os.PathLike)) and not _is_lazy(X):
         return X
@@ -984,7 +982,7 @@ def check_rows(X, gaps=False) -> tuple:
 
 # %% ../../nbs/2_publish/27_batches.ipynb #1ddd4432
 def applied(path, schema, n=None, clip=True, **form) -> Batches:
-    """The table in a file, a folder or a pattern, as a schema has it.
+    """The table in a file, a folder or a pattern, as a schema reads it.
 
     Parameters
     ----------
@@ -995,12 +993,12 @@ def applied(path, schema, n=None, clip=True, **form) -> Batches:
     clip : bool
         As for `Schema.apply`.
     **form
-        How a text is to be read, as for `Form`.
+        How to read a text, as for `Form`.
 
     Returns
     -------
     Batches
-        Of the columns of `Schema.apply`.
+        With the columns of `Schema.apply`.
     """
     paths, form, name = files_of(path), Form.of(form), Path(path).name
     first, counted, batches = _opened(paths, form)
@@ -1021,7 +1019,7 @@ def applied(path, schema, n=None, clip=True, **form) -> Batches:
 
 
 def _check_mark_stated(schema, first, form, name):
-    "`TableError` if text becomes numbers and nobody has said which mark is decimal."
+    "`TableError` if text becomes numbers and no decimal mark is stated."
     for column in schema.used:
         stated = schema.columns[column]
         text = not _is_number(first.field(column).type)

@@ -33,7 +33,7 @@ _MOST_STEPS = 2**20
 
 
 def _chances(epsilon, delta, precision):
-    "Pass probabilities of the distances 0, 1, …, the last of which is 1, times 2^B."
+    "Pass probabilities of the distances 0, 1, … up to the first that is 1, times 2^B."
     one = 1 << precision
     shrink = exp_bounds(*Fraction(epsilon).as_integer_ratio(), precision)[1]
     extra, chances = math.floor(Fraction(delta) * one), [0]
@@ -45,7 +45,7 @@ def _chances(epsilon, delta, precision):
 
 # %% ../../nbs/2_publish/23_best_test.ipynb #5498ccc7
 def _check_promise(epsilon, delta):
-    "An ε and a δ of which the table of probabilities is short enough to be kept."
+    "An ε and a δ whose table of probabilities is short enough to be kept."
     epsilon, delta = check_positive(epsilon, "epsilon"), check_probability(
         delta, "delta"
     )
@@ -62,8 +62,8 @@ def _check_promise(epsilon, delta):
 # %% ../../nbs/2_publish/23_best_test.ipynb #04116b19
 @dataclass(frozen=True)
 class BestTest:
-    """Whether an answer is stable enough to be published: the test that passes most
-    often of all that are (ε, δ)-private.
+    """Whether an answer is stable enough to be published: of all (ε, δ)-private tests
+    the one that passes most often.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class BestTest:
     -----
     It is (ε, δ)-private for a distance that moves by at most 1 between neighbours, is 0
     where there is no answer, and at most 1 where a neighbour has another answer. The
-    recursion is that of Desfontaines, Voss, Gipson & Mandayam (2022), rounded down.
+    recursion comes from Desfontaines, Voss, Gipson & Mandayam (2022), rounded down.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class BestTest:
         d : int
             The secret distance, at least 0.
         random_state : optional
-            None: the operating system's randomness; a seed or numpy Generator:
+            None for the operating system's randomness; a seed or numpy Generator for
             research.
         """
         count = self._count(d)
@@ -150,14 +150,14 @@ class BestTest:
         Parameters
         ----------
         neighbors : {"record", "cell"}
-            Between which tables the distance moves by at most 1.
+            The kind of neighbours between which the distance moves by at most 1.
         """
         return Guarantee(0.0, neighbors, failure=self.delta, pure=self.epsilon)
 
 # %% ../../nbs/2_publish/23_best_test.ipynb #812ba211
 _ROOT_TWO_PI = Fraction(2506628274631000, 10**15)  # below the square root of 2π
 _LEVELS = 40  # even: the continued fraction is too large
-_FINE, _MOST_FINE = 64, 2**20  # steps of noise in one record, and the most
+_FINE, _MOST_FINE = 64, 2**20  # steps in one record over μ, and most steps
 
 
 def tail_bound(m: int, sigma: float) -> Fraction:
@@ -173,7 +173,7 @@ def tail_bound(m: int, sigma: float) -> Fraction:
     Returns
     -------
     Fraction
-        At most 1.001 times the probability for sigma of 64 or more and m from 2 to 8
+        At most 1.001 times the probability if sigma is at least 64 and m is from 2 to 8
         sigma.
 
     Examples
@@ -196,8 +196,8 @@ def tail_bound(m: int, sigma: float) -> Fraction:
 # %% ../../nbs/2_publish/23_best_test.ipynb #81724900
 @lru_cache(maxsize=64)
 def reached_with(probability: float, sigma: float) -> int:
-    """The least number of steps that noise is proved to reach with at most a
-    `probability`, of at most 0.1."""
+    """The least number of steps that noise provably reaches with at most this
+    `probability`, which is at most 0.1."""
     low = math.ceil(sigma + 0.5)
     high = 2 * low
     while tail_bound(high, sigma) > probability:
@@ -213,7 +213,7 @@ def reached_with(probability: float, sigma: float) -> int:
 # %% ../../nbs/2_publish/23_best_test.ipynb #694a0f9a
 @dataclass(frozen=True)
 class NormalTest:
-    """Whether an answer is stable enough to be published, where a budget counts μ: the
+    """Whether an answer is stable enough to be published, if a budget counts μ: the
     distance gets noise.
 
     Parameters
@@ -221,13 +221,13 @@ class NormalTest:
     mu : float
         From 2e-12 to 16384.
     failure : float
-        Probability at most 0.1, stated by the publisher, with which an answer is
+        Probability, at most 0.1 and stated by the publisher, with which an answer is
         published although a neighbour has another one.
 
     Notes
     -----
-    Of all tests that are μ-GDP but for such a failure none passes more often, up to the
-    width of a lattice: the recursion of `BestTest` for the curve of Dong, Roth & Su.
+    No test that is μ-GDP except for such a failure passes more often, up to the width
+    of a lattice: the recursion of `BestTest` for the curve of Dong, Roth & Su.
 
     Examples
     --------
@@ -291,20 +291,20 @@ class NormalTest:
         return high
 
     def guarantee(self, neighbors: str = "record") -> Guarantee:
-        "The promise of μ, but for the failure."
+        "The promise of μ, except for the failure."
         mu = mu_bound(*self._noise[:2])
         return Guarantee(mu, neighbors, failure=self.failure, exclusive=True)
 
 # %% ../../nbs/2_publish/23_best_test.ipynb #ba6b41eb
 def stability_test(mu=None, failure=None, epsilon=None, delta=None):
-    """The test that passes most often of all that keep a promise.
+    """Of all tests that keep a promise, the one that passes most often.
 
     Parameters
     ----------
     mu, failure : float, optional
-        What is promised is μ, but for this failure.
+        To promise μ, except for this failure.
     epsilon, delta : float, optional
-        What is promised is (ε, δ), exactly.
+        To promise (ε, δ), exactly.
 
     Returns
     -------
@@ -344,7 +344,7 @@ class StableCertificate:
     n, p : int
         Numbers of records and columns.
     test : BestTest or NormalTest
-        That the graph's distance to another one has to pass.
+        Which the graph's distance to another one has to pass.
     """
 
     n: int
@@ -361,16 +361,16 @@ class StableCertificate:
 
 # %% ../../nbs/2_publish/23_best_test.ipynb #3771c6e8
 class StableGraphMechanism(AnyMechanism):
-    """Publish a graph exactly if no few records could change it, or the word that it is
-    undecided.
+    """Publish a graph exactly if a few records cannot change it, and otherwise the word
+    that it is undecided.
 
     Parameters
     ----------
     neighbors : {"record", "cell"}
         Hide one replaced record, or one changed entry: at the same price.
     mu, failure, epsilon, delta : float, optional
-        What is promised, as for `stability_test`; of n records, δ is 1/n² rounded down
-        where it is not stated beside ε.
+        What is promised, as for `stability_test`. If δ is not stated beside ε, it is
+        1/n² rounded down, for n records.
 
     Notes
     -----
@@ -382,7 +382,7 @@ class StableGraphMechanism(AnyMechanism):
         self.neighbors = check_neighbors(neighbors)
         given = {"mu": mu, "failure": failure, "epsilon": epsilon, "delta": delta}
         self.budget = {name: x for name, x in given.items() if x is not None}
-        self._test(2)  # refuses what is no budget
+        self._test(2)  # refuses a wrong budget
 
     def _test(self, n):
         "The test that the graph of n records has to pass."

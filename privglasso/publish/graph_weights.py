@@ -45,8 +45,8 @@ from .units import squared_mu_left
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #42658097
 _REACH = 0.9, 3.0  # radius over the length of a row of independent normal scores
-_LITTLE = 0.25  # noise over the rows' own error: to have less would help nobody
-_MEAN = 0.5  # what the scores themselves count for in a row
+_LITTLE = 0.25  # noise over the rows' own error: less would not help
+_MEAN = 0.5  # weight of the scores themselves in a row's vector
 
 
 def _mu(steps, sigma):
@@ -55,8 +55,8 @@ def _mu(steps, sigma):
 
 
 def _radius(n, k, m, mu):
-    """Of the ball to which rows of k columns with m edges are shortened, for sums that
-    are `mu`-GDP: as large as noise leaves free."""
+    """Radius to which rows of k columns with m edges are shortened, for sums that are
+    `mu`-GDP: larger where noise stays small."""
     usual = math.sqrt(2 * (k + m) + _MEAN**2 * k)
     free = _LITTLE * mu * math.sqrt(n / 2)
     return min(max(_REACH[0] * usual, free), _REACH[1] * usual)
@@ -116,11 +116,11 @@ class WeightLattice:
 
     @property
     def step(self) -> float:
-        "What one step of the lattice is worth, in products of scores."
+        "Length of one step of the lattice, in products of scores."
         return self.radius / self.length
 
     def guarantee(self, neighbors: str) -> Guarantee:
-        "What the sums promise about one record; about one cell nothing better."
+        "What the sums promise about one record, and the same about one cell."
         return Guarantee(_mu(self.steps, self.sigma), neighbors)
 
     def noise(self) -> np.ndarray:
@@ -129,7 +129,7 @@ class WeightLattice:
         return variance(self.sigma) * (self.step / self.n / self.often()) ** 2
 
     def often(self) -> np.ndarray:
-        "(2 k + m,) what squares, products and scores count for in a row."
+        "(2 k + m,) weights of squares, products and scores in a row's vector."
         each = (1.0, self.k), (math.sqrt(2), len(self.pairs)), (_MEAN, self.k)
         return np.concatenate([np.full(many, weight) for weight, many in each])
 
@@ -159,7 +159,7 @@ def weight_lattice(n, pairs, k, mu) -> WeightLattice:
 
 
 def weight_rows(n, pairs, k, steps, sigma) -> WeightLattice:
-    """The lattice whose sums have such noise: what a file states.
+    """The lattice whose sums have the noise that a file states.
 
     Parameters
     ----------
@@ -173,8 +173,8 @@ def weight_rows(n, pairs, k, steps, sigma) -> WeightLattice:
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #7480a7c9
 def edge_vectors(scores, lattice) -> tuple:
-    """Squares, less 1, products along edges, and scores of some rows, as often as each
-    counts, and the factors that shorten these vectors to the ball.
+    """Vectors of squares, less 1, products along edges, and scores of some rows, each
+    times its weight, and the factors that shorten these vectors to the ball.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ _NO_MODEL = (
 
 def completed(correlations, pairs, k, start=None):
     """The precision matrix of a graph whose inverse has these correlations along the
-    edges: that of the largest determinant.
+    edges; of all such inverses it has the largest determinant.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ def completed(correlations, pairs, k, start=None):
         worst = np.abs(rise).max()
         if worst < 1e-9:
             return precision, K
-        if worst > before / 10:  # or else the last slopes are good enough
+        if worst > before / 10:  # otherwise the last second derivatives still serve
             curved = _products(K, i, j) * np.outer(often, often / 2)
             try:
                 factor = cho_factor(curved, overwrite_a=True)
@@ -300,7 +300,7 @@ def completed(correlations, pairs, k, start=None):
     return None
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #24e43a37
-_STEEPEST = 1e6  # a partial correlation is 1 but for the sixth digit
+_STEEPEST = 1e6  # a partial correlation is 1 up to the sixth digit
 
 
 def _log_likelihood(precision, weights, at):
@@ -313,7 +313,7 @@ def _log_likelihood(precision, weights, at):
 
 
 def _uphill(precision, step, rise, weights, at):
-    "The matrix after as much of a step as makes it more likely; None if no part does."
+    "The matrix after the largest part of a step that makes it more likely, or None."
     before, part = _log_likelihood(precision, weights, at), 1.0
     move = np.zeros_like(precision)
     move[at] = move[at[::-1]] = step
@@ -330,7 +330,7 @@ _LEAST_DRAWN, _AT_ONCE, _DRAWN_CELLS = 2**13, 2**10, 2**22
 
 
 def _drawn(lattice):
-    "Blocks of independent normal rows, always the same: more than there are records."
+    "Blocks of independent normal rows, always the same; usually more than records."
     rng = np.random.default_rng(0)
     most = max(_LEAST_DRAWN, _DRAWN_CELLS // lattice.entries)
     for _ in range(min(max(4 * lattice.n, _LEAST_DRAWN), most) // _AT_ONCE):
@@ -344,8 +344,8 @@ def _normal_rows(K, drawn):
 
 
 def _jittered(blocks, margins, size):
-    """Such rows as scores of variances `size` (k,): put into the columns' bins and
-    jittered inside of them."""
+    """Scores of variances `size` (k,) from blocks of normal rows, which are put into
+    the columns' bins and jittered inside them."""
     most = max(map(len, margins.shares)) - 1
     cuts = np.full((most, len(size)), np.inf)  # beyond all rows
     for column, own in zip(cuts.T, margins.shares, strict=True):
@@ -371,8 +371,8 @@ def _products_of(scores, lattice):
 class _Lost(NamedTuple):
     "What shortening does to averages of squares, products and scores, each (2 k + m,)."
 
-    lost: np.ndarray  # what it takes off
-    kept: np.ndarray  # part of a change that it leaves, if nothing else changes
+    lost: np.ndarray  # how much it takes off the averages
+    kept: np.ndarray  # part of a change that remains, if nothing else changes
 
 
 def _lost(lattice, blocks):
@@ -395,8 +395,8 @@ class _Seen(NamedTuple):
     drawn: int  # rows that showed this
 
     def error(self, slopes, n):
-        """(m,) variance of moments' combinations `slopes` (m, k + m), of n records and
-        of the rows that were drawn, and the slopes (m, k + m) by averages."""
+        """(m,) sampling variance of combinations `slopes` (m, k + m) of moments, due to
+        n records and the drawn rows, and the slopes (m, k + m) by averages."""
         turned = np.linalg.solve(self.across.T, self.whole @ slopes.T)
         lost = self.whole - self.across - self.across.T + self.short
         spread = self.short / n + lost / self.drawn
@@ -404,8 +404,8 @@ class _Seen(NamedTuple):
 
 
 def _seen(lattice, blocks, mean, whole):
-    """The `_Seen` of drawn rows, of which the expectation (k + m,) and the covariance
-    of u are known: only what factors differ by is drawn."""
+    """The `_Seen` of drawn rows whose u has a known mean (k + m,) and covariance, so
+    that only the differences of the factors are estimated from draws."""
     first, drawn, k = None, 0, lattice.k
     (across, short), moved = np.zeros((2, *whole.shape)), np.zeros(len(mean))
     for scores in blocks:
@@ -424,9 +424,8 @@ def _seen(lattice, blocks, mean, whole):
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #ed4b9d33
 def _of_means(means, noise, at):
-    """What the means (k,) that stand behind averages add to average squares and
-    products (k + m,), as far as noise on the means does not explain it, and what this
-    noise adds to their variance.
+    """What means (k,) add to average squares and products (k + m,), as far as noise on
+    the means does not explain it, and what this noise adds to their variance.
 
     Notes
     -----
@@ -434,7 +433,7 @@ def _of_means(means, noise, at):
     i, j = at
     k = len(means)
     squares = np.maximum(means**2 - noise, 0.0)
-    alone = noise[i] * noise[j]  # what there would be without means
+    alone = noise[i] * noise[j]  # if all means were 0
     cross = squares[i] * noise[j] + squares[j] * noise[i] + alone
     for each in (alone, cross):
         each[:k] *= 2  # one mean, twice
@@ -445,9 +444,8 @@ def _of_means(means, noise, at):
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #644b0a78
 def _faint(margins):
-    """(k,) bool: columns of which only one bin is left, and those of stated levels of
-    which no second one is seen. Others have the normal column's bins where noise hides
-    their own."""
+    """(k,) bool: columns with one bin left, and columns of stated levels without a
+    second level in sight. Others get the normal bins where noise hides theirs."""
     alone = [np.count_nonzero(shares) < 2 for shares in margins.shares]
     return margins.faint & (np.array(margins.kinds) != "units") | np.array(alone)
 
@@ -461,7 +459,7 @@ def _seen_of(margins, latent):
 
 def _undone(covariances, series):
     """Correlations of columns along edges (m,), from covariances of their scores, and
-    the slopes of these; 0 and infinity where the `series` (m, 24) knows nothing."""
+    the slopes of these; 0 and infinity where the `series` (m, 24) is 0."""
     powers, blind = np.arange(1, series.shape[1] + 1), series[:, 0] <= 0
     value = lambda r: (series * r[:, None] ** powers).sum(axis=1)
     low, high = np.full(len(series), -1.0), np.ones(len(series))
@@ -482,7 +480,7 @@ _LARGEST_SIZE = 25.0  # no scores have such a variance
 
 @dataclass(frozen=True, eq=False)
 class _Reading:
-    "What moments of scores say of the columns along the edges, and the model of it."
+    "Correlations along the edges that follow from moments of scores, and the model."
 
     moments: np.ndarray  # (k + m,) squares and products of scores, about their means
     size: np.ndarray  # (k,) variances of scores
@@ -506,7 +504,7 @@ def _read(moments, lattice, series, start):
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #dd460ec8
 _MOST_ROUNDS, _HALVINGS, _SECANTS = 60, 5, 3
-_LEFT = 0.05  # standard errors of averages that a fit may be away from its end
+_LEFT = 0.05  # standard errors of averages that may remain when a fit ends
 _UNSETTLED = (
     f"no model of the graph was found in {_MOST_ROUNDS} rounds, the sums may be too"
     " noisy: take more rows, or a larger budget"
@@ -514,8 +512,8 @@ _UNSETTLED = (
 
 
 def _way_left(places, steps, errors):
-    """All that is left to go from the last of some `places`, of which `steps` are known
-    to be parts, as far as the secants through the last few tell."""
+    """The whole remaining way from the last of some `places`, extrapolated by secants
+    through the last few of them and the `steps` made there."""
     few = -_SECANTS - 1
     x, f = (np.array(each[few:]) / errors for each in (places, steps))
     moved, turned = np.diff(x, axis=0), np.diff(f, axis=0)
@@ -524,7 +522,7 @@ def _way_left(places, steps, errors):
 
 
 def _toward(reading, step, lattice, series):
-    "The reading after as much of a step as there is a model for, and that part."
+    "The reading after the largest part of a step that has a model, and that part."
     for part in 0.5 ** np.arange(_HALVINGS):
         moments = reading.moments + part * step
         found = _read(moments, lattice, series, reading.precision)
@@ -534,8 +532,8 @@ def _toward(reading, step, lattice, series):
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #c41f0002
 def _lengthened(averages, lattice, margins, series):
-    """The `_Reading` whose rows have these average squares and products (k + m,) once
-    they are shortened, and blocks of such rows; or the reason why there is none."""
+    """The `_Reading` whose rows, when shortened, have these average squares and
+    products (k + m,), and blocks of such rows; or the reason why there is none."""
     errors = np.sqrt(lattice.noise()[: -lattice.k] + 1 / lattice.n)
     independent = np.repeat([1.0, 0.0], [lattice.k, len(series)])
     reading = _read(independent, lattice, series, np.eye(lattice.k))
@@ -556,17 +554,17 @@ def _lengthened(averages, lattice, margins, series):
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #c41f0004
 class _Fit(NamedTuple):
-    "What a release's averages say, and what shortening did to them."
+    "The reading of a release's averages, and what shortening did to them."
 
     reading: _Reading
     seen: _Seen
     noise: np.ndarray  # (k + m,) variance of the noise on the averages
-    cross: np.ndarray  # (k + m,) what the noise on means adds beside these
+    cross: np.ndarray  # (k + m,) what the noise on means adds to it
 
 
 def _without_means(whole, blocks, means, lattice, known):
     """The `_Fit` of a reading, drawn rows of it, and `means` (k,) with the variance of
-    their noise; None if no model has what is left of the moments without these."""
+    their noise; None if no model has the moments about these means."""
     at, series = _places(lattice.k, lattice.pairs), known[lattice.pairs].prod(axis=1)
     product, cross = _of_means(*means, at)
     reading = _read(whole.moments - product, lattice, series, whole.precision)
@@ -581,8 +579,8 @@ def _without_means(whole, blocks, means, lattice, known):
 
 
 def _fit(averages, lattice, margins, latent):
-    """The `_Fit` of average squares, products and scores (2 k + m,); or the reason why
-    there is none, so far as is known."""
+    """The `_Fit` of average squares, products and scores (2 k + m,), or the reason why
+    there is none."""
     k, known = lattice.k, _seen_of(margins, latent)
     series = known[lattice.pairs].prod(axis=1)
     found = _lengthened(averages[:-k], lattice, margins, series)
@@ -623,11 +621,11 @@ def _slopes(lattice, reading):
 
 def _partial_errors(lattice, fit):
     """(m,) standard errors of the partial correlations along the edges, to first order,
-    and the part of them that is due to sampling alone."""
+    and the share of each that sampling alone would have."""
     slopes = _slopes(lattice, fit.reading)
     spread, turned = fit.seen.error(slopes, lattice.n)
     error = np.sqrt(spread + turned**2 @ fit.noise + slopes**2 @ fit.cross)
-    whole = np.ones_like(error)  # of a weight without an error nothing is noise
+    whole = np.ones_like(error)  # for a weight without an error
     return error, np.divide(np.sqrt(spread), error, out=whole, where=error > 0)
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #331c9656
@@ -643,7 +641,7 @@ class GraphWeightsLattice:
     rows : WeightLattice
         The sums along the edges.
     nodes : ndarray of int, shape (k,)
-        Which columns have edges: the others are not looked at.
+        Which columns have edges: the others are not used.
     sigma : float
         Parameter of the noise on the histograms' counts.
     units : UnitsPlan or None
@@ -656,7 +654,7 @@ class GraphWeightsLattice:
     units: UnitsPlan | None
 
     def guarantee(self, neighbors: str) -> Guarantee:
-        """The promise of all stages together; for a cell it is that for a record.
+        """The promise of all stages together: the same for a cell as for a record.
 
         Notes
         -----
@@ -670,8 +668,8 @@ class GraphWeightsLattice:
         return Guarantee(float(compose_gdp(*parts)), neighbors)
 
     def without(self, lost) -> tuple:
-        """What is left where columns with edges are `lost` (k,): the `WeightLattice`,
-        and which columns it sums."""
+        """The `WeightLattice` without the columns that are `lost` (k,), and the places
+        of the columns that it sums."""
         kept = np.flatnonzero(~np.asarray(lost, dtype=bool))
         new = np.full(self.rows.k, -1)
         new[kept] = np.arange(len(kept))
@@ -700,7 +698,7 @@ def stages_of(n, pairs, steps, sigma, histogram, units) -> GraphWeightsLattice:
 
 
 def _stages(n, pairs, nodes, mu, unknown, failure):
-    "The `GraphWeightsLattice` that is `mu`-GDP, for so many columns without units."
+    "The `GraphWeightsLattice` that is `mu`-GDP, if `unknown` columns need units."
     units = plan_units(n, unknown, mu, failure) if unknown else None
     left = squared_mu_left(mu, units)
     sigma = histogram_sigma(len(nodes), math.sqrt(_MARGIN_SHARE * left))
@@ -710,7 +708,7 @@ def _stages(n, pairs, nodes, mu, unknown, failure):
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #2c79ed84
 EDGES = whole(0, 2**31)
-WEIGHTS = Fields(  # what files of weights state, of given pairs or selected ones
+WEIGHTS = Fields(  # what files of weights state, for given pairs or selected ones
     {
         "lattice": Fields({"steps": whole(64, 2**20), "sigma": drawable()}),
         "squares": whole_sums("k"),
@@ -735,7 +733,7 @@ def graph_edges(table, columns, many, lost=()) -> np.ndarray:
     many : int
         Edges of the graph.
     lost : array of shape (l, 2)
-        Those of them that stand elsewhere in the file.
+        Edges that stand elsewhere in the file.
     """
     require((table.dtypes == np.int64).all(), "edges are not integers")
     edges = table[list(EDGE_COLUMNS[:2])].to_numpy()
@@ -775,7 +773,7 @@ class GraphWeightsRelease(AnyRelease):
 
     Notes
     -----
-    The model of a graph is that of Dempster (1972)."""
+    For the model of a graph, see Dempster (1972)."""
 
     is_graph = has_weights = True
     usual_level = None  # a public graph is not tested
@@ -826,7 +824,7 @@ class GraphWeightsRelease(AnyRelease):
 
     @cached_property
     def _fit(self):
-        "What the averages say, or `CovarianceError` if no model has them."
+        "The `_Fit` of the averages, or `CovarianceError` if no model has them."
         found = _fit(self.averages, self.lattice, self.margins, self.latent)
         if isinstance(found, str):
             raise CovarianceError([self.columns[j] for j in self.nodes], found)
@@ -858,8 +856,8 @@ class GraphWeightsRelease(AnyRelease):
         return self._spread(self._fit.reading.precision)
 
     def correlations(self) -> np.ndarray:
-        """(p, p) the inverse of `precision`: those along edges are what was released,
-        all others follow from the graph."""
+        """(p, p) the inverse of `precision`: correlations along edges come from the
+        released sums, all others follow from the graph."""
         return self._spread(self._fit.reading.K)
 
     def correlation_frame(self):
@@ -868,9 +866,9 @@ class GraphWeightsRelease(AnyRelease):
 
     @cached_property
     def edges(self):
-        """DataFrame of the edges of which something is known: source, target,
-        correlation, partial_correlation, and the standard_error of the last, of
-        sampling and noise."""
+        """DataFrame of the edges without a faint column: source, target, correlation,
+        partial_correlation, and the standard_error of the last, from sampling and
+        noise."""
         import pandas as pd  # slow to load
 
         lattice, reading = self.lattice, self._fit.reading
@@ -895,7 +893,7 @@ class GraphWeightsRelease(AnyRelease):
         return ~_faint(self.margins)[self.lattice.pairs].any(axis=1)
 
     def reach(self, many):
-        """How far from 0 so many of the pairs that are no edges are expected, at most.
+        """The distance from 0 that `many` pairs exceed on average, if none is an edge.
 
         Parameters
         ----------
@@ -910,8 +908,8 @@ class GraphWeightsRelease(AnyRelease):
 
     @property
     def edges_(self):
-        """The edges, as models call them: all `intervals` if the graph is public, and
-        `tested_edges` if pairs were selected."""
+        """The edges, under the name that models use: all `intervals` if the graph is
+        public, and `tested_edges` if pairs were selected."""
         level = self.usual_level
         return self.intervals() if level is None else self.tested_edges(level)
 
@@ -921,7 +919,7 @@ class GraphWeightsRelease(AnyRelease):
         Parameters
         ----------
         level : float
-            Probability with which an interval holds it, about.
+            Approximate probability that an interval holds the truth.
 
         Returns
         -------
@@ -934,12 +932,12 @@ class GraphWeightsRelease(AnyRelease):
         return self.edges.assign(low=np.tanh(z - reach), high=np.tanh(z + reach))
 
     def tested_edges(self, level=0.05):
-        """The edges whose weight is not 0.
+        """The edges whose weight is clearly not 0.
 
         Parameters
         ----------
         level : float
-            Probability that any of them is in truth, about.
+            Approximate probability that the true weight of any of them is 0.
 
         Returns
         -------
@@ -968,7 +966,7 @@ class GraphWeightsRelease(AnyRelease):
     record = WEIGHTS | Fields({"lost": whole(0, 2**31, "lost", 2)})
 
     def _told(self):
-        "What a file states: all but the edges that have sums."
+        "What a file states, except the edges that have sums."
         k, pairs = self.lattice.k, self.stages.nodes[self.stages.rows.pairs]
         lost = ~np.isin(pairs, self.nodes).all(axis=1)
         own = {"squares": self.sums[:k], "scores": self.sums[-k:], "edges": len(pairs)}
@@ -976,7 +974,7 @@ class GraphWeightsRelease(AnyRelease):
         return vars(self) | own | {"lost": pairs[lost]}
 
     def settings(self) -> dict:
-        "How the release was made, and all of it but the edges, ready for JSON."
+        "How the release was made, and all of it except the edges, ready for JSON."
         voted = {} if self.votes is None else self.votes.promised(self.guarantee)
         return voted | super().settings()
 
@@ -1048,7 +1046,7 @@ class GraphWeightsRelease(AnyRelease):
         )
 
     def _of_some(self):
-        "The end of a summary: what is to be known of some columns."
+        "The end of a summary: remarks on some columns."
         aside, faint = ", ".join(self.set_aside), ", ".join(self.faint)
         aside = f"; set aside, as no unit was found: {aside}" if aside else ""
         unseen = f"; no second value is seen in the noise: {faint}" if faint else ""
@@ -1056,11 +1054,11 @@ class GraphWeightsRelease(AnyRelease):
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #2eda2a22
 def _check_graph(graph):
-    """Which of p columns are joined (p, p), and their names; None if these are only the
-    numbers from 0 on."""
+    """Which of p columns are joined (p, p), and their names, or None if these are only
+    the numbers from 0 on."""
     weights, names = as_matrix(graph)
     joined, found = weights != 0, getattr(graph, "graph_", graph)
-    if hasattr(found, "adjacency"):  # an edge of weight 0 is one, too
+    if hasattr(found, "adjacency"):  # an edge of weight 0 counts, too
         place = {name: k for k, name in enumerate(names)}
         for source, target in found.edges():
             joined[place[source], place[target]] = True
@@ -1141,7 +1139,7 @@ def check_levels(levels):
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #0317e0c4
 def weight_noise(rows) -> np.ndarray:
     """(2 k + m,) standard deviation of the noise on average squares of scores, products
-    along the pairs, and means, were the columns normal and independent.
+    along the pairs, and means, if the columns are normal and independent.
 
     Parameters
     ----------
@@ -1164,20 +1162,20 @@ def _margins_of_normal(stages, random_state):
 
 
 def rehearse_weights(stages, correlations, random_state=0) -> tuple:
-    """What a release may say of the pairs of normal columns, before there are any data.
+    """What a release may state of pairs of normal columns, before there are any data.
 
     Parameters
     ----------
     stages : GraphWeightsLattice
     correlations : array of shape (m,)
-        Assumed ones of the pairs.
+        Assumed correlations of the pairs.
     random_state : int
 
     Returns
     -------
     partial, error : ndarray of shape (m,)
-        Partial correlations, and the standard errors that are stated of them; None for
-        both where no model of the graph has sums so noisy.
+        Partial correlations, and their stated standard errors; None for both if no
+        model of the graph has such noisy sums.
     """
     rows, (i, j) = stages.rows, stages.rows.pairs.T
     k, m = rows.k, len(rows.pairs)
@@ -1213,8 +1211,9 @@ class GraphWeightsMechanism(AnyMechanism):
     Parameters
     ----------
     graph : networkx graph, (p, p) array or DataFrame, or release of a graph
-        *Chosen without looking at the data*, or released before, at its own price. By
-        name, if it has names. An edge of a networkx graph is one whatever its weight.
+        *Chosen without looking at the data*, or released before, at its own price. If
+        it has names, these are the columns'. An edge of a networkx graph counts
+        whatever its weight.
     scale, center : float or sequence of p floats, optional
         About one standard deviation and the middle of each column, in data units,
         *chosen without looking at the data*, in the order of the graph's nodes. When
@@ -1229,13 +1228,13 @@ class GraphWeightsMechanism(AnyMechanism):
     mu, epsilon, delta : float, optional
         As for `CovarianceMechanism`.
     unit_failure : float
-        Probability that a privately found unit is wrong, at most, for a column of
-        Gaussian numbers.
+        Upper bound on the probability that a privately found unit is wrong, for a
+        column of Gaussian numbers.
 
     Notes
     -----
-    That a Gaussian model of a graph depends on the covariances along its edges only:
-    Dempster (1972).
+    A Gaussian model of a graph depends only on the variances, and the covariances along
+    its edges: Dempster (1972).
 
     Examples
     --------
@@ -1305,14 +1304,14 @@ class GraphWeightsMechanism(AnyMechanism):
         return super().worst_pair(len(self.joined))
 
     def noise_std(self, n: int, p: int) -> np.ndarray:
-        """(m,) standard deviation of the noise on the correlation of each edge, were
-        the columns normal and independent; bins and private units aside."""
+        """(m,) standard deviation of the noise on the correlation of each edge, if the
+        columns are normal and independent; it ignores bins and private units."""
         rows = self._lattice(n, p).rows
         return weight_noise(rows)[rows.k : -rows.k]
 
     def weight_error(self, n: int, p: int) -> np.ndarray:
-        """(m,) about the standard error that each weight will have, of `n` rows and of
-        noise, under the same assumptions."""
+        """(m,) approximate standard error of each weight, from sampling `n` rows and
+        from noise, under the same assumptions."""
         return np.sqrt(self.noise_std(n, p) ** 2 + 1 / n)
 
     def _release(self, values, columns, lattice, bits):
@@ -1328,7 +1327,7 @@ class GraphWeightsMechanism(AnyMechanism):
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #fa1ff647
 def cells_of(values, nodes):
-    """The cells of some columns: no copy, if these are all.
+    """The cells of some columns, without a copy if these are all.
 
     Parameters
     ----------
@@ -1427,7 +1426,7 @@ def score_sums(places, margins, lattice, key) -> np.ndarray:
     margins : ScoreMargins
     lattice : WeightLattice
     key : int
-        Of 128 secret bits: what jitter is drawn with.
+        128 secret bits, which seed the jitter.
 
     Returns
     -------

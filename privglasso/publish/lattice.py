@@ -26,14 +26,14 @@ LARGEST = float(np.finfo(float).max)
 
 
 def drawable(*shape, least=SMALLEST_SIGMA):
-    """The type of parameters of noise that the sampler can draw.
+    """The type of noise parameters that the sampler can draw.
 
     Parameters
     ----------
     *shape : int or str
         As for `whole`.
     least : float
-        The smallest.
+        The smallest one.
     """
     return number(least, LARGEST_SIGMA, *shape)
 
@@ -73,7 +73,7 @@ _LARGEST_STEP_COUNT = 2.0**51
 # %% ../../nbs/2_publish/14_lattice.ipynb #00060d0a
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """Where a table's columns live once they are rounded.
+    """The lattice that a table's columns are rounded to, and the noise on it.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Lattice:
         return np.clip(steps, float(self.low[j]), float(self.high[j])).astype(np.int64)
 
     def guarantee(self, neighbors: str) -> Guarantee:
-        """What noise on this lattice promises about one cell or one record, as
+        """The promise of noise on this lattice about one cell or one record, whichever
         `neighbors` says."""
         shift = self.high - self.low
         mus = np.array(
@@ -180,7 +180,7 @@ def _snap(low, high, step):
 
 # %% ../../nbs/2_publish/14_lattice.ipynb #a5a20125
 def lattice_for_sigma(low, high, sigma):
-    """The lattice of stated noise.
+    """The lattice for stated noise.
 
     Parameters
     ----------
@@ -326,9 +326,9 @@ def add_symmetric_noise(sums, sigma, bits) -> None:
     Parameters
     ----------
     sums : ndarray of int64, shape (p, p)
-        Is changed.
+        Changed in place.
     sigma, bits
-        As there.
+        As for `symmetric_noise`.
     """
     p, taken = len(sums), 0
     place, beside = np.arange(p), sampler(sigma[0]).draw(p * (p - 1) // 2, bits)
@@ -355,7 +355,7 @@ def check_noise(sigma, ratio) -> None:
     sigma : array of shape (2,)
         Its parameters, in steps: off the diagonal, and on it.
     ratio : float
-        What σ² - 1/6 on the diagonal is, over that of the other entries.
+        σ² - 1/6 on the diagonal over σ² - 1/6 off it.
     """
     least = math.sqrt(2 / 3)  # the bound on mu is proved above
     require((sigma > least).all(), "the lattice has no noise, or less than none")
@@ -370,14 +370,16 @@ def check_sums(said, sums, largest, n) -> None:
     Parameters
     ----------
     said : str
-        What they are called. A matrix must be symmetric.
+        Their name in the error.
     sums : array
+        A matrix must be symmetric.
     largest : float
-        What rows and noise can make.
+        The largest number that rows and noise can make.
     n : int
     """
     square = sums.ndim < 2 or sums.shape == sums.T.shape and is_symmetric(sums)
     whole = square and sums.dtype == np.int64
-    require(whole, f"{said} is not {'a symmetric one' * (sums.ndim > 1)} of integers")
+    form = "a symmetric one" if sums.ndim > 1 else "a list"
+    require(whole, f"{said} is not {form} of integers")
     fits = max(float(sums.max()), -float(sums.min())) <= largest
     require(fits, f"{said} is larger than {n} rows can make it")

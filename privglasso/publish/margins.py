@@ -35,17 +35,17 @@ MARGIN_KINDS = ("units", "atom", "levels", "range", "presence")
 
 
 def bin_edges(kind: str, center: float, scale: float) -> np.ndarray:
-    """Where the bins of a column begin, but for the first, in data units.
+    """Where the bins of a column begin, except the first, in data units.
 
     Parameters
     ----------
     kind : {"units", "atom", "levels", "range", "presence"}
         Bins in units about a centre; below, at and above one value; one for each whole
-        number of a public range; equal parts of public bounds; of missing cells, and of
-        those that are there, which count as 0 and 1.
+        number of a public range; equal parts of public bounds; one for missing cells
+        and one for all others, which count as 0 and 1.
     center, scale : float
-        Centre and unit; the value and a unit; the least whole number, and how many
-        there are beyond it; the low bound and the width of the range; 0 and 1.
+        By kind: centre and unit; the value and a unit; the least whole number, and how
+        many there are beyond it; the low bound and the width of the range; 0 and 1.
 
     Returns
     -------
@@ -73,7 +73,7 @@ _PARTS = 256
 
 def _search(edges, asked):
     """What `_place` searches with: (p, most + 1) edges of all columns, NaN behind the
-    last; which columns are `asked` for the presence of their cells, where every number
+    last; which columns are `asked` only for the presence of cells, so that every number
     is beyond the edge; where a column's parts begin and how many are in one unit;
     (p, 256) edges in earlier parts; and the most edges in one part."""
     p, most = len(edges), max(map(len, edges), default=0)
@@ -110,7 +110,7 @@ def _place_few(values, search, places, counts):
 @kernel(small=_place_few)
 def _place(values, search, places, counts):
     """Fill the bin of each cell, and add every cell that is there to its count; a cell
-    of a column that is asked for its presence is 1 or 0."""
+    of a column of presences is 1 or 0."""
     edges, asked, low, per, first, steps = search
     n, p = values.shape
     part = np.empty(p, np.uint8)
@@ -244,7 +244,7 @@ def estimated_shares(counts, n, sigma, template=None) -> np.ndarray:
     return _to_simplex(shares)
 
 # %% ../../nbs/2_publish/21_margins.ipynb #1982ebf9
-_CHANCE = 0.01  # that noise contradicts what is true
+_CHANCE = 0.01  # that noise makes the true histogram look wrong
 
 
 def plain_shares(counts, n, sigma) -> np.ndarray:
@@ -414,7 +414,7 @@ def coefficients_on_sphere(shares, t, latent=False) -> np.ndarray:
 
 
 def normal_on_sphere(t) -> np.ndarray:
-    """The same of a normal column without bins: (24, nodes)."""
+    """`coefficients_on_sphere` of a normal column without bins: (24, nodes)."""
     shrunk = 1 / (1 + 2 * np.asarray(t))
     found = np.zeros((_ORDER, len(t)), shrunk.dtype)
     found[0] = shrunk**1.5
@@ -424,7 +424,7 @@ def normal_on_sphere(t) -> np.ndarray:
 
 # %% ../../nbs/2_publish/21_margins.ipynb #8795a679
 def pair_series(coefficients, weights):
-    """What rows show of correlations of pairs, as a power series of these.
+    """Entries of the average of directions, as power series of the correlations.
 
     Parameters
     ----------
@@ -463,19 +463,19 @@ def undo_bins(C, series, normal=None):
     Parameters
     ----------
     C : array of shape (p, p)
-        Covariances of scores of unit variance; noise may lead beyond what is possible.
+        Covariances of scores of unit variance; noise may lead beyond -1 and 1.
     series : array of shape (pairs, 24)
         Of each pair, see `pair_series`.
     normal : array of shape (24,), optional
-        The series of two normal columns, to which the sphere does what has been undone
-        already; that of covariances themselves when None.
+        The series of two normal columns on the sphere, if `C` was corrected as if all
+        pairs were normal. If None, `C` holds covariances of scores off the sphere.
 
     Returns
     -------
     R : ndarray of shape (p, p)
         Correlations, with a unit diagonal.
     slopes : ndarray of shape (p, p)
-        Derivative of the entries of `C` by those of `R`.
+        Derivatives of the entries of `C` with respect to those of `R`.
     """
     i, j = np.triu_indices(len(C), 1)
     normal = np.eye(1, _ORDER)[0] if normal is None else normal
@@ -502,7 +502,7 @@ _CLEAR = 4.0  # deviations of noise by which a bin is seen
 
 
 def least_share(n: int, sigma: float) -> float:
-    """Part of the records that a second value must have to be seen: a public number.
+    """Share of the records that must have a second value for it to be seen: public.
 
     Parameters
     ----------
@@ -532,7 +532,7 @@ class ScoreMargins:
     kinds : tuple of str
         How the bins of each column are stated, see `bin_edges`.
     center, scale : ndarray of shape (p,)
-        What states them, in data units.
+        The numbers that state the bins, in data units.
     counts : ndarray of int64, shape (p, most bins)
         Noisy counts; 0 behind a column's last bin.
     n : int
@@ -562,8 +562,8 @@ class ScoreMargins:
     gaps: bool = False
 
     def check(self) -> None:
-        """`ContradictionError` if counts of n records cannot be so, or bins of whole
-        numbers or of presence are stated otherwise than these are."""
+        """`ContradictionError` if n records cannot have such counts, or bins of whole
+        numbers or of presence cannot be stated so."""
         center, scale = self.center, self.scale
         levels, presence = (
             np.array(self.kinds) == kind for kind in ("levels", "presence")
@@ -629,14 +629,14 @@ class ScoreMargins:
 
     @cached_property
     def faint(self) -> np.ndarray:
-        """(p,) bool: columns of which no second bin stands out from noise, because they
-        are constant, or hardly ever another value."""
+        """(p,) bool: columns whose second bin does not stand out from noise, because
+        they have one value in all cells or nearly all."""
         second = [np.sort(row)[-2] for row in self.counts]
         return np.array(second) < least_share(self.n, self.sigma) * self.n
 
     def coefficients(self, t, latent, faint) -> np.ndarray:
-        """(p, 24, nodes) `coefficients_on_sphere`; where `faint` (p,), the first of a
-        column without jitter."""
+        """(p, 24, nodes) `coefficients_on_sphere`; a `faint` column (p,) has the first
+        coefficient of one without jitter, and no others."""
         unknown = np.zeros((_ORDER, len(t)), np.asarray(t).dtype)
         unknown[0] = normal_on_sphere(t)[0]
         found = [
@@ -646,7 +646,7 @@ class ScoreMargins:
         return np.array(found)
 
     def _read_as(self, j):
-        "Shares of a column's bins, without noise if this alone makes it look fine."
+        "Shares of a column's bins: the fewest, if only noise makes it look fine."
         own, there = self.shares[j], self.present[j] * self.n
         if hermite_coefficients(own)[0] <= _COARSE:
             return own
@@ -663,7 +663,7 @@ def histograms(size, kinds) -> Fields:
     size : str
         Name of the number of columns.
     kinds : tuple of str
-        That their bins may be of.
+        The kinds of bins that they may have.
     """
     fields = {
         "kinds": word(*kinds, shape=(size,)),
@@ -676,6 +676,7 @@ def histograms(size, kinds) -> Fields:
     return Fields(fields, made, given=("n",))
 
 # %% ../../nbs/2_publish/21_margins.ipynb #5c51f772
+# shares of a normal column
 _NORMAL = np.diff(ndtr(np.r_[-np.inf, _IN_UNITS, np.inf]))
 
 # %% ../../nbs/2_publish/21_margins.ipynb #fdcc8641
@@ -723,7 +724,7 @@ def _score_few(places, tables, jitter, scores):
 
 @kernel(small=_score_few)
 def _score(places, tables, jitter, scores):
-    "Fill the first columns of scores: a missing cell has 0, the middle."
+    "Fill the first columns of scores: a missing cell gets 0, the middle."
     for i in range(places.shape[0]):
         for j in range(places.shape[1]):
             place = places[i, j]
@@ -742,18 +743,18 @@ def score_blocks(places, margins, key, beside=()):
         Of the cells, see `placed_cells`.
     margins : ScoreMargins
     key : int
-        Of 128 secret bits: what the jitter is drawn with.
+        128 secret bits, which seed the jitter.
     beside : sequence of k numbers
-        What stands behind the scores in every row.
+        Numbers that follow the scores in every row.
 
     Yields
     ------
     ndarray of shape (rows, p + k)
-        The same array, filled anew.
+        The same array every time, filled with new scores.
     """
     n, p = places.shape
     scores = np.empty((min(_BLOCK_ROWS, n), p + len(beside)))
-    # a part of a table begins inside of a block
+    # a part of a table may begin inside a block
     first, inside = divmod(getattr(places, "start", 0), _BLOCK_ROWS)
     for block, rows in enumerate(blocks_of(places, _BLOCK_ROWS), first):
         stream = np.random.Philox(key=key, counter=[0, 0, 0, block])
@@ -785,7 +786,7 @@ def atoms_mu(p: int, n: int) -> float:
 # %% ../../nbs/2_publish/21_margins.ipynb #a65e7130
 @summed
 def _digit_counts(values, atoms, known, shift):
-    "(p, 2048) which digits follow in the cells that begin as atoms are `known` to."
+    "(p, 2048) counts of the next piece, in cells with the atoms' bits from `known` on."
     counts = np.zeros((len(atoms), 1 << _PIECE), dtype=np.int64)
     for block in pieces_of(values, _BLOCK_ROWS):
         for row, cells, atom in zip(counts, block.T, atoms, strict=True):
@@ -815,7 +816,7 @@ def find_atoms(values, bits):
     atoms : ndarray of shape (p,)
         NaN where most cells are missing.
     found : ndarray of bool, shape (p,)
-        Whether so many cells have that value, or are missing.
+        Whether enough cells have that value, or are missing.
 
     Examples
     --------
@@ -844,7 +845,7 @@ _STANDS_FOR = np.r_[-6.0, -3.0, -1.5, -0.5, 0.0, 0.5, 1.5, 3.0, 6.0]  # beside a
 
 
 def location_and_scale(margins: ScoreMargins) -> tuple:
-    """About which cell each column lies, and how far its cells spread.
+    """Where each column lies, and how far its cells spread.
 
     Parameters
     ----------
@@ -859,7 +860,7 @@ def location_and_scale(margins: ScoreMargins) -> tuple:
     for j, kind in enumerate(margins.kinds):
         edges, shares, unit = margins.edges[j], margins.shares[j], margins.scale[j]
         if kind in ("units", "range"):
-            # straight lines inside of bins
+            # cells are spread evenly inside a bin
             below = np.cumsum(shares)[: len(edges)]
             low, middle, high = np.interp(ndtr([-1, 0, 1]), below, edges)
             scale = (high - low) / 2

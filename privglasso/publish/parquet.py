@@ -74,18 +74,18 @@ EDGE_KINDS |= {"votes": EDGE_COLUMNS[:2]}
 # %% ../../nbs/2_publish/16_parquet.ipynb #17e31219
 @dataclass(frozen=True)
 class Told:
-    """What every kind of file states: the publisher's word, and what is computed again.
+    """What every kind of file states: some the reader must believe, some it can check.
 
     Parameters
     ----------
     format, version, kind, mechanism, n, columns, secure, neighbors
         As they stand in the file.
     mu : float
-        Of the promise.
+        The promised μ.
     no_guarantee : bool
         Whether nothing is promised.
     noise_variance : array of shape (p,)
-        Of the noise on the rows.
+        Variance of the noise on the rows.
     """
 
     format: whole(1, FORMAT)
@@ -101,7 +101,7 @@ class Told:
     noise_variance: number(0, sys.float_info.max, "p")
 
     def by(self, made):
-        "What a release says of itself: the promise, the randomness, the mechanism."
+        "The facts that a release carries: the promise, the randomness, the mechanism."
         return made.guarantee(self.neighbors), self.secure, self.mechanism
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #09449355
@@ -119,7 +119,7 @@ def _digest(raw, table):
 
 
 def _parts(raw, table):
-    "What a checksum is taken over, one part at a time: a table may be large."
+    "What a checksum covers, one part at a time because a table may be large."
     yield raw
     for name, column in table.items():
         values = np.asarray(column)
@@ -130,7 +130,7 @@ def _parts(raw, table):
 
 
 def sealed(metadata, table):
-    """What a file's schema carries: the metadata, and the checksum over them and the
+    """The contents of a file's schema: the metadata, and the checksum over them and the
     numbers.
 
     Parameters
@@ -151,15 +151,15 @@ _SQUARE = ("covariance", "shape", "whitened", "local", "kendall", "quadrant", "s
 
 
 class _Triangle:
-    """A symmetric matrix with zeros below its diagonal, of which there is no copy: a
-    column above the diagonal is the beginning of a row."""
+    """A symmetric matrix with zeros below its diagonal, without a copy: a column above
+    the diagonal is the beginning of a row."""
 
     def __init__(self, table):
         self.cells, self.names = table.to_numpy(), list(table.columns)
         self.zeros = np.zeros(len(self.cells), self.cells.dtype)
 
     def pairs(self):
-        "What stands above the diagonal, and on it, in each column; and the zeros."
+        "The numbers above and on the diagonal in each column, and the zeros below."
         for j, row in enumerate(self.cells, 1):
             yield np.ascontiguousarray(row[:j]), self.zeros[j:]
 
@@ -204,8 +204,8 @@ def write_release(
     table : DataFrame of shape (rows, p)
         The numbers.
     replace : bool
-        Whether a file that is there is replaced; `InputError` if not, and there is one
-        or somebody is writing it.
+        Whether an existing file is replaced. Otherwise `InputError` if there is one or
+        somebody is writing it.
     **settings
         JSON-able: how they were made.
 
@@ -219,7 +219,7 @@ def write_release(
     if isinstance(table, Batches):
         raise InputError("path", str(path), "copy the folder: its rows are in parts")
     cells = table.to_numpy() if kind in _SQUARE else np.empty((0, 1))
-    # if it is not symmetric it is no release, as whoever reads it will say
+    # a matrix that is not symmetric is not a release, and readers refuse it
     if len(cells) == cells.shape[1] and is_symmetric(cells):
         table = _Triangle(table)
         stored = table.stored()
@@ -231,7 +231,7 @@ def write_release(
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #953271e7
 def _described(kind, release):
-    "What every kind of release says of itself, as a JSON-able dictionary."
+    "What every kind of release states about itself, as a JSON-able dictionary."
     if release.mechanism not in MECHANISMS[kind]:
         remedy = f"a reader of files can check only {', '.join(MECHANISMS[kind])}"
         raise InputError("mechanism", release.mechanism, remedy)
@@ -260,7 +260,7 @@ def _most(size):
     return _ROOM + _DENSEST * size
 
 
-_SOME = 1 << 12  # rows that tell whether numbers repeat
+_SOME = 1 << 12  # rows that show whether numbers repeat
 
 
 def _written(stored, file):
@@ -268,7 +268,7 @@ def _written(stored, file):
     import pyarrow.parquet as pq
 
     repeating = True
-    # where no numbers repeat, as in rows that are drawn, looking takes most of the time
+    # if no numbers repeat, as in rows that are drawn, looking takes most of the time
     if stored.num_rows > _SOME:
         some = stored.slice(0, _SOME)
         both = zip(some.column_names, some.columns, strict=True)
@@ -339,7 +339,7 @@ def _list(raw, at, place):
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf60505
 def _skimmed(file, size):
-    "How many bytes the pages say that they unpack to; an error if nothing fits."
+    "Bytes that the pages claim to unpack to; an error if footer and pages do not fit."
     file.seek(size - 8)
     length = int.from_bytes(file.read(4), "little")
     file.seek(size - 8 - length)
@@ -362,9 +362,9 @@ def _skimmed(file, size):
 
 
 def _unpacked(file, chunk):
-    "How many bytes the pages of a column say that they unpack to."
+    "Bytes that the pages of a column claim to unpack to."
     if chunk[5, _I64] <= 0:
-        return 0  # of a column without values no page is read
+        return 0  # no page of a column without values is read
     at, first, unpacked = chunk[9, _I64], chunk.get((11, _I64), 0), 0
     at = first if 0 < first < at else at
     end = at + chunk[7, _I64]
@@ -389,7 +389,7 @@ _DAMAGED = "is not a whole Parquet file, or is damaged: ask for it again"
 
 @contextmanager
 def _opened(path):
-    "A Parquet file of which nothing but the footer is read yet."
+    "A Parquet file of which only the footer has been read."
     import pyarrow.parquet as pq
 
     try:
@@ -410,17 +410,17 @@ def _opened(path):
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f6
 def _numbers(cells):
-    "The NumPy array of an Arrow column; a missing whole number is none."
+    "The NumPy array of an Arrow column; an error if a whole number is missing."
     if cells.null_count and cells.type.to_pandas_dtype() is not np.float64:
         raise ValueError("a whole number is missing")
     return cells.to_numpy(zero_copy_only=False)
 
 
-_AT_ONCE = 100  # columns of a wide matrix, of which there is no second copy
+_AT_ONCE = 100  # columns of a wide matrix: a second copy would take much memory
 
 
 def _fill(columns, parts, names=None):
-    "Copy the numbers of some parts, all of their columns or those of such names."
+    "Copy the numbers of some parts: all of their columns, or those of these names."
     start = 0
     for part in parts:
         cells = part.columns if names is None else map(part.column, names)
@@ -447,7 +447,7 @@ def _table(path, stored, whole=None):
             _fill(whole[at : at + _AT_ONCE], parts, names)
         held = dict(enumerate(columns)) if whole is None else whole.T
         table = pd.DataFrame(held, copy=False)
-        table.columns = fields.names  # names that stand twice are told later
+        table.columns = fields.names  # names that occur twice are refused later
         return table
     except Exception as error:
         raise ReleaseError(f"{path.name} {_DAMAGED}") from error
@@ -466,7 +466,7 @@ def _has_shape(metadata, rows, names):
 
 def _check_footer(path, footer, names, metadata, pages, size):
     """`ReleaseError` unless the footer announces what the metadata state, and no more
-    than a file of this size is written for: a small one can unpack to any size."""
+    than a file of this size may unpack to."""
     rows = footer.num_rows
     columns = (footer.schema.column(j) for j in range(footer.num_columns))
     numbers = all(  # one in a row, and no lists or texts
@@ -487,8 +487,8 @@ def _check_footer(path, footer, names, metadata, pages, size):
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #ecf604f8
 def stored_release(path):
-    """What stands in a release's file: as it was written, but whether it makes sense is
-    not checked.
+    """The contents of a release's file as they were written, without a check that they
+    make sense.
 
     Parameters
     ----------
@@ -502,8 +502,8 @@ def stored_release(path):
     Raises
     ------
     ReleaseError
-        If the file is not Parquet or what was written, its metadata are of no known
-        format, or it announces another table than they state, or one of no such size.
+        If the file is not Parquet or is damaged, if the format of its metadata is
+        unknown, or if it announces a table that does not fit them or its size.
     FileNotFoundError
         If there is no such file.
 
@@ -535,7 +535,7 @@ def stored_release(path):
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #66c24507
 def _no_number(name):
-    "JSON has no NaN and no infinity, and a release states neither."
+    "Refuse NaN and infinity: neither is JSON, and no release states them."
     raise ValueError(name)
 
 
@@ -572,7 +572,7 @@ _PART = json.dumps({"part of": MANIFEST}).encode()
 
 
 def part_name(k: int) -> str:
-    "What part `k` of a folder is called."
+    "The file name of part `k` of a folder."
     return f"part-{k:05d}.parquet"
 
 
@@ -583,7 +583,7 @@ def _file_digest(path):
 
 
 def write_part(folder, k, table) -> dict:
-    """Write one part of a release, over one of the same name.
+    """Write one part of a release; it replaces one of the same name.
 
     Parameters
     ----------
@@ -594,7 +594,7 @@ def write_part(folder, k, table) -> dict:
     Returns
     -------
     dict
-        What the manifest says of it.
+        Its entry in the manifest.
     """
     import pyarrow as pa
 
@@ -606,7 +606,7 @@ def write_part(folder, k, table) -> dict:
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #0a5eed12
 def manifest_of(release, parts) -> bytes:
-    """What stands in the manifest of a release in parts.
+    """The contents of the manifest of a release in parts.
 
     Parameters
     ----------
@@ -660,7 +660,7 @@ class Parts(Batches):
         super().__init__(columns, self._read, n, paths[0].parent.name)
 
     def _read(self, places):
-        "Arrays of the columns at such places."
+        "Arrays of the columns at these places."
         names = [self.columns[j] for j in places]
         for path in self.paths:
             with _opened(path) as (stored, _, _):
@@ -674,7 +674,7 @@ class Parts(Batches):
 
 # %% ../../nbs/2_publish/16_parquet.ipynb #0a5eed3b
 def _kinds_of(path, part, metadata):
-    "NumPy's types of a part's columns, if it is the part that is meant."
+    "NumPy's types of a part's columns, if it is the right part."
     if not path.is_file():
         raise ReleaseError(f"{path.name} is missing: fetch the folder again")
     if _file_digest(path) != part["sha256"]:
@@ -687,12 +687,12 @@ def _kinds_of(path, part, metadata):
         return [kind.to_pandas_dtype() for kind in stored.schema_arrow.types]
 
 
-_IN_PARTS = ("table", "synthetic", "copula")  # have any number of rows
+_IN_PARTS = ("table", "synthetic", "copula")  # kinds with any number of rows
 
 
 def stored_folder(folder):
-    """What stands in a folder of parts: as it was written, but whether it makes sense
-    is not checked.
+    """The contents of a folder of parts as they were written, without a check that they
+    make sense.
 
     Parameters
     ----------
@@ -706,7 +706,7 @@ def stored_folder(folder):
     Raises
     ------
     ReleaseError
-        If there is no manifest, or it or a part is missing or damaged.
+        If the manifest or a part is missing or damaged.
     """
     stated, parts = _manifest(folder)
     metadata = _known_format(json.dumps(stated).encode(), folder, True)

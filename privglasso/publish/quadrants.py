@@ -31,7 +31,7 @@ from .ranks import sine_noise, variances, with_noise
 # %% ../../nbs/2_publish/25_quadrants.ipynb #25000101
 @dataclass(frozen=True, eq=False)
 class QuadrantLattice(SignLattice):
-    """About which centres signs are taken, beside what `SignLattice` states.
+    """The centres that signs are taken about, beside what `SignLattice` states.
 
     Parameters
     ----------
@@ -80,13 +80,13 @@ _LEAST_SHARE = 1e-9  # of rows on a side of a centre: a threshold at 6 deviation
 
 
 def thresholds(untied, balance) -> np.ndarray:
-    """Between which scores a Gaussian column would lie at its centre.
+    """The scores between which a Gaussian column would lie at its centre.
 
     Parameters
     ----------
     untied, balance : array of shape (p,)
-        Shares of the rows that are not at the centre, and how many more of them are
-        above it than below; what cannot be is made possible.
+        Shares of the rows that are not at the centre, and the share above it less the
+        share below; impossible numbers are moved to the nearest possible ones.
 
     Returns
     -------
@@ -120,7 +120,7 @@ def _density(angle, u, v):
     return np.exp(-power) / (2 * np.pi)
 
 
-_PAIRS = 1 << 14  # whose 32 × 4 numbers are held at once
+_PAIRS = 1 << 14  # at once, with 32 × 4 numbers each
 
 
 def corners(angle, one, other) -> np.ndarray:
@@ -174,7 +174,7 @@ def angles_behind(covariance, one, other) -> np.ndarray:
     Returns
     -------
     ndarray of shape (m,)
-        Arcsines of the correlations; straight on beyond ±π/2, where noise may lead.
+        Arcsines of the correlations; noise may lead beyond ±π/2, along a straight line.
 
     Examples
     --------
@@ -202,13 +202,13 @@ def angles_behind(covariance, one, other) -> np.ndarray:
     return angle + (covariance - inside) / flat
 
 # %% ../../nbs/2_publish/25_quadrants.ipynb #25000106
-_ALIKE = 0.99  # of larger correlations no ratio is taken whose parts are both small
-_FLATTEST = 0.01  # of the slope at 0: no covariance is taken to say less
+_ALIKE = 0.99  # larger correlations would make ratios of two small numbers
+_FLATTEST = 0.01  # least slope that is used, over the slope at 0
 
 
 def _by_shares(angle, one, other):
-    """∂(covariance of signs)/∂(shares of `one` below and above its centre), the angle
-    held fixed: two arrays."""
+    """Two arrays: derivatives of the covariance of signs by the shares of `one` below
+    and above its centre, at a fixed angle."""
     r, u, v = np.sin(angle), one[:, None], other[None]
     below, above = (ndtr((v - r * u) / np.cos(angle)) - ndtr(v)).sum(axis=1)
     return below, -above
@@ -229,7 +229,7 @@ class QuadrantError(SignError):
 
     Notes
     -----
-    The delta method, the shares on either side of a centre being estimated too.
+    The delta method, including the errors of the shares on either side of a centre.
 
     Examples
     --------
@@ -256,15 +256,15 @@ class QuadrantError(SignError):
         return slope, *_by_shares(angle, one, other)
 
     def _gain(self, r, slope):
-        "(p, p) by what an error of a covariance of signs moves its correlation."
+        "(p, p) how far an error of 1 in a covariance of signs moves its correlation."
         gain = np.sqrt(1 - np.clip(r, -1, 1) ** 2) / slope
         np.fill_diagonal(gain, 0.0)
         return gain
 
     def loads(self, r):
-        """What noise of 1 on the sum of signs of the row's column, and on its untied
-        rows, makes of a covariance of signs; and the variance of a covariance if all
-        sums have noise of variance 1: three (p, p)."""
+        """By how much noise of 1 on the row column's sum of signs, and on its untied
+        rows, moves a covariance of signs; and the variance of a covariance if all sums
+        have noise of variance 1: three (p, p)."""
         _, below, above = self.first_order(r)
         total = ndtr(self.cuts).sum(axis=0) - 1 - (above - below) / 2
         untied = -(above + below) / 2
@@ -297,8 +297,8 @@ class QuadrantError(SignError):
         return entries
 
     def _linear(self, change):
-        """Variance that signs give to what `change` makes of the correlations' errors,
-        and the noise of the columns' shares, which is in many entries at once."""
+        """Variance of what `change` makes of the correlations' errors, due to the rows
+        and to noise on the columns' shares, which is in many entries at once."""
         ((A, n),) = self.parts
         r = np.clip(correlation_scale(A)[0], -1, 1)
         slope, below, above = self.first_order(r)
@@ -317,7 +317,7 @@ class QuadrantError(SignError):
         return of_rows + self._of_shares(r, change)
 
     def _own(self):
-        "(p, p) variance of the part of the noise that is in one entry only."
+        "(p, p) variance of the noise that is in one entry only."
         return self.noise / self.loads(correlation_scale(self.parts[0][0])[0])[2]
 
     def _of_shares(self, r, change):
@@ -384,8 +384,8 @@ class QuadrantRelease(SignRelease):
         return tuple(variance(sigma) / steps for sigma in self.lattice.sigma)
 
     def shares(self):
-        """Noisy shares of the rows that are not at each centre, at most 1, and by how
-        much more of them are above than below: two arrays of shape (p,).
+        """Noisy shares of the rows that are not at each centre, at most 1, and the
+        share above less the share below: two arrays of shape (p,).
 
         Raises
         ------
@@ -407,8 +407,8 @@ class QuadrantRelease(SignRelease):
 
     def corrected_covariance(self) -> np.ndarray:
         """(p, p) correlations of the Gaussian scores behind the columns, from the
-        covariances of signs, noise taken into account; may be indefinite, unit
-        diagonal."""
+        covariances of signs and corrected for noise; the diagonal is 1, and the matrix
+        may be indefinite."""
         _, balance = shares = self.shares()
         cuts, (i, j) = thresholds(*shares), np.triu_indices(len(balance), 1)
         covariance = self._share(self.counts) - np.outer(balance, balance)
@@ -455,8 +455,8 @@ class QuadrantMechanism(SignMechanism):
     Parameters
     ----------
     center : float or sequence of p floats
-        What is thought to be the columns' medians, *chosen without looking at the
-        data*. Another place costs accuracy, and nothing else.
+        What are thought to be the columns' medians, *chosen without looking at the
+        data*. Other places cost accuracy, and nothing else.
     neighbors, mu, epsilon, delta
         As for `KendallMechanism`.
 
@@ -475,7 +475,7 @@ class QuadrantMechanism(SignMechanism):
         self.center = per_column(center, "center", np.size(center))
 
     def lattice(self, n: int, p: int) -> QuadrantLattice:
-        "About which centres `n` rows of `p` columns are compared, and with what noise."
+        "The centres and the noise for `n` rows of `p` columns."
         n, p = check_integer(n, "n", 2), check_integer(p, "p", 2)
         center = per_column(self.center, "center", p)
         blank = QuadrantLattice(n, p, 1, np.ones(2), center)

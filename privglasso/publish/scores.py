@@ -96,7 +96,7 @@ class ScoresLattice:
     missing: str
 
     def guarantee(self, neighbors: str) -> Guarantee:
-        """The promise of all stages together; for a cell it is that for a record.
+        """The promise of all stages together: the same for a cell as for a record.
 
         Notes
         -----
@@ -106,20 +106,20 @@ class ScoresLattice:
 
     @property
     def least_share(self) -> float:
-        """Part of the records that a second value must have to be seen: what is rarer
-        is published, and nothing will be seen of it."""
+        """Share of the records that must have a second value for it to be seen: a rarer
+        one is published, but noise hides it."""
         return least_share(self.rows.n, self.sigma)
 
     def noise_std(self, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry, in squared units of the
-        columns, were they normal and independent; of so many columns, all if None."""
+        columns, if these are normal and independent; of the first `columns`, or all."""
         few = len(self.rows.center[:-1][:columns])
         return np.sqrt(self.expected_error(np.eye(few)).noise)
 
     def expected_error(self, covariance, location=None) -> SamplingError:
-        """How well a (p, p) `covariance` of normal columns will be known, or that of
-        some of them if all others are more of the same kind; where they lie does not
-        matter."""
+        """The error of a release of normal columns with this (p, p) `covariance`, which
+        may be that of some columns if all others are of the same kind; their location
+        does not matter."""
         return _expected_error(self.rows, (self.constant, self.half), covariance)
 
     def statistic(self, X, X_neighbor):
@@ -142,7 +142,7 @@ def scores_promise(rows, units, sigma, searched, neighbors) -> Guarantee:
     sigma : float
         Parameter of the noise on the histograms of these columns.
     searched : int
-        Columns in which a value that most cells have was looked for.
+        In how many columns a value that most cells have was looked for.
     neighbors : {"record", "cell"}
 
     Returns
@@ -151,7 +151,7 @@ def scores_promise(rows, units, sigma, searched, neighbors) -> Guarantee:
 
     Notes
     -----
-    That the search is paid for only where it is needed: Smith & Thakurta (2022).
+    The search is paid for only where it is needed: Smith & Thakurta (2022).
     """
     parts = [
         rows.guarantee("record").mu,
@@ -207,7 +207,7 @@ def scores_lattice(
     left = squared_mu_left(mu, units)
     sigma = histogram_sigma(p, math.sqrt(_MARGIN_SHARE * left))
     rest = (1 - _MARGIN_SHARE) * left
-    if sigma == 1:  # histograms can use no more: the rows have what they leave
+    if sigma == 1:  # histograms cannot use more: the rows get the rest
         rest = (left - histogram_mu(p, sigma) ** 2) * (1 - 1e-13)
     rows, constant, half = _rows(n, p, math.sqrt(rest))
     stated = levels, bounds, latent, missing
@@ -215,16 +215,16 @@ def scores_lattice(
 
 # %% ../../nbs/2_publish/22_scores.ipynb #318ca1dc
 _WORST_BINS = 10.0  # squared mean of scores over the variance of their bins' shares
-# up to which part of the rows' own error noise may grow, for rows that may become so
-# many times as long as a usual one; all of it where what bins do to lengths would show
+# up to which part of the rows' own error noise may grow, for a longest row of at most
+# so many times p in squares; the last two where the effect of bins on lengths shows
 _ROOM = (0.25, 50.0), (0.7, 1.5), (0.5, 8.0)
-_SHOWS = 50_000  # rows: their own error is less than half of it
+_SHOWS = 50_000  # rows, whose own error is less than half of this effect
 _OF_FEW = 1000  # times p² rows: in few columns a bin is more of a row's length
-_LEAST_ROOM = 1.4  # with less, rows on the sphere are no less even
+_LEAST_ROOM = 1.4  # times a usual row: with less, the sphere is no worse
 
 
 def row_constant(n, p, mu, size) -> float:
-    """What stands in every row beside its `p` scores, for sums that are `mu`-GDP.
+    """The constant beside the `p` scores of every row, for sums that are `mu`-GDP.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def row_constant(n, p, mu, size) -> float:
     Returns
     -------
     float
-        c: what costs least where means are found with noise.
+        c, at which noise on products and on estimated means is least together.
 
     Examples
     --------
@@ -328,7 +328,7 @@ def _public_bins(lattice, columns):
 
 def _chosen_bins(lattice, values, columns, bits):
     """(kind, center, scale) of each column that has bins, why the others have none, and
-    in how many a value was looked for."""
+    in how many columns a value was looked for."""
     bins = _public_bins(lattice, columns)
     rest = [j for j, name in enumerate(columns) if name not in bins]
     if not rest:
@@ -392,8 +392,8 @@ def _published(lattice, values, columns, neighbors, bits, mechanism):
 
 
 def _rows_left(lattice, p, searched):
-    """The lattice of the columns that are released, how rows are weighted, and their
-    histograms' noise, once values were looked for."""
+    """Lattice, constant, half and noise on the histograms of the `p` columns that are
+    released, after the search for values."""
     rows, planned = lattice.rows, len(lattice.rows.center) - 1
     if p == planned and not searched:
         return rows, lattice.constant, lattice.half, lattice.sigma
@@ -406,8 +406,8 @@ def _rows_left(lattice, p, searched):
 # %% ../../nbs/2_publish/22_scores.ipynb #671ec09c
 @kernel
 def _weigh(rows, half, radius):
-    """Change lengths so that outer products weigh b²/(S² + b²), S the squared length,
-    in units in which the longest row has this radius."""
+    """Change lengths so that outer products weigh b²/(S² + b²), where S is the squared
+    length, in units in which the longest row has this radius."""
     n, p = rows.shape
     for i in range(n):
         squares = 0.0
@@ -467,9 +467,9 @@ class _Behind:
 
 
 def _scores_behind(average, noise, weights, columns=None):
-    """The `_Behind` of an average product (p + 1, p + 1) of rows with such a constant
-    and such weights, with this variance of noise on its entries; of so many columns,
-    if these are some of them."""
+    """The `_Behind` of an average product (p + 1, p + 1) of rows with these weights and
+    this variance of noise on its entries; `columns` is how many there are, if these
+    are only some of them."""
     p, constant = len(average) - 1, weights[0]
     shape = shape_behind(average[:p, :p], *weights, columns)
     flat = np.abs(shape.values) < 1e-9
@@ -498,8 +498,8 @@ def _product_noise(rows, weights):
 
 # %% ../../nbs/2_publish/22_scores.ipynb #5c0e0010
 def _undone(behind, coefficients, kernel):
-    """Correlations of columns, slopes of the scores' covariances by these, and what is
-    left of columns among scores: its square is not jitter."""
+    """Correlations of columns, derivatives of the scores' covariances by these, and the
+    root of the part of each score's variance that is not jitter."""
     t, weights = kernel
     normal = ((normal_on_sphere(t) ** 2) * weights).sum(axis=1).real
     C = behind.matrix / np.outer(behind.size, behind.size)
@@ -510,8 +510,8 @@ def _undone(behind, coefficients, kernel):
 
 # %% ../../nbs/2_publish/22_scores.ipynb #615d026e
 def _left_by_gaps(present, t, weights):
-    """(p, 1, nodes) part of a column's coefficients that is left where such shares of
-    cells are present: nearly their roots, but for what lengths of rows do."""
+    """(p, 1, nodes) factors of the columns' coefficients if such shares of their cells
+    are present: nearly the shares' roots, but they also correct for rows' lengths."""
     own, share = weights / np.sqrt(1 + 2 * t), present[:, None] / present.mean()
     variance = share  # of normal scores that a sphere would show alike
     seen = ((1 + 2 * t / present.mean()) ** -1.5 @ own).real
@@ -523,7 +523,7 @@ def _left_by_gaps(present, t, weights):
 
 
 def _worth(n, p, constant, half):
-    "How many whole Gaussian rows tell as much about weak correlations."
+    "How many whole Gaussian rows carry as much information on weak correlations."
     usual = p + constant**2
     if half is None:
         return max(round(n * usual / (usual + 2)), 1)
@@ -534,14 +534,14 @@ def _worth(n, p, constant, half):
 
 # %% ../../nbs/2_publish/22_scores.ipynb #f925fe74
 def _error(worth, noise, R, slopes, left, scale):
-    "How far such correlations, in units of `scale`, may be off."
+    "`SamplingError` of such correlations, in units of `scale`."
     units = np.outer(scale, scale)
     seen = (R + np.diag(1 / left**2 - 1)) * units
     return SamplingError(((seen, worth),), noise / (slopes / units) ** 2)
 
 
 def _expected_error(rows, weights, covariance):
-    "How far a release may be from a covariance (p, p) of normal columns."
+    "`SamplingError` of a release of normal columns with this covariance (p, p)."
     from scipy.special import ndtr
 
     few, scale = len(covariance), np.sqrt(np.diag(covariance))
@@ -570,7 +570,7 @@ class ScoresRelease(RowsRelease):
     second_moment : ndarray of int64, shape (p, p)
         Noisy sum of outer products of rows of scores, in lattice steps.
     total : ndarray of int64, shape (p + 1,)
-        Noisy sum of the products with the constant, its own at last.
+        Noisy sums of the products with the constant, the last with itself.
     all_columns : list of str
         Names of the table's columns.
     lattice : RowLattice
@@ -585,7 +585,7 @@ class ScoresRelease(RowsRelease):
     units : UnitsPlan or None
         How units were found; None if no column needed one.
     searched : int
-        Columns in which a value that most cells have was looked for.
+        In how many columns a value that most cells have was looked for.
     latent : bool
         Whether columns of two values are thresholds of normal ones.
     missing : {"refuse", "center", "random"}
@@ -627,15 +627,15 @@ class ScoresRelease(RowsRelease):
 
     @property
     def mostly_missing(self) -> list:
-        """Names of the columns of which only is released whether there is a value, as 1
-        or 0, since most of their cells are missing."""
+        """Names of the columns whose cells are mostly missing: the release holds only
+        whether there is a value, as 1 or 0."""
         kinds = zip(self.columns, self.margins.kinds, strict=True)
         return [name for name, kind in kinds if kind == "presence"]
 
     @property
     def location(self) -> np.ndarray:
-        """(p,) about where each column lies: see `location_and_scale`; the share of
-        values where a column is mostly missing."""
+        """(p,) where each column lies, see `location_and_scale`; if it is mostly
+        missing, the share of cells that are there."""
         return location_and_scale(self.margins)[0]
 
     @property
@@ -668,7 +668,7 @@ class ScoresRelease(RowsRelease):
 
     @cached_property
     def _behind(self):
-        "What the average product of rows so weighted knows of scores."
+        "The covariance of scores behind the average product of weighted rows."
         size = _largest(len(self.columns), *self.weights)
         average = self.moments / self.n * (size / self.lattice.length**2)
         noise = _product_noise(self.lattice, self.weights)
@@ -676,16 +676,16 @@ class ScoresRelease(RowsRelease):
 
     @cached_property
     def faint(self) -> np.ndarray:
-        """(p,) bool: columns whose correlations are known from below only, because no
-        second value is seen, or because the errors of a covariance of scores, undone,
-        would be as large as all correlations together."""
+        """(p,) bool: columns whose correlations are known only from below, because no
+        second value is seen, or because undoing their bins would make errors as large
+        as all correlations together."""
         p, noise = len(self.columns), _product_noise(self.lattice, self.weights)
         error = math.sqrt(p * (1 / self.n + noise))
         V = [hermite_coefficients(shares)[0] for shares in self.margins.shares]
         return self.margins.faint | (np.array(V) < error)
 
     def _parts(self, latent=None):
-        "Correlations, slopes and what is left of columns, as they were released."
+        "What `_undone` finds; as the columns were released if `latent` is None."
         own = latent is None or latent == self.latent
         return self._own_parts if own else self._found_parts(latent)
 
@@ -694,7 +694,7 @@ class ScoresRelease(RowsRelease):
         return self._found_parts(self.latent)
 
     def _found_parts(self, latent):
-        "The same with or without thresholds: see `_undone`."
+        "What `_undone` finds with or without thresholds."
         kernel = pair_kernel(len(self.columns), *self.weights)
         present = self.margins.present
         times = kernel[0] / present.mean()
@@ -710,8 +710,8 @@ class ScoresRelease(RowsRelease):
         Parameters
         ----------
         latent : bool, optional
-            Whether columns of two values are thresholds of normal ones; as it was
-            released when None.
+            Whether columns of two values are thresholds of normal ones; if None, as in
+            the release.
         """
         return self._parts(latent)[0].copy()
 
@@ -727,8 +727,8 @@ class ScoresRelease(RowsRelease):
         return self.sampling_error().noise
 
     def corrected_covariance(self) -> np.ndarray:
-        """(p, p) the matrix, if every column can be seen in the noise; jitter is taken
-        off.
+        """(p, p) the matrix, which has no jitter in it, if every column can be seen in
+        the noise.
 
         Raises
         ------
@@ -745,7 +745,7 @@ class ScoresRelease(RowsRelease):
         error = _error(worth, self._behind.noise, *parts, self.scale)
         if self.missing != "random":
             return error
-        # a correlation goes with the root of either share
+        # a correlation is divided by the root of either share
         own = (self.margins.present_error / self.margins.present / 2) ** 2
         own = np.where(self.margins.present < 1, own, 0.0)
         of_shares = self.matrix**2 * np.add.outer(own, own)
@@ -753,15 +753,15 @@ class ScoresRelease(RowsRelease):
         return replace(error, noise=error.noise + of_shares)
 
     def observed(self) -> dict:
-        """What the rows say of the columns' correlations, with noise that is alike in
-        all directions: jitter is still in it, and both maps are undone otherwise.
+        """A statistic of the columns' correlations, with noise that is alike in all
+        directions: it still has the jitter in it, but both maps are undone.
 
         Returns
         -------
         dict
             statistic : (p, p) average product of directions of length √p of scores.
             n : rows. units : (p,) of the columns. noise : variance of the noise on the
-            entries, twice as much on the diagonal. turn : (p, p), from columns to
+            entries, doubled on the diagonal. turn : (p, p), from columns to
             scores. row_noise : (p,) variance of jitter, in squared units of the
             columns. directions : True.
         """
@@ -903,7 +903,7 @@ class ScoresStatistic:
 
     @staticmethod
     def _differ(one, two):
-        "Which cells of two tables are not alike, as two missing ones are."
+        "Which cells of two tables differ; two missing ones do not."
         return ~((one == two) | (np.isnan(one) & np.isnan(two)))
 
     @staticmethod
