@@ -358,7 +358,7 @@ def check_plain(columns, name="X"):
         remedy = "column names hold control or invisible characters: rename these"
         raise InputError(name, unsafe, remedy)
 
-# %% ../../nbs/9_workshop/01_validation.ipynb #e704db08
+# %% ../../nbs/9_workshop/01_validation.ipynb #0ad87b64
 _NUMBERS = {"decimal", "boolean", "integer", "floating", "mixed-integer-float"}
 
 
@@ -372,7 +372,7 @@ def objects_as_numbers(table):
     Examples
     --------
     >>> import pandas as pd
-    >>> objects_as_numbers(pd.DataFrame({"a": [True, None], "b": ["1", "2"]})).a.tolist()
+    >>> objects_as_numbers(pd.DataFrame({"yes": [True, None]})).yes.tolist()
     [1.0, nan]
     """
     objects = [j for j, dtype in enumerate(table.dtypes) if dtype.kind == "O"]
@@ -387,7 +387,7 @@ def objects_as_numbers(table):
             table.isetitem(j, column.to_numpy(dtype=np.float64, na_value=np.nan))
     return table
 
-
+# %% ../../nbs/9_workshop/01_validation.ipynb #e704db08
 def _as_float(X, name, columns, copy):
     "The table as float64, naming the columns that are not numbers."
     if not hasattr(X, "columns"):
