@@ -259,9 +259,9 @@ def coverage_share(results, by=("release", "pairs")) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        releases that gave intervals, refused (part of those that were asked), pairs,
-        share, and its standard_error by releases: not less than that of independent
-        pairs at 95 %.
+        releases that gave intervals, refused (share of those that were asked), looked
+        (pairs), share, and its standard error by releases: not less than that of
+        independent pairs at 95 %.
 
     Examples
     --------
@@ -295,7 +295,7 @@ UNITS = {"private units": {}, "public units": {"center": 0.0, "scale": 1.0}}
 
 
 def graph_with_spare(partials) -> nx.Graph:
-    """All edges of a model, and half as many pairs as it has columns that are none.
+    """All edges of a model, and absent pairs, half as many as there are columns.
 
     Parameters
     ----------

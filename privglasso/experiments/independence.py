@@ -30,14 +30,14 @@ from ..recover.selection import Simultaneous
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00006
 def _likert(rng, n, a):
-    "Answers from 1 to 3, or up to 7."
+    "Answers from 1 to 3, or up to 6."
     levels = 3 + int(4 * a)
     weights = 1.05 + np.sin(7 * a * np.arange(levels))
     return rng.choice(levels, n, p=weights / weights.sum()) + 1.0
 
 
 def _two_atoms(rng, n, a):
-    "Half of the cells are 0, a third is 7."
+    "45 % of the cells are 0, and 35 % are 7."
     u = rng.random(n)
     return np.select([u < 0.45, u < 0.8], [0.0, 7.0], rng.normal(3, 1 + a, n))
 
@@ -274,7 +274,7 @@ INDEPENDENCE = Study("independence", _independence_jobs, independence_run, versi
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00013
 def joined_share(results, by=("release", "rule")) -> pd.DataFrame:
-    """Tables of independent columns, and which part of them got an edge.
+    """Tables of independent columns, and the share of them that got an edge.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ def joined_share(results, by=("release", "rule")) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        tables, share, and no_graph: which part told no graph.
+        tables, share (of tables with an edge), and no_graph: the share without a graph.
     """
     sums = results.groupby(list(by))[["tables", "joined", "no_graph"]].sum()
     shares = {name: sums[name] / sums.tables for name in ("joined", "no_graph")}
