@@ -365,7 +365,7 @@ DEGENERATE = ("duplicated", "a sum", "constant", "near 0.1", "near 0.01")
 
 
 def degenerate_truth(kind, p=6):
-    """Covariance of columns of which the third says what others say, and the partial
+    """Covariance of columns of which the third repeats others, and the partial
     correlations that are defined.
 
     Parameters

@@ -151,7 +151,7 @@ def _releases(X, budget, bounds, beside, seed):
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00031
 def _released(mechanism, told, X, seed):
-    "A release, if need be by the mechanism that is told bounds."
+    "A release; with public bounds where private units need more records, or None."
     for each in (mechanism, told):
         try:
             if each is not None:
@@ -210,7 +210,7 @@ def independence_run(kind, number, n, epsilons, repeats, beside, seed):
     number : int
         Of the mixture, or of the table in `REAL_TABLES`.
     n, repeats, beside, seed : int
-        Of the repeats the first ones are published by the other mechanisms, too.
+        The first `beside` tables are published by the other mechanisms, too.
     epsilons : list of float or None
         At delta = 1/n²; hardly any noise when None.
 

@@ -74,7 +74,7 @@ def many_rows(precision, n: int, columns: str, seed: int) -> np.ndarray:
     precision : array of shape (p, p)
     n, seed : int
     columns : {"normal", "binary", "t3", "cauchy", "outliers", "ordinal", "sorted"}
-        What is made of them; of "binary" ones, every fifth.
+        What the normal columns become; with "binary", every fifth one.
     """
     rng = np.random.default_rng([seed, n])
     K = np.linalg.inv(precision)
