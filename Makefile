@@ -42,7 +42,7 @@ demo: $(VENV)/.core  ## publish, recover and compare; DATA=sachs for the real ce
 
 test: $(VENV)/.dev  ## run every chapter's proofs, compare what it prints with what it holds, run the tests
 	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS)
-	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not long"
+	$(RUN) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not long" --durations=10 --durations-min=5
 
 test-long: $(VENV)/.dev  ## the checks that take longest: many repeats, killed processes, large tables
 	$(RUN) $(BIN)/python docs/stale.py --workers $(WORKERS) --long

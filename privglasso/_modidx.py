@@ -341,6 +341,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                          'privglasso/base/validation.py'),
                                             'privglasso.base.validation.mirror': ( '9_workshop/validation.html#mirror',
                                                                                    'privglasso/base/validation.py'),
+                                            'privglasso.base.validation.objects_as_numbers': ( '9_workshop/validation.html#objects_as_numbers',
+                                                                                               'privglasso/base/validation.py'),
                                             'privglasso.base.validation.per_column': ( '9_workshop/validation.html#per_column',
                                                                                        'privglasso/base/validation.py'),
                                             'privglasso.base.validation.strips': ( '9_workshop/validation.html#strips',

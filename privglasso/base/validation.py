@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['InputError', 'check_number', 'check_positive', 'check_probability', 'check_integer', 'check_generator',
            'column_names', 'check_table', 'check_incomplete_table', 'all_finite', 'is_plain', 'html_card', 'how_many',
-           'unmasked', 'as_numbers', 'from_arrow', 'check_plain', 'check_symmetric', 'strips', 'by_strips', 'mirror',
-           'is_symmetric', 'per_column']
+           'unmasked', 'as_numbers', 'from_arrow', 'check_plain', 'objects_as_numbers', 'check_symmetric', 'strips',
+           'by_strips', 'mirror', 'is_symmetric', 'per_column']
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #91d9d15b
 import math
@@ -358,13 +358,48 @@ def check_plain(columns, name="X"):
         remedy = "column names hold control or invisible characters: rename these"
         raise InputError(name, unsafe, remedy)
 
+# %% ../../nbs/9_workshop/01_validation.ipynb #0ad87b64
+_NUMBERS = {"decimal", "boolean", "integer", "floating", "mixed-integer-float"}
+
+
+def objects_as_numbers(table):
+    """A DataFrame whose columns of objects are floats where all objects are numbers.
+
+    Parameters
+    ----------
+    table : DataFrame
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> objects_as_numbers(pd.DataFrame({"yes": [True, None]})).yes.tolist()
+    [1.0, nan]
+    """
+    objects = [j for j, dtype in enumerate(table.dtypes) if dtype.kind == "O"]
+    if not objects:
+        return table
+    from pandas.api.types import infer_dtype
+
+    table = table.copy(deep=False)  # the caller's own keeps its objects
+    for j in objects:
+        column = table.iloc[:, j]
+        if infer_dtype(column) in _NUMBERS:
+            table.isetitem(j, column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return table
+
 # %% ../../nbs/9_workshop/01_validation.ipynb #e704db08
 def _as_float(X, name, columns, copy):
     "The table as float64, naming the columns that are not numbers."
+    if not hasattr(X, "columns"):
+        X = np.asarray(X)
+        if X.dtype == object:
+            import pandas as pd  # slow to load
+
+            X = pd.DataFrame(X)
     if hasattr(X, "columns"):
+        X = objects_as_numbers(X)
         kinds = [dtype.kind for dtype in X.dtypes]
     else:
-        X = np.asarray(X)
         kinds = [X.dtype.kind] * len(columns)
     text = [
         column

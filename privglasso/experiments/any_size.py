@@ -83,7 +83,7 @@ def a_table(n, p, parts=1):
 
 # %% ../../nbs/6_experiments/40_any_size.ipynb #25b93887
 def _plain_moments(folder):
-    "Sums of products of clipped cells, as whoever asks for no privacy has them."
+    "Sums of products of clipped cells, without privacy."
     return sum(X.T @ X for block in _read(folder) for X in [np.clip(block, -4, 4)])
 
 
@@ -120,7 +120,7 @@ ROWS = {
 
 
 def _command(source, to, *options):
-    "The same by the command line."
+    "Publish by the command line."
     words = "publish", source, to.with_suffix(".parquet"), "--mu", 0.5, *options
     command = [sys.executable, "-m", "privglasso", *map(str, words)]
     subprocess.run(command, check=True, capture_output=True)

@@ -73,7 +73,7 @@ def held_out_criteria(covariance, held_out, noise_variance) -> dict:
     Returns
     -------
     dict
-        Mse, mse_noisy, mse_off, likelihood.
+        mse, mse_noisy, mse_off, likelihood.
 
     Examples
     --------

@@ -146,7 +146,7 @@ def most_held(commands=False):
     Parameters
     ----------
     commands : bool
-        Whether that of the largest process counts, too, which it started and has ended.
+        Whether to count the largest process that it started and that has ended, too.
     """
     import resource as system  # not on every system
 

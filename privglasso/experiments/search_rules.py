@@ -134,7 +134,7 @@ def _precisions(release):
 
 
 def _mechanism(n, epsilon):
-    "What the releases of the study are made by."
+    "The mechanism of the study's releases."
     return CovarianceMechanism(epsilon=epsilon, delta=n**-2.0)
 
 # %% ../../nbs/6_experiments/35_search_rules.ipynb #0c4d4964
@@ -198,7 +198,7 @@ SEARCH_RULES = Study("search_rules", _search_jobs, search_run, version=5)
 
 # %% ../../nbs/6_experiments/35_search_rules.ipynb #c7c2ebac
 def tested_network(graph, p, n, noise, seed):
-    """A precision matrix, and what is seen of it.
+    """A precision matrix, and the noisy moments of rows drawn from it.
 
     Parameters
     ----------

@@ -281,7 +281,7 @@ def _correlations(S):
 
 
 def _taken(S, rng, apart=0.0):
-    "Columns of S, some of them more than once, and so far apart."
+    "Columns of S drawn with repetition; `apart` makes copies differ."
     columns = rng.integers(0, len(S), len(S))
     return S[np.ix_(columns, columns)] + apart * _gram(rng, len(S), len(S))
 
@@ -429,7 +429,7 @@ def log_det_exactly(M):
 
 # %% ../../nbs/6_experiments/28_solver_stress.ipynb #18d72f88
 class Referee:
-    """What a claim about a problem is worth, to sixty digits.
+    """Checks claims about a problem, to sixty digits.
 
     Parameters
     ----------

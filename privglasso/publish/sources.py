@@ -28,7 +28,8 @@ from pathlib import Path
 import numpy as np
 
 from ..base.validation import InputError, as_numbers, check_integer
-from ..base.validation import column_names, from_arrow, is_plain, unmasked
+from ..base.validation import column_names, from_arrow, is_plain
+from ..base.validation import objects_as_numbers, unmasked
 
 # %% ../../nbs/2_publish/17_sources.ipynb #a1f00002
 @dataclass(frozen=True)
@@ -672,7 +673,8 @@ def _of_array(table):
     "The table of an array."
     import pandas as pd  # slow to load
 
-    return pd.DataFrame(np.asarray(unmasked(table)), columns=column_names(table))
+    cells = np.asarray(unmasked(table))
+    return objects_as_numbers(pd.DataFrame(cells, columns=column_names(table)))
 
 # %% ../../nbs/2_publish/17_sources.ipynb #a035b159
 def text_and_numbers(cells):
@@ -1016,7 +1018,7 @@ def read_table(table, *, as_text=False, **form):
     if not hasattr(table, "iloc") and hasattr(table, "__arrow_c_stream__"):
         return _of_arrow(table, form, as_text)
     if hasattr(table, "iloc"):
-        return table
+        return table if as_text else objects_as_numbers(table)
     if np.ndim(table) != 2:
         raise InputError(
             "table", type(table).__name__, "give a table with rows and columns"
