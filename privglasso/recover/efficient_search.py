@@ -190,12 +190,12 @@ class HiddenGraphError(ValueError):
 
     def __init__(self, relative_error):
         self.relative_error = relative_error
-        size = f"{relative_error:.0%} of" if relative_error < 10 else "many times"
+        # its digits are an attribute: in a hidden direction they are those of rounding
         super().__init__(
             "the noise hides the directions in which the columns hardly vary, and with"
-            f" them the graph: one standard error changes what was found by {size}"
-            " itself, and less than 100% is needed. Take a release of more rows, less"
-            " noise, fewer columns or by WhitenedCovarianceMechanism; or give a penalty"
+            " them the graph: one standard error changes the model that was found by as"
+            " much as itself, or more. Take a release of more rows, less noise, fewer"
+            " columns or by WhitenedCovarianceMechanism; or give a penalty"
         )
 
 # %% ../../nbs/3_recover/19_efficient_search.ipynb #ca8b96e2
