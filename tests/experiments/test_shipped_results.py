@@ -60,11 +60,13 @@ SHORTER = {
     "su_table2": {"epsilons": [0.1]},
     "stopped_curves": {"epsilons": [2.0]},
 }
-# processor seconds differ from run to run
+# processor seconds differ from run to run; where a solver stops below the gap that it
+# was asked for, a processor's rounding decides (its chapter asserts the gap itself)
 TIMED = {
     "complexity": ["seconds"],
     "peer_libraries": ["seconds", "day"],
     "screened_pairs": ["seconds"],
+    "solver_stress": ["gap_per_column"],
     "voted_graphs": ["seconds"],
 }
 
