@@ -14,6 +14,7 @@ import numbers
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from html import escape
 
 import numpy as np
@@ -384,7 +385,8 @@ def objects_as_numbers(table):
     for j in objects:
         column = table.iloc[:, j]
         if infer_dtype(column) in _NUMBERS:
-            table.isetitem(j, column.to_numpy(dtype=np.float64, na_value=np.nan))
+            with suppress(OverflowError):  # an integer beyond floats stays an object
+                table.isetitem(j, column.to_numpy(dtype=np.float64, na_value=np.nan))
     return table
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #e704db08
