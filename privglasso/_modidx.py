@@ -4184,8 +4184,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                           'privglasso/publish/covariance.py'),
                                                'privglasso.publish.covariance._check_clipping': ( '2_publish/covariance.html#_check_clipping',
                                                                                                   'privglasso/publish/covariance.py'),
-                                               'privglasso.publish.covariance._check_levels': ( '2_publish/covariance.html#_check_levels',
-                                                                                                'privglasso/publish/covariance.py'),
                                                'privglasso.publish.covariance._check_missing': ( '2_publish/covariance.html#_check_missing',
                                                                                                  'privglasso/publish/covariance.py'),
                                                'privglasso.publish.covariance._check_share': ( '2_publish/covariance.html#_check_share',

@@ -34,7 +34,7 @@ from .noise_correction import SamplingError
 from .mechanism import Mechanism, Promise
 from .release import NORMAL_ROWS, Release
 from .mechanism import check_bounds, in_order
-from .margins import MOST_LEVELS
+from .graph_weights import check_levels
 from .scores import MISSING, scores_lattice
 from .shape import shape_lattice
 from .sphere import Ball, Sphere
@@ -571,25 +571,11 @@ def _check_share(mean_share):
     "The share, checked to leave some of mu² for the matrix, or None."
     if mean_share is None:
         return None
-    share = check_number(
-        mean_share, "mean_share", "give a number of at least 0 and below 1"
-    )
+    remedy = "give a number of at least 0 and below 1"
+    share = check_number(mean_share, "mean_share", remedy)
     if not 0 <= share < 1:
-        raise InputError("mean_share", share, "give a number of at least 0 and below 1")
+        raise InputError("mean_share", share, remedy)
     return share
-
-
-def _check_levels(levels):
-    "Ranges of whole numbers by column, as bins."
-    made = {}
-    for name, pair in dict(levels or {}).items():
-        low, high = (check_number(end, f"levels of {name}") for end in pair)
-        whole = low == round(low) and high == round(high)
-        if not whole or not 1 <= high - low < MOST_LEVELS:
-            remedy = f"give whole numbers, from 1 to {MOST_LEVELS - 1} apart"
-            raise InputError(f"levels of {name}", tuple(pair), remedy)
-        made[str(name)] = int(low), int(high)
-    return made
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #2dea62d3
 def _check_missing(missing, box, scores):
@@ -697,7 +683,7 @@ class CovarianceMechanism(Mechanism):
         if mean_share is not None and self._scores:
             remedy = "scores have no mean: the margins say where columns lie"
             raise InputError("mean_share", mean_share, remedy)
-        self.levels, self.latent = _check_levels(levels), bool(latent)
+        self.levels, self.latent = check_levels(levels), bool(latent)
 
     @property
     def _scores(self):

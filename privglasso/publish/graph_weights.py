@@ -1132,8 +1132,8 @@ def check_levels(levels):
         whole = low == round(low) and high == round(high)
         if not whole or not 1 <= high - low < MOST_LEVELS:
             remedy = f"give whole numbers, from 1 to {MOST_LEVELS - 1} apart"
-            raise InputError(said, (low, high), remedy)
-        made[str(name)] = low, high
+            raise InputError(said, tuple(pair), remedy)
+        made[str(name)] = int(low), int(high)
     return made
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #0317e0c4
