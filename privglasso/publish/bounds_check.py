@@ -184,9 +184,7 @@ class BoundsCheck(AnyMechanism):
         return BoundsReport(counts, len(values), columns, lattice, promise, bits.secure)
 
     def _likelihood(self, lattice, X, X_neighbor):
-        one, other = (
-            cells_outside(np.asarray(each, dtype=float), self.bounds)
-            for each in (X, X_neighbor)
-        )
+        tables = (np.asarray(table, dtype=float) for table in (X, X_neighbor))
+        one, other = (cells_outside(table, self.bounds) for table in tables)
         check_different(other - one)
         return lambda report: float((other - one) @ report.counts)
