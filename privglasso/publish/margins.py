@@ -593,9 +593,8 @@ class ScoreMargins:
         """`ContradictionError` if n records cannot have such counts, or bins of whole
         numbers or of presence cannot be stated so."""
         center, scale = self.center, self.scale
-        levels, presence = (
-            np.array(self.kinds) == kind for kind in ("levels", "presence")
-        )
+        kinds = np.array(self.kinds)
+        levels, presence = kinds == "levels", kinds == "presence"
         short = (np.rint(center) == center) & (np.rint(scale) == scale)
         short &= (1 <= scale) & (scale < MOST_LEVELS)
         said = "its levels are not whole numbers from a short range"
