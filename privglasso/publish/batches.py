@@ -770,8 +770,7 @@ def _of_path(path, form):
 def _of_array(table, name="table"):
     "A table in memory, cut into batches."
     values, columns = check_incomplete_table(table, copy=False, min_rows=0)
-    starts = range(0, len(values), _ROWS)
-    read = lambda places: (values[k : k + _ROWS, places] for k in starts)
+    read = lambda places: (block[:, places] for block in blocks_of(values))
     return Batches(columns, read, len(values), name)
 
 # %% ../../nbs/2_publish/27_batches.ipynb #5e0a91c2

@@ -19,13 +19,11 @@ import numpy as np
 from ..base.records import Fields, number
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, check_probability
-from ..privacy.discrete_gaussian import LARGEST_SIGMA, cdf, mu_bound
-from ..privacy.discrete_gaussian import sigma_for
+from ..privacy.discrete_gaussian import LARGEST_SIGMA, cdf, mu_bound, sigma_for
 from ..privacy.guarantee import Guarantee, default_delta
 from ..privacy.sampler import bit_source, exp_bounds, sampler
-from .mechanism import AnyMechanism
+from .mechanism import AnyMechanism, check_budget, check_neighbors
 from .release import ExactGraph
-from .mechanism import check_budget, check_neighbors
 
 # %% ../../nbs/2_publish/23_best_test.ipynb #92125c44
 _SPARE_BITS = 128  # beyond those that δ and e^-ε need

@@ -14,15 +14,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..base.validation import check_probability
-from ..base.validation import html_card, per_column
+from ..base.validation import check_probability, html_card, per_column
 from ..privacy.audit import check_different
 from ..privacy.discrete_gaussian import mu_for, sigma_for, variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import blocks_of, check_rows
-from .mechanism import AnyMechanism, Promise
-from .mechanism import check_bounds, in_order
+from .mechanism import AnyMechanism, Promise, check_bounds, in_order
 
 # %% ../../nbs/2_publish/19_bounds_check.ipynb #701da889
 def cells_outside(values, bounds):

@@ -16,10 +16,9 @@ import numpy as np
 
 from ..base.kernels import kernel
 from ..base.records import Fields, flag, number, require, whole, word
-from ..base.validation import InputError, check_integer
-from ..base.validation import check_number, check_probability, how_many
-from ..base.validation import by_strips, check_symmetric, per_column
-from ..base.validation import mirror, strips
+from ..base.validation import InputError, check_integer, check_number
+from ..base.validation import check_probability, how_many, by_strips
+from ..base.validation import check_symmetric, per_column, mirror, strips
 from ..privacy.audit import EntryStatistic, check_different
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, counted_variance
 from ..privacy.discrete_gaussian import sigma_for, variance
@@ -31,9 +30,8 @@ from .lattice import FEWEST_STEPS, LARGEST, MOST_STEPS, NOISE_REACH
 from .lattice import add_symmetric_noise, check_noise, check_sums
 from .lattice import drawable, proper_unit, rounding_room, whole_sums
 from .noise_correction import SamplingError
-from .mechanism import Mechanism, Promise
+from .mechanism import Mechanism, Promise, check_bounds, in_order
 from .release import NORMAL_ROWS, Release
-from .mechanism import check_bounds, in_order
 from .graph_weights import check_levels
 from .scores import MISSING, scores_lattice
 from .shape import shape_lattice

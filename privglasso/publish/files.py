@@ -117,14 +117,11 @@ def read_release(path):
             return read_stream(path).newest()
         stored = stored_folder if path.is_dir() else stored_release
         return _checked_release(*stored(path))
-    except ContradictionError as contradiction:
-        raise ReleaseError(
-            f"{path.name} contradicts itself: {contradiction}"
-        ) from contradiction
-    except DamageError as damage:
-        raise ReleaseError(
-            f"{path.name} is damaged: {damage}: fetch the file again"
-        ) from damage
+    except ContradictionError as error:
+        raise ReleaseError(f"{path.name} contradicts itself: {error}") from error
+    except DamageError as error:
+        told = f"{path.name} is damaged: {error}: fetch the file again"
+        raise ReleaseError(told) from error
     except StreamError as error:
         raise ReleaseError(f"{path.name}: {error}") from error
     except (ReleaseError, FileNotFoundError):

@@ -27,7 +27,7 @@ from ..privacy.discrete_gaussian import variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, sampler
-from .batches import check_rows, summed
+from .batches import blocks_of, check_rows, summed
 from .lattice import FEWEST_STEPS, MOST_STEPS, NOISE_REACH
 from .lattice import check_sums, drawable, rounding_room, whole_sums
 from .margins import MOST_LEVELS, READ_AS_CUT, ScoreMargins, bin_edges
@@ -40,8 +40,7 @@ from .mechanism import AnyMechanism, Promise
 from .release import AnyRelease, check_beside, framed
 from .shape import SET_ASIDE, UnitsError, set_aside
 from .sphere import has_fourth_powers
-from .units import UnitsPlan, find_units, plan_units
-from .units import squared_mu_left
+from .units import UnitsPlan, find_units, plan_units, squared_mu_left
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #42658097
 _REACH = 0.9, 3.0  # radius over the length of a row of independent normal scores
@@ -214,8 +213,8 @@ def edge_sums(scores, lattice) -> np.ndarray:
     """
     entries = lattice.entries
     total, rows = np.zeros(entries), max(_BLOCK_CELLS // entries, 1)
-    for start in range(0, len(scores), rows):
-        v, factors = edge_vectors(scores[start : start + rows], lattice)
+    for block in blocks_of(scores, rows):
+        v, factors = edge_vectors(block, lattice)
         v *= factors[:, None] / lattice.step
         total += np.rint(v, out=v).sum(axis=0)  # below 2^53: exact
     return total.astype(np.int64)
@@ -357,8 +356,7 @@ def _jittered(blocks, margins, size):
     ]
     places = np.concatenate(places)
     for scores in score_blocks(places, margins, 0):
-        for start in range(0, len(scores), _AT_ONCE):
-            yield scores[start : start + _AT_ONCE] * np.sqrt(size)
+        yield from (block * np.sqrt(size) for block in blocks_of(scores, _AT_ONCE))
 
 
 def _products_of(scores, lattice):

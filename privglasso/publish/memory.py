@@ -82,9 +82,8 @@ _COPIES, _OF_RELEASE = 5, 6  # copies held of a sample or block, and of a releas
 
 def _gathers(mechanism):
     "Whether rows in a secret order are gathered."
-    return type(mechanism).__name__ in _GATHER and (
-        getattr(mechanism, "center", None) is None
-    )
+    centered = getattr(mechanism, "center", None) is not None
+    return type(mechanism).__name__ in _GATHER and not centered
 
 
 def _release_cells(mechanism, n, p, folder):
