@@ -293,8 +293,8 @@ def frame_blocks(table) -> Iterator:
     if isinstance(table, Batches):
         yield from table.blocks()
         return
-    for start in range(0, len(table), 1 << 16):
-        yield table.iloc[start : start + (1 << 16)].to_numpy(dtype=float)
+    for start in range(0, len(table), _ROWS):
+        yield table.iloc[start : start + _ROWS].to_numpy(dtype=float)
 
 
 def mapped(values, function):
@@ -673,47 +673,27 @@ def _part(path, form):
             raise
     raise TableError(f"{path.name}: this file ends early, or is damaged")
 
-
-def _check_alike(first, schema, names):
-    "`TableError` unless a part's columns are those of the first part."
-    if schema.names != first.names:
-        raise TableError(f"{names[1]}: its columns are not those of {names[0]}")
-    for j, (one, two) in enumerate(zip(first, schema, strict=True)):
-        if _is_number(one.type) != _is_number(two.type):
-            raise TableError(
-                f"{names[1]}: column {j + 1} is of another kind than in {names[0]}"
-            )
-
 # %% ../../nbs/2_publish/27_batches.ipynb #bfa7c021
 def _opened(paths, form):
     "Columns of all files, their number of records if known, and a function to read."
     parts = [_part(path, form) for path in paths]
-    first = parts[0][0]
-    for path, (schema, *_) in zip(paths, parts, strict=True):
-        _check_alike(first, schema, (paths[0].name, path.name))
-    counts = [part[1] for part in parts]
+    schemas, counts, reads, unpacked = zip(*parts, strict=True)
+    first, said = schemas[0], paths[0].name
+    for path, schema in zip(paths, schemas, strict=True):
+        if schema.names != first.names:
+            raise TableError(f"{path.name}: its columns are not those of {said}")
+        for j, (one, two) in enumerate(zip(first, schema, strict=True), 1):
+            if _is_number(one.type) != _is_number(two.type):
+                other = f"column {j} is of another kind than in {said}"
+                raise TableError(f"{path.name}: {other}")
 
     def batches(places):
-        for path, (_, _, own, _) in zip(paths, parts, strict=True):
-            for batch in _guarded(path.name, own(places)):
+        for path, read in zip(paths, reads, strict=True):
+            for batch in _guarded(path.name, read(places)):
                 yield path.name, batch
 
-    batches.unpacked = max(part[3] for part in parts)
+    batches.unpacked = max(unpacked)
     return first, None if None in counts else sum(counts), batches
-
-
-def _of_files(paths, form, name):
-    "The table in some files, one after the other."
-    first, n, batches = _opened(paths, form)
-
-    def read(places):
-        seen = {}
-        for where, batch in batches(places):
-            yield _chosen(batch, places, first.names, where, form, seen)
-
-    made = Batches(first.names, read, n, name)
-    made.unpacked = batches.unpacked
-    return made
 
 # %% ../../nbs/2_publish/27_batches.ipynb #d9ef3b8c
 def _at(batch, places, names):
@@ -775,14 +755,22 @@ def _of_path(path, form):
         raise TableError(f"{name}: Excel files, and texts with a footer, stand alone")
     if whole:
         return _of_array(read_table(paths[0], **form.stated()), name)
-    return _of_files(paths, form, name)
+    first, n, batches = _opened(paths, form)
+
+    def read(places):
+        seen = {}
+        for where, batch in batches(places):
+            yield _chosen(batch, places, first.names, where, form, seen)
+
+    made = Batches(first.names, read, n, name)
+    made.unpacked = batches.unpacked
+    return made
 
 
 def _of_array(table, name="table"):
     "A table in memory, cut into batches."
     values, columns = check_incomplete_table(table, copy=False, min_rows=0)
-    starts = range(0, len(values), _ROWS)
-    read = lambda places: (values[k : k + _ROWS, places] for k in starts)
+    read = lambda places: (block[:, places] for block in blocks_of(values))
     return Batches(columns, read, len(values), name)
 
 # %% ../../nbs/2_publish/27_batches.ipynb #5e0a91c2

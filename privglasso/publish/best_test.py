@@ -19,13 +19,11 @@ import numpy as np
 from ..base.records import Fields, number
 from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, check_probability
-from ..privacy.discrete_gaussian import LARGEST_SIGMA, cdf, mu_bound
-from ..privacy.discrete_gaussian import sigma_for
+from ..privacy.discrete_gaussian import LARGEST_SIGMA, cdf, mu_bound, sigma_for
 from ..privacy.guarantee import Guarantee, default_delta
 from ..privacy.sampler import bit_source, exp_bounds, sampler
-from .mechanism import AnyMechanism
+from .mechanism import AnyMechanism, check_budget, check_neighbors
 from .release import ExactGraph
-from .mechanism import check_budget, check_neighbors
 
 # %% ../../nbs/2_publish/23_best_test.ipynb #92125c44
 _SPARE_BITS = 128  # beyond those that δ and e^-ε need
@@ -42,22 +40,6 @@ def _chances(epsilon, delta, precision):
         silent = (one - chances[-1] - extra) * shrink
         chances.append(min(told, one + (-silent >> precision), one))
     return chances
-
-# %% ../../nbs/2_publish/23_best_test.ipynb #5498ccc7
-def _check_promise(epsilon, delta):
-    "An ε and a δ whose table of probabilities is short enough to be kept."
-    epsilon, delta = check_positive(epsilon, "epsilon"), check_probability(
-        delta, "delta"
-    )
-    if epsilon > 1000:
-        raise InputError("epsilon", epsilon, "give at most 1000")
-    steps = min(2 * -math.log(delta) / epsilon, 1 / delta)
-    if steps > _MOST_STEPS:
-        works = 2 * -math.log(delta) / _MOST_STEPS
-        raise InputError(
-            "epsilon", epsilon, f"hardly ever passes: use epsilon >= {works:.3g}"
-        )
-    return epsilon, delta
 
 # %% ../../nbs/2_publish/23_best_test.ipynb #04116b19
 @dataclass(frozen=True)
@@ -89,7 +71,14 @@ class BestTest:
     delta: float
 
     def __post_init__(self):
-        epsilon, delta = _check_promise(self.epsilon, self.delta)
+        epsilon = check_positive(self.epsilon, "epsilon")
+        delta = check_probability(self.delta, "delta")
+        if epsilon > 1000:
+            raise InputError("epsilon", epsilon, "give at most 1000")
+        if min(2 * -math.log(delta) / epsilon, 1 / delta) > _MOST_STEPS:
+            works = 2 * -math.log(delta) / _MOST_STEPS
+            remedy = f"hardly ever passes: use epsilon >= {works:.3g}"
+            raise InputError("epsilon", epsilon, remedy)
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
 
@@ -194,21 +183,23 @@ def tail_bound(m: int, sigma: float) -> Fraction:
     return Fraction(high, 2**bits) / mills / _ROOT_TWO_PI
 
 # %% ../../nbs/2_publish/23_best_test.ipynb #81724900
+def _least(enough, low, high):
+    "The least whole number above `low` that is `enough`; larger ones are, too."
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 @lru_cache(maxsize=64)
 def reached_with(probability: float, sigma: float) -> int:
     """The least number of steps that noise provably reaches with at most this
     `probability`, which is at most 0.1."""
-    low = math.ceil(sigma + 0.5)
-    high = 2 * low
-    while tail_bound(high, sigma) > probability:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if tail_bound(middle, sigma) > probability:
-            low = middle
-        else:
-            high = middle
-    return high
+    first = math.ceil(sigma + 0.5)
+    seldom = lambda m: tail_bound(m, sigma) <= probability
+    return _least(seldom, first, 2 * first)
 
 # %% ../../nbs/2_publish/23_best_test.ipynb #694a0f9a
 @dataclass(frozen=True)
@@ -279,16 +270,7 @@ class NormalTest:
         "The least distance that passes with at least the probability `share`."
         if not 0 <= check_number(share, "share") <= 1:
             raise InputError("share", share, "give a probability from 0 to 1")
-        low, high = -1, 1
-        while self.pass_probability(high) < share:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.pass_probability(middle) < share:
-                low = middle
-            else:
-                high = middle
-        return high
+        return _least(lambda d: self.pass_probability(d) >= share, -1, 1)
 
     def guarantee(self, neighbors: str = "record") -> Guarantee:
         "The promise of μ, except for the failure."
@@ -410,8 +392,7 @@ class StableGraphMechanism(AnyMechanism):
     def _release(self, values, columns, lattice, bits):
         adjacency, distance = self._decided(values, lattice, bits)
         found = adjacency if lattice.test.passes(distance, bits) else None
-        guarantee, name = lattice.guarantee(self.neighbors), type(self).__name__
-        return self._kind(found, columns, lattice, guarantee, bits.secure, name)
+        return self._kind(found, columns, lattice, *self._promise(lattice, bits))
 
     def _likelihood(self, lattice, X, X_neighbor):
         tables = (np.asarray(table, dtype=float) for table in (X, X_neighbor))

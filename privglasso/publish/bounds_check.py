@@ -14,15 +14,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtri
 
-from ..base.validation import check_probability
-from ..base.validation import html_card, per_column
+from ..base.validation import check_probability, html_card, per_column
 from ..privacy.audit import check_different
 from ..privacy.discrete_gaussian import mu_for, sigma_for, variance
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import blocks_of, check_rows
-from .mechanism import AnyMechanism, Promise
-from .mechanism import check_bounds, in_order
+from .mechanism import AnyMechanism, Promise, check_bounds, in_order
 
 # %% ../../nbs/2_publish/19_bounds_check.ipynb #701da889
 def cells_outside(values, bounds):
@@ -184,9 +182,7 @@ class BoundsCheck(AnyMechanism):
         return BoundsReport(counts, len(values), columns, lattice, promise, bits.secure)
 
     def _likelihood(self, lattice, X, X_neighbor):
-        one, other = (
-            cells_outside(np.asarray(each, dtype=float), self.bounds)
-            for each in (X, X_neighbor)
-        )
+        tables = (np.asarray(table, dtype=float) for table in (X, X_neighbor))
+        one, other = (cells_outside(table, self.bounds) for table in tables)
         check_different(other - one)
         return lambda report: float((other - one) @ report.counts)

@@ -140,7 +140,6 @@ def _told(asked):
 
 
 def _columns_at(values, places):
-    "The columns at these places."
     return values[:, places]
 
 
@@ -167,7 +166,6 @@ def _part_rows(frame, asked, k, start):
 
 
 def _part_length(frame, asked, k, start):
-    "Number of records in a partition."
     return len(frame)
 
 # %% ../../nbs/2_publish/37_cluster.ipynb #19a04ea5

@@ -677,9 +677,8 @@ class StreamRelease:
         B = _reading(workload(t, min(plan.window or t, t)), plan.C[:t, :t])[-1]
         sums = np.rint(B @ self.outputs[:t]).astype(np.int64)
         second, total = _unpacked(sums, len(names))
-        lattice = replace(
-            plan.lattice, n=n, sigma=plan.lattice.sigma * np.linalg.norm(B)
-        )
+        sigma = plan.lattice.sigma * np.linalg.norm(B)
+        lattice = replace(plan.lattice, n=n, sigma=sigma)
         total = total if lattice.constant else None
         promise = plan.guarantee(), self.secure, "Stream"
         return ShapeRelease(second, total, names, lattice, None, {}, *promise)
@@ -727,27 +726,13 @@ class StreamRelease:
 
 # %% ../../nbs/2_publish/33_continual.ipynb #e3a89b97
 def _period_file(folder, period):
-    "The path of a period's output."
     return folder / f"period-{period:04d}.json"
 
 
 def _period_text(period, rows, output):
-    "The bytes of that file."
+    "The bytes of a period's file."
     return _as_json({"period": period, "rows": rows, "output": output.tolist()})
 
-
-def _period_in(text, period, plan):
-    "Parse a period's rows and output; None if its text is damaged."
-    try:
-        stated = json.loads(text)
-        output = np.array(stated["output"], dtype=np.int64)
-        fits = _period_text(period, stated["rows"], output) == text
-        fits &= stated["rows"] in range(plan.n + 1)
-    except (ValueError, KeyError, TypeError, OverflowError):
-        return None
-    p = len(plan.columns)
-    whole = fits and output.shape == (p * (p + 3) // 2,)
-    return (stated["rows"], output) if whole else None
 
 # %% ../../nbs/2_publish/33_continual.ipynb #a7c6c175
 def _parts(path):
@@ -780,14 +765,19 @@ def read_stream(path) -> StreamRelease:
     """
     text, texts = _parts(Path(path))
     plan, secure = _plan_in(text)
-    known, width = [], len(plan.columns) * (len(plan.columns) + 3) // 2
-    for period, (name, text) in enumerate(texts.items(), start=1):
-        known.append(_period_in(text, period, plan))
-        if known[-1] is None or period > plan.periods:
+    width = len(plan.columns) * (len(plan.columns) + 3) // 2
+    rows = np.zeros(len(texts), np.int64)
+    outputs = np.zeros((len(texts), width), np.int64)
+    for t, (name, text) in enumerate(texts.items()):
+        try:
+            stated = json.loads(text)
+            rows[t], outputs[t] = stated["rows"], stated["output"]
+            same = _period_text(t + 1, int(rows[t]), outputs[t]) == text
+        except (ValueError, KeyError, TypeError, OverflowError):
+            same = False
+        if not same or not 0 <= rows[t] <= plan.n or t >= plan.periods:
             raise StreamError(f"{name} is damaged: fetch it back")
-    rows = np.array([rows for rows, _ in known], dtype=np.int64)
-    outputs = np.array([output for _, output in known], dtype=np.int64)
-    return StreamRelease(plan, rows, outputs.reshape(len(known), width), secure)
+    return StreamRelease(plan, rows, outputs, secure)
 
 
 def is_stream_of_releases(path) -> bool:
@@ -883,7 +873,12 @@ class Stream:
     def __init__(self, folder):
         self.folder = Path(folder)
         self._secret = self.folder / "secret"
-        self.plan, self._secure = self._stated()
+        try:
+            text = (self.folder / "plan.json").read_bytes()
+        except OSError as error:
+            reason = f"plan.json cannot be read ({error.strerror}): begin a stream"
+            raise StreamError(reason) from error
+        self.plan, self._secure = _plan_in(text)
         if not self._journal().lines:
             raise StreamError("this stream was not paid for yet: begin it again")
 
@@ -922,13 +917,7 @@ class Stream:
                 journal.add({"plan": hashlib.sha256(text).hexdigest(), "name": name})
         return cls(folder)
 
-    def _stated(self):
-        "The plan in the folder, and whether the key is secure."
-        try:
-            return _plan_in((self.folder / "plan.json").read_bytes())
-        except OSError as error:
-            reason = f"plan.json cannot be read ({error.strerror}): begin a stream"
-            raise StreamError(reason) from error
+
 
     def _journal(self):
         "The journal as it is now, checked against plan and outputs."
@@ -1020,10 +1009,8 @@ class Stream:
     def _sums(self, X):
         "The number of rows of a table, and their exact sums, which stay secret."
         values, columns = check_table(X, min_rows=0, copy=False)
-        plan = self.plan
-        if values.shape[1] != len(plan.columns) or (
-            hasattr(X, "columns") and columns != plan.columns
-        ):
+        plan, named = self.plan, hasattr(X, "columns")
+        if len(columns) != len(plan.columns) or named and columns != plan.columns:
             raise InputError("X", columns, f"give the columns {plan.columns}")
         if len(values) > plan.n:
             remedy = f"the plan allows {plan.n} rows a period"

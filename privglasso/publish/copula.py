@@ -23,6 +23,7 @@ from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import sampler
 from .batches import blocks_of, check_rows, frame_blocks
 from .lattice import NOISE_REACH, drawable, proper_unit, whole_sums
+from .margins import to_simplex
 from .ranks import KendallMechanism, KendallRelease, RankLattice
 from .ranks import mean_change
 from .mechanism import Mechanism, Promise
@@ -96,15 +97,10 @@ def _support(counts, sigma):
 def _weights(counts, n, sigma, possible):
     "(bins,) probabilities behind a column's noisy counts."
     counts = np.where(possible, counts, 0).astype(float)
-    first, last = _support(counts, sigma)
-    usable = possible & (np.arange(len(counts)) >= first)
-    usable &= np.arange(len(counts)) <= last
+    (first, last), bins = _support(counts, sigma), np.arange(len(counts))
+    usable = possible & (first <= bins) & (bins <= last)
     weights = np.zeros(len(counts))
-    # the nearest numbers that are at least 0 and sum to n
-    ordered = np.sort(counts[usable])[::-1]
-    excess = (np.cumsum(ordered) - n) / np.arange(1, len(ordered) + 1)
-    last = np.flatnonzero(ordered > excess)[-1]
-    weights[usable] = np.maximum(counts[usable] - excess[last], 0.0) / n
+    weights[usable] = to_simplex(counts[usable], n) / n
     return weights
 
 # %% ../../nbs/2_publish/12_copula.ipynb #22971947
@@ -485,8 +481,7 @@ class CopulaMechanism(Mechanism):
         ranks = KendallMechanism(mu=math.sqrt(left * (1 - self.margin_share)))
         return CopulaLattice(units, margins, ranks.lattice(n, p))
 
-    def _lattice(self, n, p):
-        return self.lattice(n, p)
+
 
     def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each average of sign products; of
@@ -530,9 +525,8 @@ class CopulaMechanism(Mechanism):
         correlations = ranks._release(values, names, plan, bits)
         table = _drawn_rows(margins, correlations, self.rows or len(values), bits)
         spent = CopulaLattice(lattice.units, lattice.margins, correlations.lattice)
-        named = lattice.units, columns, aside
-        promise = spent.guarantee(self.neighbors), bits.secure, type(self).__name__
-        return CopulaRelease(table, margins, correlations, *named, *promise)
+        named = lattice.units, columns, aside, *self._promise(spent, bits)
+        return CopulaRelease(table, margins, correlations, *named)
 
     def _stated(self):
         return "rows", "whole", "margin_share", "neighbors"

@@ -16,10 +16,9 @@ import numpy as np
 
 from ..base.kernels import kernel
 from ..base.records import Fields, flag, number, require, whole, word
-from ..base.validation import InputError, check_integer
-from ..base.validation import check_number, check_probability, how_many
-from ..base.validation import by_strips, check_symmetric, per_column
-from ..base.validation import mirror, strips
+from ..base.validation import InputError, check_integer, check_number
+from ..base.validation import check_probability, how_many, by_strips
+from ..base.validation import check_symmetric, per_column, mirror, strips
 from ..privacy.audit import EntryStatistic, check_different
 from ..privacy.discrete_gaussian import LARGEST_SIGMA, counted_variance
 from ..privacy.discrete_gaussian import sigma_for, variance
@@ -31,10 +30,9 @@ from .lattice import FEWEST_STEPS, LARGEST, MOST_STEPS, NOISE_REACH
 from .lattice import add_symmetric_noise, check_noise, check_sums
 from .lattice import drawable, proper_unit, rounding_room, whole_sums
 from .noise_correction import SamplingError
-from .mechanism import Mechanism, Promise
+from .mechanism import Mechanism, Promise, check_bounds, in_order
 from .release import NORMAL_ROWS, Release
-from .mechanism import check_bounds, in_order
-from .margins import MOST_LEVELS
+from .graph_weights import check_levels
 from .scores import MISSING, scores_lattice
 from .shape import shape_lattice
 from .sphere import Ball, Sphere
@@ -119,9 +117,8 @@ class MomentLattice:
     def mean_noise(self) -> np.ndarray:
         """(p,) variance of the noise on the mean, in squared data units; zeros if none
         is released."""
-        return (variance(self.sigma[2]) if self.sigma[2] else 0.0) * (
-            self.unit / self.n
-        ) ** 2
+        total = variance(self.sigma[2]) if self.sigma[2] else 0.0
+        return total * (self.unit / self.n) ** 2
 
     def noise_std(self, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each entry of the covariance, in
@@ -132,7 +129,13 @@ class MomentLattice:
     def expected_error(self, covariance, location=None) -> SamplingError:
         """How well a (p, p) `covariance` will be known, perhaps of the first columns
         only; the mean is at `location` (p,), or at the centre when None."""
-        return _expected_error(self, covariance, location)
+        center = self.center[: len(covariance)]
+        location = center if location is None else location
+        offset = per_column(location, "location", len(center)) - center
+        if not self.sigma[2]:  # then all is about the centre
+            covariance = covariance + np.outer(offset, offset)
+        noise = _matrix_noise_variance(self, offset**2)
+        return SamplingError(((covariance, self.n),), noise)
 
     @property
     def length(self) -> int:
@@ -149,7 +152,7 @@ class MomentLattice:
         require((self.unit > 0).all(), "the lattice has an empty clipping set")
         round_ = not self.ball or np.ptp(self.half_range) == 0
         require(round_, "the lattice has a ball that is not round")
-        fine = self.n * self.radius**2 > 2**52
+        fine = self.n * self.radius**2 > _LARGEST_SUM
         require(not fine, f"the lattice is too fine for {self.n} rows")
         check_noise(self.sigma[:2], self.diagonal_ratio)
         mean = self.sigma[2]
@@ -169,19 +172,24 @@ class MomentLattice:
         off_diagonal, diagonal, total = counted_variance(self.sigma)
         t = diagonal / self.diagonal_ratio
         t = min(t, off_diagonal) if p > 1 else t
-        return matrix * self.radius**4 / t, (
-            mean * self.radius**2 / total if self.sigma[2] else 0.0
-        )
+        mean = mean * self.radius**2 / total if self.sigma[2] else 0.0
+        return matrix * self.radius**4 / t, mean
 
     def guarantee(self, neighbors: str) -> Guarantee:
         "What the release promises about one record or one cell, as `neighbors` says."
-        return Guarantee(
-            float(compose_gdp(*np.sqrt(self.squared_mus(neighbors)))), neighbors
-        )
+        mu = compose_gdp(*np.sqrt(self.squared_mus(neighbors)))
+        return Guarantee(float(mu), neighbors)
 
     def statistic(self, X, X_neighbor):
         "The likelihood ratio of two tables, as a function of a release."
-        return _likelihood_statistic(self, X, X_neighbor)
+        before, after = (clipped_moments(self, table) for table in (X, X_neighbor))
+        second, total = after[0] - before[0], after[1] - before[1]
+        off_diagonal, diagonal, mean = self.sigma**2
+        weights = np.triu(second, 1) / off_diagonal
+        weights += np.diag(np.diag(second)) / diagonal
+        shift = total / mean if mean else np.zeros_like(total)
+        check_different(np.append(weights, shift))  # in what is released
+        return _MomentStatistic(weights, shift)
 
     def noisy_sums(self, values, bits) -> tuple:
         """Noisy sums, in steps, of the rows' outer products (p, p) and of the rows
@@ -195,8 +203,7 @@ class MomentLattice:
     def release(self, values, columns, neighbors, bits, mechanism):
         "The `CovarianceRelease` of an (n, p) array by the mechanism of that name."
         second, total = self.noisy_sums(values, bits)
-        promise = self.guarantee(neighbors)
-        public = self, promise, bits.secure, mechanism
+        public = self, self.guarantee(neighbors), bits.secure, mechanism
         return CovarianceRelease(second, total, columns, *public)
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #84670e2c
@@ -207,23 +214,16 @@ def _radius(n, p, ball, smallest, mu):
     if ball:
         fewest = max(fewest, 1 << (4 * rounding_room(p)).bit_length())
     if n * fewest**2 > _LARGEST_SUM:
-        raise InputError(
-            "n",
-            n,
-            "too many rows for exact sums: publish fewer rows, or parts of the table",
-        )
+        remedy = "too many rows for exact sums: publish fewer rows, or parts of"
+        raise InputError("n", n, f"{remedy} the table")
     matrix, mean = (limit / LARGEST_SIGMA * 1.0001 for limit in smallest)
-    if max(matrix * fewest**2, mean * fewest) > 1:
-        works = mu * max(matrix * fewest**2, mean * fewest)
-        raise InputError(
-            "mu", mu, f"no lattice carries so much noise: use mu >= {works * 1.006:.3g}"
-        )
-    largest = min(
-        MOST_STEPS,
-        math.sqrt(_LARGEST_SUM / n),
-        matrix**-0.5,
-        1 / mean if mean else math.inf,
-    )
+    needed = max(matrix * fewest**2, mean * fewest)
+    if needed > 1:
+        works = mu * needed * 1.006
+        remedy = f"no lattice carries so much noise: use mu >= {works:.3g}"
+        raise InputError("mu", mu, remedy)
+    by_mean = 1 / mean if mean else math.inf
+    largest = min(MOST_STEPS, math.sqrt(_LARGEST_SUM / n), matrix**-0.5, by_mean)
     return 2 ** math.floor(math.log2(largest))
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #b7bcc04e
@@ -368,17 +368,6 @@ def _matrix_noise_variance(lattice, squared_offset):
     return by_strips(_noise_of_rows(lattice, squared_offset, slice(few)), few)
 
 
-def _expected_error(lattice, covariance, location):
-    "The error of a release, for a covariance of rows with that mean."
-    p = len(covariance)  # perhaps of the first columns only
-    center = lattice.center[:p]
-    place = center if location is None else per_column(location, "location", p)
-    offset = place - center
-    if not lattice.sigma[2]:  # then all is about the centre
-        covariance = covariance + np.outer(offset, offset)
-    noise = _matrix_noise_variance(lattice, offset**2)
-    return SamplingError(((covariance, lattice.n),), noise)
-
 # %% ../../nbs/2_publish/03_covariance.ipynb #60a0a44b
 @dataclass(frozen=True, eq=False)
 class CovarianceRelease(Release):
@@ -434,11 +423,9 @@ class CovarianceRelease(Release):
 
     def _offset(self):
         "(p,) the location less the public centre."
-        return (
-            np.zeros(len(self.columns))
-            if self.total is None
-            else self.total / self.n * self.lattice.unit
-        )
+        if self.total is None:
+            return np.zeros(len(self.columns))
+        return self.total / self.n * self.lattice.unit
 
     @property
     def scale(self) -> np.ndarray:
@@ -571,25 +558,11 @@ def _check_share(mean_share):
     "The share, checked to leave some of mu² for the matrix, or None."
     if mean_share is None:
         return None
-    share = check_number(
-        mean_share, "mean_share", "give a number of at least 0 and below 1"
-    )
+    remedy = "give a number of at least 0 and below 1"
+    share = check_number(mean_share, "mean_share", remedy)
     if not 0 <= share < 1:
-        raise InputError("mean_share", share, "give a number of at least 0 and below 1")
+        raise InputError("mean_share", share, remedy)
     return share
-
-
-def _check_levels(levels):
-    "Ranges of whole numbers by column, as bins."
-    made = {}
-    for name, pair in dict(levels or {}).items():
-        low, high = (check_number(end, f"levels of {name}") for end in pair)
-        whole = low == round(low) and high == round(high)
-        if not whole or not 1 <= high - low < MOST_LEVELS:
-            remedy = f"give whole numbers, from 1 to {MOST_LEVELS - 1} apart"
-            raise InputError(f"levels of {name}", tuple(pair), remedy)
-        made[str(name)] = int(low), int(high)
-    return made
 
 # %% ../../nbs/2_publish/03_covariance.ipynb #2dea62d3
 def _check_missing(missing, box, scores):
@@ -598,9 +571,7 @@ def _check_missing(missing, box, scores):
         remedy = f"give one of {list(MISSING)}"
         raise InputError("missing", missing, remedy)
     if missing != "refuse" and box:
-        raise InputError(
-            "missing", missing, "a box has no rule for missing cells"
-        )
+        raise InputError("missing", missing, "a box has no rule for missing cells")
     if missing == "random" and not scores:
         remedy = "rows as they are do not tell how many cells there are: leave"
         raise InputError("missing", missing, f'{remedy} clipping out, or give "center"')
@@ -697,7 +668,7 @@ class CovarianceMechanism(Mechanism):
         if mean_share is not None and self._scores:
             remedy = "scores have no mean: the margins say where columns lie"
             raise InputError("mean_share", mean_share, remedy)
-        self.levels, self.latent = _check_levels(levels), bool(latent)
+        self.levels, self.latent = check_levels(levels), bool(latent)
 
     @property
     def _scores(self):
@@ -722,8 +693,7 @@ class CovarianceMechanism(Mechanism):
         told = {"neighbors": self.neighbors, "mean_share": share}
         return moment_lattice(n, p, mu, self.bounds, **told)
 
-    def _lattice(self, n, p):
-        return self.lattice(n, p)
+
 
     def worst_pair(self, p: int = 2) -> tuple:
         """Two neighbouring tables that are easy to tell apart, within the bounds if
@@ -832,13 +802,13 @@ class CovarianceMechanism(Mechanism):
         return lattice.statistic(X, X_neighbor)
 
     def _release(self, values, columns, lattice, bits):
-        name = type(self).__name__
         if self._scores and self.bounds is not None:
             bounds = self._bounds_of(columns)
             values = mapped(values, lambda block: np.clip(block, *bounds))
             if lattice.bounds is not None:
                 lattice = replace(lattice, bounds=bounds)
-        return lattice.release(values, columns, self.neighbors, bits, name)
+        told = self.neighbors, bits, type(self).__name__
+        return lattice.release(values, columns, *told)
 
     def _bounds_of(self, columns):
         "(low, high) of these columns, infinite where none are stated."
@@ -889,27 +859,7 @@ def clipped_moments(lattice, X):
         Both in lattice steps, and not rounded.
     """
     z = (np.asarray(X, dtype=float) - lattice.center) / lattice.half_range
-    z = (
-        z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1)
-        if lattice.ball
-        else np.clip(z, -1, 1)
-    )
+    lengths = np.linalg.norm(z, axis=1, keepdims=True)
+    z = z / np.maximum(lengths, 1) if lattice.ball else np.clip(z, -1, 1)
     steps = z * (lattice.half_range / lattice.unit)
     return steps.T @ steps, steps.sum(axis=0)
-
-# %% ../../nbs/2_publish/03_covariance.ipynb #7cd61502
-def _likelihood_statistic(lattice, X, X_neighbor):
-    "A weighted sum of the entries and means that differ."
-    second, total = (
-        after - before
-        for before, after in zip(
-            clipped_moments(lattice, X),
-            clipped_moments(lattice, X_neighbor),
-            strict=True,
-        )
-    )
-    off_diagonal, diagonal, mean = lattice.sigma**2
-    weights = np.triu(second, 1) / off_diagonal + np.diag(np.diag(second)) / diagonal
-    shift = total / mean if mean else np.zeros_like(total)
-    check_different(np.append(weights, shift))  # in what is released
-    return _MomentStatistic(weights, shift)

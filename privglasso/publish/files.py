@@ -58,8 +58,8 @@ def _form(metadata):
     if type(kind) is not str or kind not in _KINDS:
         raise DamageError("kind", "must be a known word")
     own = _KINDS[kind].record_in(metadata)
-    voted = metadata.get("mechanism") == "VotedWeightsMechanism"
-    own = own | VOTED if voted else own
+    if metadata.get("mechanism") == "VotedWeightsMechanism":
+        own = own | VOTED
     named = {"mechanism": word(*MECHANISMS[kind])}
     return Fields(COMMON_FIELDS | named | own.fields)
 
@@ -75,32 +75,6 @@ def _sizes(metadata, table):
     return {"p": p, "p + 1": p + 1}
 
 # %% ../../nbs/2_publish/20_files.ipynb #99bc4a0a
-def _read_checked(path):
-    "The release in a file; `ReleaseError` or `FileNotFoundError` if there is none."
-    try:
-        if is_stream_of_releases(path):
-            return read_stream(path).newest()
-        stored = stored_folder if path.is_dir() else stored_release
-        return _checked_release(*stored(path))
-    except ContradictionError as contradiction:
-        raise ReleaseError(
-            f"{path.name} contradicts itself: {contradiction}"
-        ) from contradiction
-    except DamageError as damage:
-        raise ReleaseError(
-            f"{path.name} is damaged: {damage}: fetch the file again"
-        ) from damage
-    except StreamError as error:
-        raise ReleaseError(f"{path.name}: {error}") from error
-    except (ReleaseError, FileNotFoundError):
-        raise
-    except Exception as error:  # a file may state anything
-        raise ReleaseError(
-            f"{path.name}: its metadata are damaged ({type(error).__name__}): fetch the"
-            " file again"
-        ) from error
-
-
 def read_release(path):
     """Read a release written by `to_parquet`, as a stranger would, and check that its
     statements and numbers fit each other.
@@ -137,7 +111,26 @@ def read_release(path):
     >>> back.guarantee == release.guarantee
     True
     """
-    return _read_checked(check_path(path))
+    path = check_path(path)
+    try:
+        if is_stream_of_releases(path):
+            return read_stream(path).newest()
+        stored = stored_folder if path.is_dir() else stored_release
+        return _checked_release(*stored(path))
+    except ContradictionError as error:
+        raise ReleaseError(f"{path.name} contradicts itself: {error}") from error
+    except DamageError as error:
+        told = f"{path.name} is damaged: {error}: fetch the file again"
+        raise ReleaseError(told) from error
+    except StreamError as error:
+        raise ReleaseError(f"{path.name}: {error}") from error
+    except (ReleaseError, FileNotFoundError):
+        raise
+    except Exception as error:  # a file may state anything
+        raise ReleaseError(
+            f"{path.name}: its metadata are damaged ({type(error).__name__}): fetch the"
+            " file again"
+        ) from error
 
 # %% ../../nbs/2_publish/20_files.ipynb #835f9fe7
 _OWN_WORD = "its publisher fixed the noise by looking at the data"

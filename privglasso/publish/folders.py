@@ -244,9 +244,8 @@ def _noisy_parts(mechanism, values, columns, keys, secret, pay):
         part = pd.DataFrame(cells, columns=columns)
         stated.append(write_part(secret.folder, k, part))
         path.unlink()
-    promise = lattice.guarantee(mechanism.neighbors), keys.secure
-    name, table = type(mechanism).__name__, _table_of(secret.folder, part, stated)
-    return TableRelease(table, lattice, *promise, name), stated
+    table = _table_of(secret.folder, part, stated)
+    return TableRelease(table, lattice, *mechanism._promise(lattice, keys)), stated
 
 
 def _table_of(folder, part, stated):

@@ -27,21 +27,20 @@ from ..privacy.discrete_gaussian import variance
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from ..privacy.sampler import bit_source, sampler
-from .batches import check_rows, summed
+from .batches import blocks_of, check_rows, summed
 from .lattice import FEWEST_STEPS, MOST_STEPS, NOISE_REACH
 from .lattice import check_sums, drawable, rounding_room, whole_sums
 from .margins import MOST_LEVELS, READ_AS_CUT, ScoreMargins, bin_edges
 from .margins import histogram_mu, histograms
 from .margins import histogram_sigma, noisy_margins, placed_cells
-from .margins import score_blocks
+from .margins import invert_series, score_blocks
 from .noise_correction import CovarianceError
 from .parquet import EDGE_COLUMNS
 from .mechanism import AnyMechanism, Promise
 from .release import AnyRelease, check_beside, framed
 from .shape import SET_ASIDE, UnitsError, set_aside
 from .sphere import has_fourth_powers
-from .units import UnitsPlan, find_units, plan_units
-from .units import squared_mu_left
+from .units import UnitsPlan, find_units, plan_units, squared_mu_left
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #42658097
 _REACH = 0.9, 3.0  # radius over the length of a row of independent normal scores
@@ -214,8 +213,8 @@ def edge_sums(scores, lattice) -> np.ndarray:
     """
     entries = lattice.entries
     total, rows = np.zeros(entries), max(_BLOCK_CELLS // entries, 1)
-    for start in range(0, len(scores), rows):
-        v, factors = edge_vectors(scores[start : start + rows], lattice)
+    for block in blocks_of(scores, rows):
+        v, factors = edge_vectors(block, lattice)
         v *= factors[:, None] / lattice.step
         total += np.rint(v, out=v).sum(axis=0)  # below 2^53: exact
     return total.astype(np.int64)
@@ -357,8 +356,7 @@ def _jittered(blocks, margins, size):
     ]
     places = np.concatenate(places)
     for scores in score_blocks(places, margins, 0):
-        for start in range(0, len(scores), _AT_ONCE):
-            yield scores[start : start + _AT_ONCE] * np.sqrt(size)
+        yield from (block * np.sqrt(size) for block in blocks_of(scores, _AT_ONCE))
 
 
 def _products_of(scores, lattice):
@@ -368,22 +366,16 @@ def _products_of(scores, lattice):
     return v, factors
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #ba18779c
-class _Lost(NamedTuple):
-    "What shortening does to averages of squares, products and scores, each (2 k + m,)."
-
-    lost: np.ndarray  # how much it takes off the averages
-    kept: np.ndarray  # part of a change that remains, if nothing else changes
-
-
 def _lost(lattice, blocks):
-    "The `_Lost` of drawn rows of scores."
+    """What shortening drawn rows takes off averages of squares, products and scores,
+    and the part of a change that remains, if nothing else changes: each (2 k + m,)."""
     (lost, kept, whole), drawn = np.zeros((3, lattice.entries)), 0
     for scores in blocks:
         u, factors = _products_of(scores, lattice)
         squares = u**2
         lost, kept = lost + (1 - factors) @ u, kept + factors @ squares
         whole, drawn = whole + squares.sum(axis=0), drawn + len(scores)
-    return _Lost(lost / drawn, kept / whole)
+    return lost / drawn, kept / whole
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #c41f0001
 class _Seen(NamedTuple):
@@ -460,18 +452,9 @@ def _seen_of(margins, latent):
 def _undone(covariances, series):
     """Correlations of columns along edges (m,), from covariances of their scores, and
     the slopes of these; 0 and infinity where the `series` (m, 24) is 0."""
-    powers, blind = np.arange(1, series.shape[1] + 1), series[:, 0] <= 0
-    value = lambda r: (series * r[:, None] ** powers).sum(axis=1)
-    low, high = np.full(len(series), -1.0), np.ones(len(series))
-    inside = np.clip(covariances, value(low), value(high))
-    for _ in range(50):
-        middle = (low + high) / 2
-        above = value(middle) > inside
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    first = np.where(blind, 1.0, series[:, 0])
-    r = (low + high) / 2 + (covariances - inside) / first
-    slope = series * powers * np.clip(r, -1, 1)[:, None] ** (powers - 1)
-    slope = np.maximum(slope.sum(axis=1), first / 4)
+    blind = series[:, 0] <= 0
+    known = np.where(blind[:, None], np.eye(1, series.shape[1]), series)
+    r, slope = invert_series(covariances, known, 50)
     return np.where(blind, 0.0, r), np.where(blind, np.inf, slope)
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #8704b122
@@ -541,9 +524,9 @@ def _lengthened(averages, lattice, margins, series):
     for _ in range(_MOST_ROUNDS):
         rows = _normal_rows(reading.K, drawn)
         blocks = list(_jittered(rows, margins, reading.size))
-        lost = _lost(lattice, blocks).lost[: -lattice.k]
+        lost, _ = _lost(lattice, blocks)
         places.append(reading.moments)
-        steps.append(averages + lost - reading.moments)
+        steps.append(averages + lost[: -lattice.k] - reading.moments)
         left = _way_left(places, steps, errors)
         reading, part = _toward(reading, left, lattice, series)
         if reading is None:
@@ -558,8 +541,7 @@ class _Fit(NamedTuple):
 
     reading: _Reading
     seen: _Seen
-    noise: np.ndarray  # (k + m,) variance of the noise on the averages
-    cross: np.ndarray  # (k + m,) what the noise on means adds to it
+    cross: np.ndarray  # (k + m,) what noise on means adds to that on averages
 
 
 def _without_means(whole, blocks, means, lattice, known):
@@ -575,22 +557,7 @@ def _without_means(whole, blocks, means, lattice, known):
     np.fill_diagonal(scores, 1.0)
     public = _products(scores * np.outer(scale, scale), *at)
     seen = _seen(lattice, blocks, whole.moments - np.eye(lattice.k)[at], public)
-    return _Fit(reading, seen, lattice.noise()[: -lattice.k], cross)
-
-
-def _fit(averages, lattice, margins, latent):
-    """The `_Fit` of average squares, products and scores (2 k + m,), or the reason why
-    there is none."""
-    k, known = lattice.k, _seen_of(margins, latent)
-    series = known[lattice.pairs].prod(axis=1)
-    found = _lengthened(averages[:-k], lattice, margins, series)
-    if isinstance(found, str):
-        return found
-    whole, blocks = found
-    kept, noise = _lost(lattice, blocks).kept[-k:], lattice.noise()[-k:]
-    means = averages[-k:] / kept, noise / kept**2
-    found = _without_means(whole, blocks, means, lattice, known)
-    return _NO_MODEL if found is None else found
+    return _Fit(reading, seen, cross)
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #02610d7e
 def _slopes(lattice, reading):
@@ -624,7 +591,8 @@ def _partial_errors(lattice, fit):
     and the share of each that sampling alone would have."""
     slopes = _slopes(lattice, fit.reading)
     spread, turned = fit.seen.error(slopes, lattice.n)
-    error = np.sqrt(spread + turned**2 @ fit.noise + slopes**2 @ fit.cross)
+    noise = lattice.noise()[: -lattice.k]
+    error = np.sqrt(spread + turned**2 @ noise + slopes**2 @ fit.cross)
     whole = np.ones_like(error)  # for a weight without an error
     return error, np.divide(np.sqrt(spread), error, out=whole, where=error > 0)
 
@@ -696,15 +664,6 @@ def stages_of(n, pairs, steps, sigma, histogram, units) -> GraphWeightsLattice:
     rows = weight_rows(n, inner, len(nodes), steps, sigma)
     return GraphWeightsLattice(rows, nodes, histogram, units)
 
-
-def _stages(n, pairs, nodes, mu, unknown, failure):
-    "The `GraphWeightsLattice` that is `mu`-GDP, if `unknown` columns need units."
-    units = plan_units(n, unknown, mu, failure) if unknown else None
-    left = squared_mu_left(mu, units)
-    sigma = histogram_sigma(len(nodes), math.sqrt(_MARGIN_SHARE * left))
-    rest = left - histogram_mu(len(nodes), sigma) ** 2
-    rows = weight_lattice(n, pairs, len(nodes), math.sqrt(rest * (1 - 1e-13)))
-    return GraphWeightsLattice(rows, nodes, sigma, units)
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #2c79ed84
 EDGES = whole(0, 2**31)
@@ -825,7 +784,14 @@ class GraphWeightsRelease(AnyRelease):
     @cached_property
     def _fit(self):
         "The `_Fit` of the averages, or `CovarianceError` if no model has them."
-        found = _fit(self.averages, self.lattice, self.margins, self.latent)
+        lattice, k, averages = self.lattice, self.lattice.k, self.averages
+        known = _seen_of(self.margins, self.latent)
+        series = known[lattice.pairs].prod(axis=1)
+        found = _lengthened(averages[:-k], lattice, self.margins, series)
+        if not isinstance(found, str):
+            _, kept = _lost(lattice, found[1])
+            means = averages[-k:] / kept[-k:], lattice.noise()[-k:] / kept[-k:] ** 2
+            found = _without_means(*found, means, lattice, known) or _NO_MODEL
         if isinstance(found, str):
             raise CovarianceError([self.columns[j] for j in self.nodes], found)
         return found
@@ -1107,11 +1073,8 @@ def check_units(center, scale, p):
         if center is not None:
             raise InputError("center", center, "belongs to a public scale")
         return None
-    center = 0.0 if center is None else center
-    scale, center = (
-        per_column(value, name, p)
-        for value, name in ((scale, "scale"), (center, "center"))
-    )
+    scale = per_column(scale, "scale", p)
+    center = per_column(0.0 if center is None else center, "center", p)
     if not (has_fourth_powers(scale, 0.0).all() and has_fourth_powers(1, center).all()):
         raise InputError("scale", scale.tolist(), "give positive, moderate numbers")
     return center, scale
@@ -1132,8 +1095,8 @@ def check_levels(levels):
         whole = low == round(low) and high == round(high)
         if not whole or not 1 <= high - low < MOST_LEVELS:
             remedy = f"give whole numbers, from 1 to {MOST_LEVELS - 1} apart"
-            raise InputError(said, (low, high), remedy)
-        made[str(name)] = low, high
+            raise InputError(said, tuple(pair), remedy)
+        made[str(name)] = int(low), int(high)
     return made
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #0317e0c4
@@ -1146,7 +1109,7 @@ def weight_noise(rows) -> np.ndarray:
     rows
         See `weight_rows`.
     """
-    kept = _lost(rows, _drawn(rows)).kept
+    _, kept = _lost(rows, _drawn(rows))
     return np.sqrt(rows.noise()) / kept
 
 
@@ -1290,8 +1253,13 @@ class GraphWeightsMechanism(AnyMechanism):
         nodes = np.flatnonzero(self.joined.any(axis=0))
         pairs = np.argwhere(np.triu(self.joined[np.ix_(nodes, nodes)]))
         unknown = max(len(nodes) - len(self.levels), 0) * (self.units is None)
-        target = self.target(n), unknown, self.unit_failure
-        return _stages(n, pairs, nodes, *target)
+        mu, k = self.target(n), len(nodes)
+        units = plan_units(n, unknown, mu, self.unit_failure) if unknown else None
+        left = squared_mu_left(mu, units)
+        sigma = histogram_sigma(k, math.sqrt(_MARGIN_SHARE * left))
+        rest = left - histogram_mu(k, sigma) ** 2
+        rows = weight_lattice(n, pairs, k, math.sqrt(rest * (1 - 1e-13)))
+        return GraphWeightsLattice(rows, nodes, sigma, units)
 
     def worst_pair(self, p: int = 2) -> tuple:
         """Two neighbouring tables that are hard to keep apart, a column for each node.
@@ -1317,7 +1285,18 @@ class GraphWeightsMechanism(AnyMechanism):
     def _release(self, values, columns, lattice, bits):
         known = self.levels, self.units, lattice.units
         bins, aside = column_bins(values, columns, lattice.nodes, *known, bits)
-        return _published(values, columns, lattice, bins, aside, bits, self)
+        rows, nodes = lattice.without([columns[j] in aside for j in lattice.nodes])
+        if not len(rows.pairs):
+            raise UnitsError(
+                "no edge has a unit at both ends: there are too few rows for this"
+                " budget. The budget is spent."
+            )
+        stated = list(zip(*(bins[columns[j]] for j in nodes), strict=True))
+        places, counts = placed_cells(cells_of(values, nodes), *stated)
+        margins = noisy_margins(counts, len(places), *stated, lattice.sigma, bits)
+        sums = noisy_sums(places, margins, rows, bits)
+        made = margins, aside, self.latent, *self._promise(lattice, bits)
+        return GraphWeightsRelease(sums, list(columns), lattice, *made)
 
     def _likelihood(self, lattice, X, X_neighbor):
         return WeightsStatistic(X, X_neighbor)
@@ -1385,23 +1364,6 @@ def column_bins(values, columns, nodes, levels, units, plan, bits) -> tuple:
     return bins, aside
 
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #dabf0a5d
-def _published(values, columns, lattice, bins, aside, bits, mechanism):
-    "Margins, then sums along the edges: each with exact noise."
-    rows, nodes = lattice.without([columns[j] in aside for j in lattice.nodes])
-    if not len(rows.pairs):
-        raise UnitsError(
-            "no edge has a unit at both ends: there are too few rows for this budget."
-            " The budget is spent."
-        )
-    stated = list(zip(*(bins[columns[j]] for j in nodes), strict=True))
-    places, counts = placed_cells(cells_of(values, nodes), *stated)
-    margins = noisy_margins(counts, len(places), *stated, lattice.sigma, bits)
-    sums = noisy_sums(places, margins, rows, bits)
-    promise = lattice.guarantee(mechanism.neighbors), bits.secure
-    made = aside, mechanism.latent, *promise, type(mechanism).__name__
-    return GraphWeightsRelease(sums, list(columns), lattice, margins, *made)
-
-
 def noisy_sums(places, margins, lattice, bits) -> np.ndarray:
     """Sums along the edges of a table's scores, with exact noise: see `score_sums`.
 

@@ -60,12 +60,7 @@ def whole_sums(*shape):
     return whole(-(2**62), 2**62, *shape)
 
 # %% ../../nbs/2_publish/14_lattice.ipynb #45e5b5c3
-_STEPS_PER_SIGMA = 64
-
-
-_STEPS_PER_RANGE = 64
-
-
+_STEPS_PER_SIGMA = _STEPS_PER_RANGE = 64
 # data plus noise stay far inside the integers that a double holds exactly
 _LARGEST_STEP_COUNT = 2.0**51
 
@@ -108,19 +103,13 @@ class Lattice:
         """The promise of noise on this lattice about one cell or one record, whichever
         `neighbors` says."""
         shift = self.high - self.low
-        mus = np.array(
-            [mu_bound(int(d), float(s)) for d, s in zip(shift, self.sigma, strict=True)]
-        )
-        one_column = neighbors == "cell" or len(shift) == 1
+        pairs = list(zip(shift.tolist(), self.sigma.tolist(), strict=True))
+        mus = np.array([mu_bound(*pair) for pair in pairs])
+        mu = mus.max() if neighbors == "cell" else compose_gdp(*mus)
+        one_column = neighbors == "cell" or len(pairs) == 1
         coarse = self.sigma.min() < _STEPS_PER_SIGMA
-        pairs = sorted(
-            {(int(d), float(s)) for d, s in zip(shift, self.sigma, strict=True)}
-        )
-        return Guarantee(
-            float(mus.max() if neighbors == "cell" else compose_gdp(*mus)),
-            neighbors,
-            tuple(pairs) if one_column and coarse else (),
-        )
+        exact = sorted({*pairs}) if one_column and coarse else ()
+        return Guarantee(float(mu), neighbors, tuple(exact))
 
 # %% ../../nbs/2_publish/14_lattice.ipynb #300ccd51
 def _step(sigma, low, high):
@@ -130,15 +119,13 @@ def _step(sigma, low, high):
     too_fine = np.maximum(np.abs(low), np.abs(high)) / step > _LARGEST_STEP_COUNT
     if too_fine.any():
         j = int(np.flatnonzero(too_fine)[0])
-        coarsest = (
-            2 * _STEPS_PER_SIGMA * max(abs(low[j]), abs(high[j])) / _LARGEST_STEP_COUNT
-        )
-        raise InputError(
-            "sigma",
-            float(sigma[j]),
+        largest = max(abs(low[j]), abs(high[j]))
+        coarsest = 2 * _STEPS_PER_SIGMA * largest / _LARGEST_STEP_COUNT
+        remedy = (
             f"finer than a double can carry within the bounds of column {j}: use sigma"
-            f" >= {coarsest:.3g} and bounds no tighter than 1e-12 of their size",
+            f" >= {coarsest:.3g} and bounds no tighter than 1e-12 of their size"
         )
+        raise InputError("sigma", float(sigma[j]), remedy)
     return step
 
 # %% ../../nbs/2_publish/14_lattice.ipynb #cf8fa595
@@ -162,13 +149,12 @@ def sigma_steps(shift, mu):
     [10.0083]
     """
     if (mu * LARGEST_SIGMA < shift + 1).any():
-        raise InputError(
-            "mu",
-            float(np.min(mu)),
+        remedy = (
             "so small a share of the promise for one column needs noise of more than"
             " 2^40 steps, which no lattice holds: ask for more than"
-            f" {(shift + 1).max():.0f} / 2^40",
+            f" {(shift + 1).max():.0f} / 2^40"
         )
+        raise InputError("mu", float(np.min(mu)), remedy)
     by_variance, always = np.sqrt((shift / mu) ** 2 + 1 / 6), (shift + 1) / mu
     sigma = np.where(by_variance**2 > 2 / 3, np.minimum(by_variance, always), always)
     return sigma * (1 + 4e-16)  # rounding must not push μ above its target
@@ -255,21 +241,13 @@ def integer_lattice(low, high, sigma_of):
     step = np.ones(len(low))
     low, high = _snap(low, high, step)
     if not (low < high).all():
-        raise InputError(
-            "bounds",
-            (low.tolist(), high.tolist()),
-            "must hold at least two whole numbers each",
-        )
+        remedy = "must hold at least two whole numbers each"
+        raise InputError("bounds", (low.tolist(), high.tolist()), remedy)
     sigma = sigma_of(high - low)
-    if (
-        max(np.abs(low).max(), np.abs(high).max(), 16 * sigma.max())
-        > _LARGEST_STEP_COUNT
-    ):
-        raise InputError(
-            "sigma",
-            float(sigma.max()),
-            "noise or bounds beyond what a double can hold: rescale",
-        )
+    largest = max(np.abs(low).max(), np.abs(high).max(), 16 * sigma.max())
+    if largest > _LARGEST_STEP_COUNT:
+        remedy = "noise or bounds beyond what a double can hold: rescale"
+        raise InputError("sigma", float(sigma.max()), remedy)
     return Lattice(step, sigma, low, high)
 
 # %% ../../nbs/2_publish/14_lattice.ipynb #14a0c002

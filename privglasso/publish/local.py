@@ -71,12 +71,11 @@ def check_norm_bound(norm_bound):
     float
     """
     if norm_bound is None:
-        raise InputError(
-            "norm_bound",
-            None,
+        remedy = (
             "give the norm that every row is clipped to, chosen without looking at "
-            "the data: the largest norm in the table is itself a secret",
+            "the data: the largest norm in the table is itself a secret"
         )
+        raise InputError("norm_bound", None, remedy)
     if not 1e-60 <= check_positive(norm_bound, "norm_bound") <= 1e60:
         remedy = "too small or too large for fourth powers: choose other units"
         raise InputError("norm_bound", norm_bound, remedy)
@@ -169,7 +168,5 @@ class LocalMechanism(CovarianceMechanism):
         reports, _ = integer_moments(values, lattice)
         for _ in range(len(values)):  # whole numbers: reports add up in any order
             add_symmetric_noise(reports, lattice.sigma, bits)
-        promise, name = lattice.guarantee(self.neighbors), type(self).__name__
-        return LocalRelease(
-            reports, None, columns, lattice, promise, bits.secure, name
-        )
+        promise = self._promise(lattice, bits)
+        return LocalRelease(reports, None, columns, lattice, *promise)

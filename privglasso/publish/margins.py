@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['MOST_LEVELS', 'MARGIN_KINDS', 'READ_AS_CUT', 'bin_edges', 'placed_cells', 'histogram_sigma', 'histogram_mu',
-           'estimated_shares', 'plain_shares', 'score_table', 'hermite_coefficients', 'coefficients_on_sphere',
-           'normal_on_sphere', 'pair_series', 'undo_bins', 'least_share', 'ScoreMargins', 'histograms', 'noisy_margins',
-           'score_blocks', 'atom_sigma', 'atoms_mu', 'find_atoms', 'location_and_scale']
+           'to_simplex', 'estimated_shares', 'plain_shares', 'score_table', 'hermite_coefficients',
+           'coefficients_on_sphere', 'normal_on_sphere', 'pair_series', 'invert_series', 'undo_bins', 'least_share',
+           'ScoreMargins', 'histograms', 'noisy_margins', 'score_blocks', 'atom_sigma', 'atoms_mu', 'find_atoms',
+           'location_and_scale']
 
 # %% ../../nbs/2_publish/21_margins.ipynb #b6d2a68c
 import math
@@ -202,11 +203,22 @@ def histogram_mu(p: int, sigma: float) -> float:
     return float(mu_for(sigma, 2 * p))
 
 # %% ../../nbs/2_publish/21_margins.ipynb #1e5304de
-def _to_simplex(shares):
-    "The nearest numbers that are at least 0 and sum to 1."
-    ordered = np.sort(shares)[::-1]
-    excess = (np.cumsum(ordered) - 1) / np.arange(1, len(shares) + 1)
-    return np.maximum(shares - excess[np.flatnonzero(ordered > excess)[-1]], 0.0)
+def to_simplex(x, total=1) -> np.ndarray:
+    """The nearest numbers that are at least 0 and sum to `total`.
+
+    Parameters
+    ----------
+    x : array of shape (bins,)
+    total : float
+
+    Examples
+    --------
+    >>> to_simplex(np.array([7.0, 4.0, -2.0]), 10).tolist()
+    [6.5, 3.5, 0.0]
+    """
+    ordered = np.sort(x)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, len(x) + 1)
+    return np.maximum(x - excess[np.flatnonzero(ordered > excess)[-1]], 0.0)
 
 
 def estimated_shares(counts, n, sigma, template=None) -> np.ndarray:
@@ -241,7 +253,7 @@ def estimated_shares(counts, n, sigma, template=None) -> np.ndarray:
         away, expected = shares - template, (len(shares) - 2) * (sigma / n) ** 2
         kept = 1 - expected / max((away**2).sum(), expected)
         shares = template + kept * away
-    return _to_simplex(shares)
+    return to_simplex(shares)
 
 # %% ../../nbs/2_publish/21_margins.ipynb #1982ebf9
 _CHANCE = 0.01  # that noise makes the true histogram look wrong
@@ -277,7 +289,7 @@ def plain_shares(counts, n, sigma) -> np.ndarray:
         if misfit <= chdtri(bins - kept + 1, _CHANCE) * sigma**2:
             break
     shares = np.zeros(bins)
-    shares[order[:kept]] = _to_simplex(top / n)
+    shares[order[:kept]] = to_simplex(top / n)
     return shares
 
 # %% ../../nbs/2_publish/21_margins.ipynb #738af3a7
@@ -457,6 +469,31 @@ def _slope(series, r):
     return (series * _POWERS * r[:, None] ** (_POWERS - 1)).sum(axis=1)
 
 
+def invert_series(values, series, halvings) -> tuple:
+    """Where increasing power series have these values, and their slopes there.
+
+    Parameters
+    ----------
+    values : array of shape (pairs,)
+        Beyond those at -1 and 1 a series goes on along a straight line.
+    series : array of shape (pairs, 24)
+        As from `pair_series`.
+    halvings : int
+
+    Returns
+    -------
+    r, slope : ndarray of shape (pairs,)
+    """
+    low, high = np.full(len(series), -1.0), np.ones(len(series))
+    inside = np.clip(values, _value(series, low), _value(series, high))
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        above = _value(series, middle) > inside
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    r = (low + high) / 2 + (values - inside) / series[:, 0]
+    return r, np.maximum(_slope(series, np.clip(r, -1, 1)), series[:, 0] / 4)
+
+
 def undo_bins(C, series, normal=None):
     """Correlations of columns from the covariances of their scores.
 
@@ -482,19 +519,10 @@ def undo_bins(C, series, normal=None):
     inner = np.clip(C[i, j], -1, 1)
     rise = _slope(normal, inner)
     target = _value(normal, inner) + (C[i, j] - inner) * rise
-    low, high = np.full(len(i), -1.0), np.ones(len(i))
-    inside = np.clip(target, _value(series, low), _value(series, high))
-    for _ in range(40):
-        middle = (low + high) / 2
-        above = _value(series, middle) > inside
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    found = (low + high) / 2
-    found = found + (target - inside) / series[:, 0]
-    least = series[:, 0] / 4
-    slope = np.maximum(_slope(series, np.clip(found, -1, 1)), least) / rise
+    found, slope = invert_series(target, series, 40)
     R, slopes = np.eye(len(C)), np.ones_like(C, dtype=float)
     R[i, j] = R[j, i] = found
-    slopes[i, j] = slopes[j, i] = slope
+    slopes[i, j] = slopes[j, i] = slope / rise
     return R, slopes
 
 # %% ../../nbs/2_publish/21_margins.ipynb #a6ca435d
@@ -565,9 +593,8 @@ class ScoreMargins:
         """`ContradictionError` if n records cannot have such counts, or bins of whole
         numbers or of presence cannot be stated so."""
         center, scale = self.center, self.scale
-        levels, presence = (
-            np.array(self.kinds) == kind for kind in ("levels", "presence")
-        )
+        kinds = np.array(self.kinds)
+        levels, presence = kinds == "levels", kinds == "presence"
         short = (np.rint(center) == center) & (np.rint(scale) == scale)
         short &= (1 <= scale) & (scale < MOST_LEVELS)
         said = "its levels are not whole numbers from a short range"

@@ -40,7 +40,7 @@ _PAIRS = (
 
 
 def _by_name(bounds):
-    "Names, lows and highs of bounds that are stated by name."
+    "Lows, highs and names of bounds that are stated by name."
     if isinstance(bounds, Mapping):
         pairs = [(name, *np.atleast_1d(pair)) for name, pair in bounds.items()]
     elif {"low", "high"} <= set(bounds.columns):
@@ -51,14 +51,13 @@ def _by_name(bounds):
     names = [str(pair[0]) for pair in pairs]
     if not pairs or {len(pair) for pair in pairs} != {3} or len({*names}) < len(names):
         raise InputError("bounds", type(bounds).__name__, _PAIRS)
-    return names, *([pair[k] for pair in pairs] for k in (1, 2))
+    return [pair[1] for pair in pairs], [pair[2] for pair in pairs], names
 
 
 def _two_halves(bounds):
     "Low and high as they were given, and the names if there are any."
     if isinstance(bounds, Mapping) or hasattr(bounds, "columns"):
-        names, low, high = _by_name(bounds)
-        return low, high, names
+        return _by_name(bounds)
     try:
         low, high = () if isinstance(bounds, (str, set)) else bounds
     except (TypeError, ValueError):
@@ -97,10 +96,8 @@ def check_bounds(bounds):
     if not (low < high).all():
         remedy = "every low bound must be below its high bound"
         raise InputError("bounds", "(low, high)", remedy)
-    if (
-        max(np.abs(low).max(), np.abs(high).max()) > 1e100
-        or (high - low).min() < 1e-100
-    ):
+    largest = max(np.abs(low).max(), np.abs(high).max())
+    if largest > 1e100 or (high - low).min() < 1e-100:
         remedy = "keep them within 1e100 of 0, 1e-100 apart: choose other units"
         raise InputError("bounds", "(low, high)", remedy)
     made = Bounds((low, high) if p > 1 else (float(low[0]), float(high[0])))
@@ -156,18 +153,12 @@ def check_budget(mu=None, epsilon=None, delta=None, sigma=None):
     -----
     The exact curve turns (ε, δ) into μ: Dong, Roth & Su, Corollary 2.13.
     """
-    given = [
-        name
-        for name, value in dict(mu=mu, epsilon=epsilon, sigma=sigma).items()
-        if value is not None
-    ]
+    stated = {"mu": mu, "epsilon": epsilon, "sigma": sigma}
+    given = [name for name, value in stated.items() if value is not None]
     if len(given) != 1 or (delta is not None and epsilon is None):
-        raise InputError(
-            "budget",
-            " and ".join(given + ["delta"] * (delta is not None)) or "none",
-            "give exactly one of mu, epsilon (with delta, if you like) and, for a"
-            " noisy table, sigma",
-        )
+        told = " and ".join(given + ["delta"] * (delta is not None)) or "none"
+        remedy = "give exactly one of mu, epsilon (with delta, if you like) and, for a"
+        raise InputError("budget", told, f"{remedy} noisy table, sigma")
     if epsilon is not None:
         epsilon = check_positive(epsilon, "epsilon")
         if delta is None:
@@ -228,11 +219,8 @@ def check_neighbors(neighbors):
     'cell'
     """
     if neighbors not in ("cell", "record"):
-        raise InputError(
-            "neighbors",
-            neighbors,
-            'give "cell" (one entry) or "record" (one row replaced)',
-        )
+        remedy = 'give "cell" (one entry) or "record" (one row replaced)'
+        raise InputError("neighbors", neighbors, remedy)
     return neighbors
 
 # %% ../../nbs/2_publish/43_mechanism.ipynb #4019113b
@@ -341,12 +329,9 @@ class AnyMechanism(ABC):
     def guarantees(self, n: int, p: int) -> tuple:
         """The guarantee for a table of `n` rows and `p` columns, then the one that the
         same noise gives for the other neighbour relation; budgets need both."""
-        own, lattice = self.guarantee(n, p), self._lattice(n, p)
-        return own, *(
-            lattice.guarantee(relation)
-            for relation in ("record", "cell")
-            if relation != own.neighbors
-        )
+        own = self.guarantee(n, p)
+        other = "cell" if own.neighbors == "record" else "record"
+        return own, self._lattice(n, p).guarantee(other)
 
     def check(self, X) -> tuple:
         """The values (n, p) and column names of a table that can be published; an
@@ -435,6 +420,10 @@ class AnyMechanism(ABC):
                 return n
         return 64_000
 
+    def _promise(self, lattice, bits):
+        "What a release states last: its guarantee, whether it is secure, and by whom."
+        return lattice.guarantee(self.neighbors), bits.secure, type(self).__name__
+
     def likelihood_statistic(self, X, X_neighbor):
         """The best statistic for telling releases of two tables apart, as a function of
         a release, for `audit`."""
@@ -497,6 +486,9 @@ class Mechanism(AnyMechanism):
     Notes
     -----
     The covariance is corrected for the noise: Guo et al., Theorem 4.3."""
+
+    def _lattice(self, n, p):
+        return self.lattice(n, p)
 
     @abstractmethod
     def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:

@@ -46,8 +46,7 @@ def bytes_of(memory) -> int:
         remedy = "give bytes, or a number with a unit such as 512MB or 2GiB"
         raise InputError("memory", memory, remedy)
     number, unit, binary = found.groups()
-    power = _UNITS[unit] if unit else 0
-    return int(float(number) * (1024 if binary else 1000) ** power)
+    return int(float(number) * (1024 if binary else 1000) ** _UNITS.get(unit, 0))
 
 # %% ../../nbs/2_publish/42_memory.ipynb #2bcd2d84
 _START = 420 << 20  # bytes: libraries are loaded, and kernels compiled or fetched
@@ -83,9 +82,8 @@ _COPIES, _OF_RELEASE = 5, 6  # copies held of a sample or block, and of a releas
 
 def _gathers(mechanism):
     "Whether rows in a secret order are gathered."
-    return type(mechanism).__name__ in _GATHER and (
-        getattr(mechanism, "center", None) is None
-    )
+    centered = getattr(mechanism, "center", None) is not None
+    return type(mechanism).__name__ in _GATHER and not centered
 
 
 def _release_cells(mechanism, n, p, folder):
@@ -171,7 +169,12 @@ def room_for(memory, mechanism, n, p, *, folder=False, unpacked=0, text=False) -
     lowest = fixed + each * least + _OF_GATHERED * gathered
     bound = bytes_of(memory)
     if bound < lowest:
-        raise InputError("memory", memory, _remedy(inner, lowest, folder))
+        remedy = f"give {ceil(lowest / 1e6)}MB or more"
+        if type(inner).__name__ in (*_DRAW, *_ON_CELLS) and not folder:
+            remedy += "; or a folder for the release, which is written in parts"
+        elif gathered:
+            remedy += "; or a covariance, which needs no order of the records"
+        raise InputError("memory", memory, remedy)
     if not gathered:
         return Room(min((bound - fixed) // each, 1 << 22), mapped=False)
     left = bound - lowest
@@ -179,12 +182,3 @@ def room_for(memory, mechanism, n, p, *, folder=False, unpacked=0, text=False) -
     held = min(gathered + left // 2 // _OF_GATHERED, Room.held)
     return Room(batch, max(held, gathered), mapped=False)
 
-
-def _remedy(mechanism, lowest, folder):
-    "The remedy: a higher bound, a folder, or another mechanism."
-    told = f"give {ceil(lowest / 1e6)}MB or more"
-    if type(mechanism).__name__ in (*_DRAW, *_ON_CELLS) and not folder:
-        return f"{told}; or a folder for the release, which is written in parts"
-    if _gathers(mechanism):
-        return f"{told}; or a covariance, which needs no order of the records"
-    return told

@@ -493,8 +493,5 @@ class QuadrantMechanism(SignMechanism):
     def _release(self, values, columns, lattice, bits):
         sums = quadrant_sums(values, lattice) * lattice.scale
         sums += symmetric_noise(lattice.length, lattice.sigma, bits)
-        counts, total = sums[:-1, :-1], sums[:-1, -1]
-        guarantee, name = lattice.guarantee(self.neighbors), type(self).__name__
-        return QuadrantRelease(
-            counts, columns, lattice, guarantee, bits.secure, name, total
-        )
+        counts, promise = sums[:-1, :-1], self._promise(lattice, bits)
+        return QuadrantRelease(counts, columns, lattice, *promise, sums[:-1, -1])

@@ -362,7 +362,7 @@ def test_planned_stated_and_true_errors_agree(arguments):
 
 
 _NOT_SCORES = [("mean_share", 0), ("mean_share", 0.3)]
-_NOT_LEVELS = [(1, 1), (5, 1), (0, 32), (0.5, 3), (0, math.inf)]
+_NOT_LEVELS = [(1, 1), (5, 1), (0, 32), (0.5, 3), (0, math.inf), 5, (1, 2, 3), "ab"]
 
 
 def test_bad_mechanisms():
@@ -375,6 +375,7 @@ def test_bad_mechanisms():
         ),
         *(({"bounds": (0, 1), name: value}, f"{name}=") for name, value in _NOT_SCORES),
         *(({"levels": {"x": pair}}, "levels of x=") for pair in _NOT_LEVELS),
+        ({"levels": "x"}, "levels="),
     ]:
         with pytest.raises(InputError, match=f"^{named}"):
             CovarianceMechanism(**({"mu": 1.0} | arguments))
