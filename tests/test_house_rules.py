@@ -143,7 +143,6 @@ UNDER_WORK = {  # to be split with the next edition of their chapters
     ("networks/changing", "_step_of_block"),
     ("networks/changing", "_joint_groups"),
     ("publish/folders", "publish_folder"),
-    ("publish/sources", "_rows"),
 }
 
 

@@ -24,9 +24,8 @@ from ..publish.release import ExactGraph, framed
 # %% ../../nbs/2_publish/40_export.ipynb #3536fbf5
 def _of_numbers(release, graph):
     "Correlations and partial correlations of a release of numbers, with their errors."
-    part = release.without_lost() if graph is None else release.select(
-        list(graph.feature_names_in_)
-    )
+    kept = None if graph is None else graph.feature_names_in_
+    part = release.without_lost() if kept is None else release.select(kept)
     covariance, names = part.corrected_covariance(), part.columns
     errors = np.sqrt(part.sampling_error().correlation_variance(covariance))
     found = {

@@ -29,9 +29,8 @@ def planned_kinds(neighbors="record") -> dict:
     """
 
     def make(kind, more, **target):
-        bounds = more.get("bounds")
-        rest = {key: value for key, value in more.items() if key != "bounds"}
-        return KINDS[kind].make(bounds, target | rest | {"neighbors": neighbors})
+        words = target | more | {"neighbors": neighbors}
+        return KINDS[kind].make(words.pop("bounds", None), words)
 
     return {name: partial(make, *stated) for name, stated in PLANNED.items()}
 
@@ -240,9 +239,8 @@ def _too_rare(mechanism, n, p):
     from privglasso.publish.covariance import CovarianceMechanism
     from privglasso.publish.scores import ScoresLattice
 
-    if not isinstance(mechanism, CovarianceMechanism):
-        return ""
-    lattice = mechanism.lattice(n, p)
+    ours = isinstance(mechanism, CovarianceMechanism)
+    lattice = mechanism.lattice(n, p) if ours else None
     if not isinstance(lattice, ScoresLattice):
         return ""
     share = f"{100 * lattice.least_share:.2g} %"

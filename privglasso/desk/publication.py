@@ -419,7 +419,13 @@ class Publication:
         "Refuse what can be refused before a table is read."
         if to is not None:
             _check_place(to, self.inputs(), replace and self.ledger is None)
-            _check_outside(to, self.table)
+            if not is_stream(to) and self.table.holds(to):
+                raise WordsError(
+                    "{file}: would lie among the tables of {folder}, and be read as one"
+                    " of them: give another folder",
+                    file=to.name,
+                    folder=self.table.name,
+                )
         check_there(self.table.stated, self.how.graph)
         self.table.check()
         if isinstance(self.bounds, Path):
@@ -465,13 +471,11 @@ class Publication:
 
             at = delta_of(target, n, self.ledger)[0]
             epsilon = Guarantee(target.mu, target.neighbors).epsilon(at)
-        stated = {"delta": target.delta, "neighbors": target.neighbors}
-        stated |= {"want": self.how.want, "graph": self.how.graph}
-        stated |= {"gaps": self.how.gaps}
-        known = self.table.schema
-        stated |= {"known": known, "names": names}
+        stated = {"epsilon": epsilon, "delta": target.delta, "names": names}
+        stated |= {"neighbors": target.neighbors, "known": self.table.schema}
+        stated |= {key: getattr(self.how, key) for key in ("want", "graph", "gaps")}
         with _as_typed(target):
-            return plan_publication(n, len(names), epsilon=epsilon, **stated, **words)
+            return plan_publication(n, len(names), **stated, **words)
 
     def _draft(self, to, replace, random_state, read):
         "The draft, and the table if `read`; an error if it will be refused."
@@ -691,17 +695,6 @@ def _check_in_parts(to, draft):
         raise WordsError(text, file=to.name)
     check_in_parts(draft.mechanism)
 
-
-def _check_outside(to, table):
-    "`WordsError` if a release would lie among the tables of the folder that is read."
-    if not is_stream(to) and table.holds(to):
-        raise WordsError(
-            "{file}: would lie among the tables of {folder}, and be read as one of"
-            " them: give another folder",
-            file=to.name,
-            folder=table.name,
-        )
-
 # %% ../../nbs/2_publish/32_publication.ipynb #c533b36d
 def _fixed_delta(desk, n):
     "δ, or None if it depends on the number of records."
@@ -716,19 +709,11 @@ def _chosen(desk, usual, n, names):
         return usual, how.box, None
     from privglasso.recover.recommendation import recommend
 
-    stated = target.stated()
-    stated["delta"] = _fixed_delta(desk, n)
-    bounds = None if desk.table.schema is not None else desk._stated_bounds(names)
+    stated = target.stated() | {"delta": _fixed_delta(desk, n)}
     stated.pop("failure", None)
-    best = recommend(
-        n,
-        len(names),
-        want=how.want or "graph",
-        schema=desk.table.schema,
-        bounds=bounds,
-        gaps=how.gaps,
-        **stated,
-    )
+    asked = {"want": how.want or "graph", "schema": desk.table.schema}
+    asked |= {"bounds": desk._stated_bounds(names), "gaps": how.gaps}
+    best = recommend(n, len(names), **asked, **stated)
     if best.recovery.auc < 0.6:
         return usual, False, best
     box = best.name == "box"
@@ -793,15 +778,12 @@ def _check_of(desk, mu, names):
         return None, []
     from privglasso.publish.bounds_check import BoundsCheck
 
-    bounds, schema = desk.bounds, desk.table.schema
+    bounds, schema = desk._stated_bounds(names), desk.table.schema
     if schema is not None:
         limits = schema.limits()
         names, bounds = list(limits), tuple(zip(*limits.values(), strict=True))
-    elif bounds is not None:
-        bounds = desk._stated_bounds(names)
     if not bounds:
-        text = "{check_bounds}: no bounds are stated, so none are checked"
-        raise WordsError(text)
+        raise WordsError("{check_bounds}: no bounds are stated, so none are checked")
     return BoundsCheck(bounds, neighbors=desk.target.neighbors, mu=mu), names
 
 # %% ../../nbs/2_publish/32_publication.ipynb #73d53851

@@ -161,6 +161,17 @@ def columns_named(text, names):
     return [str(name) for name in text]
 
 
+def _statements(path, needed):
+    "The table in a file of statements; `WordsError` unless it has these columns once."
+    from privglasso.publish.sources import read_table
+
+    stated = read_table(path, as_text=True)  # columns may be called 0, 1, 2, or NA
+    if [list(stated.columns).count(name) for name in needed] != [1] * len(needed):
+        text = f"{{file}}: needs the columns {', '.join(needed)}"
+        raise WordsError(text, file=path.name)
+    return stated
+
+
 def read_bounds(path, columns):
     """Bounds from a CSV with the columns column, low, high, in the order of the table's
     columns.
@@ -175,13 +186,9 @@ def read_bounds(path, columns):
     low, high : list of float
     """
     from privglasso.publish.schema import Schema
-    from privglasso.publish.sources import read_table
 
-    stated = read_table(path, as_text=True)  # columns may be called 0, 1, 2, or NA
-    needed = ["column", "low", "high"]
-    if [list(stated.columns).count(name) for name in needed] != [1, 1, 1]:
-        raise WordsError("{file}: needs the columns column, low, high", file=path.name)
-    stated, columns = stated.set_index("column"), [str(column) for column in columns]
+    stated = _statements(path, ["column", "low", "high"]).set_index("column")
+    columns = [str(column) for column in columns]
     missing = [column for column in columns if column not in stated.index]
     if missing or not stated.index.is_unique:
         which = f"; not stated: {shown(missing)}" if missing else ""
@@ -255,7 +262,6 @@ def public_graph(given, columns):
     columns : list of str or None
     """
     from privglasso.publish.graph_weights import graph_on
-    from privglasso.publish.sources import read_table
 
     if not isinstance(given, Path):
         return graph_on(columns, [list(pair) for pair in given])
@@ -264,10 +270,8 @@ def public_graph(given, columns):
         if graph is None:
             raise WordsError("{file}: holds no graph that is decided", file=given.name)
         return graph_on(columns, list(graph.edges))
-    stated, ends = read_table(given, as_text=True), ["source", "target"]
-    if [list(stated.columns).count(name) for name in ends] != [1, 1]:
-        raise WordsError("{file}: needs the columns source, target", file=given.name)
-    return graph_on(columns, stated[ends].to_numpy().tolist())
+    ends = ["source", "target"]
+    return graph_on(columns, _statements(given, ends)[ends].to_numpy().tolist())
 
 
 _HELD = 1 << 24  # cells of a file that are held in memory
@@ -322,18 +326,14 @@ class PrivateTable:
             text = f"{{{min(self.typed)}}}: says how a file is read; this table is none"
             raise WordsError(f"{text}: leave it out")
         if memory is not None:
-            self._check_bounded()
+            from privglasso.publish.memory import bytes_of
 
-    def _check_bounded(self):
-        "`WordsError` unless the bound on memory is possible and the table is read."
-        from privglasso.publish.memory import bytes_of
-
-        bytes_of(self.memory)
-        if not self.is_file:
-            raise WordsError(
-                "{memory}: bounds what is read of files, folders and databases; this"
-                " table is in memory already, or a cluster's: leave it out"
-            )
+            bytes_of(memory)  # refuses what is no size
+            if not self.is_file:
+                raise WordsError(
+                    "{memory}: bounds what is read of files, folders and databases;"
+                    " this table is in memory already, or a cluster's: leave it out"
+                )
 
     @property
     def is_file(self) -> bool:
@@ -543,8 +543,7 @@ class PrivateTable:
         if self.schema is not None:
             from privglasso.publish.batches import applied
 
-            more = clip | self.form
-            return applied(self.source, self.schema, len(data), **more)
+            return applied(self.source, self.schema, len(data), **clip, **self.form)
         return data[:, self._places(data.columns)]
 
     def unclipped(self, data, names):

@@ -139,42 +139,17 @@ def check_noise_variance(noise_variance, columns):
     """
     variance, p = np.asarray(unmasked(noise_variance)), len(columns)
     if variance.dtype.kind not in "iuf" or variance.shape not in ((), (p,)):
-        raise InputError(
-            "noise_variance",
-            noise_variance,
-            f"give one number, or one for each of the {p} columns",
-        )
+        remedy = f"give one number, or one for each of the {p} columns"
+        raise InputError("noise_variance", noise_variance, remedy)
     if not (np.isfinite(variance).all() and (variance >= 0).all()):
-        raise InputError(
-            "noise_variance", noise_variance, "variances are finite and at least 0"
-        )
-    labels = (
-        list(noise_variance.index)
-        if hasattr(noise_variance, "dtype") and hasattr(noise_variance, "index")
-        else []
-    )
+        remedy = "variances are finite and at least 0"
+        raise InputError("noise_variance", noise_variance, remedy)
+    index = getattr(noise_variance, "index", ())  # of a Series; a list has a method
+    labels = [] if callable(index) else list(index)
     if labels != list(columns) and set(labels) == set(columns):
-        raise InputError(
-            "noise_variance",
-            labels,
-            f"give it in the order of the columns, {list(columns)}",
-        )
+        remedy = f"give it in the order of the columns, {list(columns)}"
+        raise InputError("noise_variance", labels, remedy)
     return np.broadcast_to(variance.astype(np.float64), (p,))
-
-# %% ../../nbs/2_publish/02_noise_correction.ipynb #0686c577
-def _corrected(S, constant, noise, columns):
-    "A covariance less the noise on its diagonal; an error if a variance is used up."
-    _refuse(
-        columns, constant, "constant, so they have no variance to correct: drop them"
-    )
-    corrected = S - np.diag(noise)
-    _refuse(
-        columns,
-        np.diag(corrected) <= 0,
-        "their variance does not exceed that of the noise, nothing of the data is left:"
-        " drop them, or take a release with more rows or less noise",
-    )
-    return corrected
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #4429b7fe
 def noise_corrected_covariance(table, noise_variance, location=None):
@@ -213,8 +188,16 @@ def noise_corrected_covariance(table, noise_variance, location=None):
     """
     S, constant, columns = _moments(table, location)
     variance = check_noise_variance(noise_variance, columns)
+    reason = "constant, so they have no variance to correct: drop them"
+    _refuse(columns, constant, reason)
     share = 1.0 if location is not None else (len(table) - 1) / len(table)
-    return _corrected(S, constant, share * variance, columns)
+    corrected = S - np.diag(share * variance)
+    reason = (
+        "their variance does not exceed that of the noise, nothing of the data is left:"
+        " drop them, or take a release with more rows or less noise"
+    )
+    _refuse(columns, np.diag(corrected) <= 0, reason)
+    return corrected
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #1572257e
 def correlation_scale(S):
@@ -245,11 +228,8 @@ def correlation_scale(S):
     """
     S = check_symmetric(S, copy=False)
     variance = np.diag(S)
-    _refuse(
-        list(range(len(S))),
-        variance <= 0,
-        "their diagonal entries are not positive, so they have no scale",
-    )
+    reason = "their diagonal entries are not positive, so they have no scale"
+    _refuse(range(len(S)), variance <= 0, reason)
     deviation = np.sqrt(variance)
     correlation = np.empty(S.shape)
     for at in strips(len(S)):
@@ -279,27 +259,6 @@ def _over_directions(Theta, V, weights, directions):
     for weight, direction in zip(weights, directions, strict=True):
         total += weight * ((Theta * direction) @ Theta.T) ** 2
     return total
-
-
-def _noise_bracket(Theta, V):
-    """What noise of variances V in the covariance adds to the variance of the
-    precision's entries."""
-    if not V.any():
-        return np.zeros_like(V)
-    if is_wide_diagonal(Theta):
-        return between(Theta**2, V)
-    beside = V.copy()
-    np.fill_diagonal(beside, 0.0)
-    unequal = between(Theta**2, beside)
-    del beside  # with many columns it takes much memory
-    p, work = len(V), (np.count_nonzero(Theta, axis=1) ** 2).mean()
-    wide = p > WIDE and work > 30 * p  # what finding the directions costs
-    if wide and (V + np.eye(p) > 0).all():
-        found = _few_directions(V)
-        if len(found[0]) * p < work:
-            return unequal + _over_directions(Theta, V, *found)
-    unequal += _over_neighbours(Theta, V)
-    return unequal
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #a51be20c
 _NEGLIGIBLE = 1e-10  # error that is allowed in variances, in terms of the least one
@@ -344,11 +303,8 @@ def _of_size(matrix, name, p, copy=False):
     "The matrix, checked to be symmetric and to have p columns."
     matrix = check_symmetric(matrix, name, copy)
     if len(matrix) != p:
-        raise InputError(
-            name,
-            f"matrix of shape {matrix.shape}",
-            f"give a {p} by {p} matrix, like the parts",
-        )
+        remedy = f"give a {p} by {p} matrix, like the parts"
+        raise InputError(name, f"matrix of shape {matrix.shape}", remedy)
     return matrix
 
 
@@ -392,6 +348,12 @@ def _thin(Theta):
     return csr_array(Theta)
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #66813580
+def _units(A):
+    "(p,) roots of the sizes of the variances, and 1 for a variance of 0."
+    variances = np.abs(np.diag(A))
+    return np.sqrt(np.where(variances > 0, variances, 1.0))
+
+
 def _positive_part(A):
     """The matrix with negative eigenvalues, in units of its columns, replaced by 0;
     itself when it has none."""
@@ -401,8 +363,7 @@ def _positive_part(A):
         np.linalg.cholesky(A)  # much faster, and nearly always enough
         return A
     except np.linalg.LinAlgError:  # scaled: large columns must not drown small ones
-        variances = np.abs(np.diag(A))
-        units = np.sqrt(np.where(variances > 0, variances, 1.0))
+        units = _units(A)
         values, vectors = np.linalg.eigh(A / np.outer(units, units))
     if values[0] >= 0:
         return A
@@ -412,9 +373,7 @@ def _positive_part(A):
 
 def _most_own(A):
     "Upper bounds (p,) on the diagonal of `_positive_part(A)`."
-    variances = np.abs(np.diag(A))
-    units = np.sqrt(np.where(variances > 0, variances, 1.0))
-    squares = np.empty(len(A))
+    units, squares = _units(A), np.empty(len(A))
     for at in strips(len(A)):
         scaled = A[at] / units
         squares[at] = np.einsum("ij,ij->i", scaled, scaled)
@@ -426,18 +385,14 @@ def _check_parts(parts, copy):
     try:
         pairs = [(A, n) for A, n in parts]
     except (TypeError, ValueError) as error:
-        raise InputError(
-            "parts",
-            type(parts).__name__,
-            "give pairs: a covariance and its number of rows",
-        ) from error
+        remedy = "give pairs: a covariance and its number of rows"
+        raise InputError("parts", type(parts).__name__, remedy) from error
     whole = lambda n: check_integer(n, "parts", 1)
     pairs = [(check_symmetric(A, "parts", copy), whole(n)) for A, n in pairs]
     shapes = sorted({A.shape for A, _ in pairs})
     if len(shapes) != 1:
-        raise InputError(
-            "parts", shapes, "give at least one covariance, and all of one shape"
-        )
+        remedy = "give at least one covariance, and all of one shape"
+        raise InputError("parts", shapes, remedy)
     return pairs
 
 
@@ -675,7 +630,23 @@ class SamplingError:
         precision : array of shape (p, p)
             As for `precision_variance`.
         """
-        return _noise_bracket(precision, self.noise)
+        Theta, V = precision, self.noise
+        if not V.any():
+            return np.zeros_like(V)
+        if is_wide_diagonal(Theta):
+            return between(Theta**2, V)
+        beside = V.copy()
+        np.fill_diagonal(beside, 0.0)
+        unequal = between(Theta**2, beside)
+        del beside  # with many columns it takes much memory
+        p, work = len(V), (np.count_nonzero(Theta, axis=1) ** 2).mean()
+        wide = p > WIDE and work > 30 * p  # what finding the directions costs
+        if wide and (V + np.eye(p) > 0).all():
+            found = _few_directions(V)
+            if len(found[0]) * p < work:
+                return unequal + _over_directions(Theta, V, *found)
+        unequal += _over_neighbours(Theta, V)
+        return unequal
 
     def least_in_precision(self, precision) -> float:
         """A lower bound on the sum of `precision_variance`, each entry divided by the
@@ -725,8 +696,7 @@ class SamplingError:
         moved = [(weights @ A, n) for A, n in self.parts]
         rows = sum(2 * np.einsum("mij,mji->m", B, B) / n for B, n in moved)
         noise = 2 * np.einsum("mij,ij->m", weights**2, self.noise)
-        own = np.einsum("mii,ii->m", weights**2, self.noise)
-        return rows + noise - own
+        return rows + noise - np.einsum("mii,ii->m", weights**2, self.noise)
 
     def partial_correlation_variance(self, precision, i, j) -> np.ndarray:
         """Variance of partial correlations, the errors of the two scales included, for

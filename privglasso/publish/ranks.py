@@ -24,8 +24,8 @@ from .comparisons import pair_sums, secret_order
 from .comparisons import signs_about, sum_products
 from .lattice import NOISE_REACH, check_noise, check_sums, drawable
 from .lattice import symmetric_noise
-from .noise_correction import CovarianceError, SamplingError
-from .noise_correction import check_weights, correlation_scale
+from .noise_correction import SamplingError, check_weights
+from .noise_correction import correlation_scale
 from .mechanism import Mechanism, Promise
 from .release import Release
 
@@ -530,10 +530,9 @@ class SignRelease(Release):
 
     def _refuse_constant(self, spread, noise):
         "`CovarianceError` if a spread cannot be told from noise of that variance."
-        least = _DISTINCT * np.sqrt(noise)
-        if lost := [self.columns[j] for j in np.flatnonzero(spread < least)]:
-            reason = "their values differ too seldom to be told from the noise: publish"
-            raise CovarianceError(lost, f"{reason} without them, or with less noise")
+        reason = "their values differ too seldom to be told from the noise: publish"
+        reason += " without them, or with less noise"
+        self._refuse(np.flatnonzero(spread < _DISTINCT * np.sqrt(noise)), reason)
 
     def _of_columns(self, places):
         part = replace(self, **self._at(places))
@@ -753,8 +752,7 @@ class KendallMechanism(SignMechanism):
     def _expected(self, parts, noise, lattice):
         return RankError(parts, noise, lattice.shifts)
 
-    def _change(self, table, other, lattice):
-        return mean_change(table, other, lattice)
+    _change = staticmethod(mean_change)
 
     def _release(self, values, columns, lattice, bits):
         order = secret_order(len(values), bits)

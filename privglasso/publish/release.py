@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.records import Fields, number, require, settings_of
-from ..base.validation import InputError, check_positive, html_card
+from ..base.validation import InputError, check_positive, how_many, html_card
 from ..privacy.guarantee import Guarantee
 from .batches import columns_at
 from .noise_correction import CovarianceError, SamplingError
@@ -205,9 +205,9 @@ class ExactGraph(AnyRelease):
 
     def _found(self):
         "What was found, in words."
-        count = len(self.edges) if self.decided else 0
-        many = f"of {count} edge{'s' * (count != 1)}"
-        return many if self.decided else "that is undecided"
+        if not self.decided:
+            return "that is undecided"
+        return f"of {how_many(len(self.edges), 'edge')}"
 
     def _entries(self):
         "The adjacency as the table of a file; no rows if it is undecided."
@@ -323,9 +323,7 @@ class Release(AnyRelease):
 
     def _not_lost(self, matrix, places, reason):
         "The matrix of some columns, unless one of these has no positive variance."
-        lost = np.flatnonzero(np.diag(matrix) <= 0)
-        if len(lost):
-            raise CovarianceError([self.columns[places[j]] for j in lost], reason)
+        self._refuse(places[np.diag(matrix) <= 0], reason)
         return matrix
 
     @abstractmethod
@@ -351,19 +349,16 @@ class Release(AnyRelease):
         "`corrected_covariance` as a DataFrame: rows and columns have their names."
         return framed(self.corrected_covariance(), self.columns)
 
+    def _refuse(self, places, reason):
+        "`CovarianceError` about the columns at these places, if there are any."
+        if len(places):
+            raise CovarianceError([self.columns[j] for j in places], reason)
+
     def _refuse_lost(self, variances, reason):
-        """`CovarianceError`, for the stated reason, if a column has no positive
-        variance."""
-        if lost := [
-            name
-            for name, value in zip(self.columns, variances, strict=True)
-            if value <= 0
-        ]:
-            raise CovarianceError(
-                lost,
-                f"{reason}: leave them out by `without_lost`, or take a release of more"
-                " rows, with tighter bounds or less noise",
-            )
+        "The same about the columns without a positive variance, and what helps."
+        remedy = "leave them out by `without_lost`, or take a release of more rows,"
+        remedy += " with tighter bounds or less noise"
+        self._refuse(np.flatnonzero(variances <= 0), f"{reason}: {remedy}")
 
 # %% ../../nbs/2_publish/15_release.ipynb #5e1ec70c
 class Selection(Release):
@@ -384,22 +379,17 @@ class Selection(Release):
 
     def __init__(self, release, columns, left_out=None):
         self.release, self.left_out = release, dict(left_out or {})
-        self.columns = self._checked(columns)
         names = list(release.columns)
-        self._places = np.array([names.index(name) for name in self.columns])
-        self._known = release._of_columns(self._places)
-        for name in ("n", "guarantee", "secure", "mechanism", "caution"):
-            setattr(self, name, getattr(release, name))
-
-    def _checked(self, columns):
-        "The columns as a list of names that the release has, each once."
-        names = list(self.release.columns)
         columns = [columns] if isinstance(columns, str) else list(columns)
         unknown = [name for name in columns if name not in names]
         if unknown or not columns or len(set(columns)) < len(columns):
             remedy = f"give names out of {names}, each once"
             raise InputError("columns", unknown or columns, remedy)
-        return columns
+        self.columns = columns
+        self._places = np.array([names.index(name) for name in self.columns])
+        self._known = release._of_columns(self._places)
+        for name in ("n", "guarantee", "secure", "mechanism", "caution"):
+            setattr(self, name, getattr(release, name))
 
     @property
     def noise_variance(self) -> np.ndarray:
@@ -410,9 +400,7 @@ class Selection(Release):
     def location(self) -> np.ndarray:
         "(p,) estimated location of the rows, in data units."
         location = self.release.location
-        if location is None:
-            return column_means(self.table)
-        return location[self._places]
+        return column_means(self.table) if location is None else location[self._places]
 
     @property
     def table(self):
@@ -444,9 +432,7 @@ class Selection(Release):
         if (lost != unsure).any():  # the bounds do not decide
             own = np.diag(error.covariance_variance())
             lost = np.diag(matrix) < least * np.sqrt(own)
-        if lost := np.flatnonzero(lost).tolist():
-            names = [self.columns[j] for j in lost]
-            raise CovarianceError(names, "their variance may be all noise")
+        self._refuse(np.flatnonzero(lost), "their variance may be all noise")
 
     def to_parquet(self, path, *, replace: bool = False) -> None:
         "Write the whole release to `path`, over a file that is there if `replace`."
@@ -475,11 +461,8 @@ def column_table(published):
     """
     import pandas as pd
 
-    known = (
-        {"noise sd": published.noise_variance**0.5}
-        if published.noise_variance.any()
-        else {}
-    )
+    noise = published.noise_variance
+    known = {"noise sd": noise**0.5} if noise.any() else {}
     known |= published._told_of_columns()
     # only one matrix at a time is in memory: there may be many columns
     known["variance"] = published.corrected_covariance().diagonal().copy()

@@ -105,23 +105,13 @@ def _column(name, stated):
         raise InputError(f"schema, column {name}", stated, remedy)
     words = {key: value for key, value in stated.items() if value is not None}
     _check_words(name, words)
+    kind = words.get("kind", "real")
     if isinstance(words.get("format"), list):
         words["format"] = tuple(words["format"])
-    for key in ("low", "high"):
-        words[key] = _number_of(words.get(key), words.get("kind"), f"{key} of {name}")
-    if words.get("kind", "real") != "category":
-        words["fill"] = _number_of(
-            words.get("fill"), words.get("kind"), f"fill of {name}"
-        )
+    numbers = ("low", "high", "fill") if kind != "category" else ("low", "high")
+    for key in numbers:
+        words[key] = _number_of(words.get(key), kind, f"{key} of {name}")
     return _checked(name, Column(**words))
-
-
-def _checked(name, column):
-    "A column, once its statements suit each other and its formats can read dates."
-    _check_column(name, column)
-    if column.kind == "date":
-        _check_formats(name, column)
-    return column
 
 # %% ../../nbs/2_publish/18_schema.ipynb #912f7dae
 def _refuse(name, key, value, remedy):
@@ -149,8 +139,8 @@ def _check_words(name, words):
     check_marks(words.get("decimal"), words.get("thousands"), f" of column {name}")
 
 
-def _check_column(name, column):
-    "`InputError` unless the statements about a column suit each other."
+def _checked(name, column):
+    "A column, once its statements suit each other and its formats can read dates."
     category = column.kind == "category"
     if (column.low is None) != (column.high is None) or (
         column.low is not None and not column.low < column.high
@@ -167,6 +157,9 @@ def _check_column(name, column):
     marks = (column.decimal, column.thousands)
     if marks != (None, None) and column.kind not in ("real", "integer"):
         _refuse(name, "kind", column.kind, "decimal and thousands belong to numbers")
+    if column.kind == "date":
+        _check_formats(name, column)
+    return column
 
 # %% ../../nbs/2_publish/18_schema.ipynb #538186b5
 def _readable(name, column, there, values):
@@ -401,9 +394,8 @@ class Schema:
             rows = columns[["column", "low", "high"]].itertuples(index=False)
             columns = {str(name): (float(low), float(high)) for name, low, high in rows}
         if not isinstance(columns, Mapping) or not columns:
-            raise InputError(
-                "schema", type(columns).__name__, "give statements for columns by name"
-            )
+            remedy = "give statements for columns by name"
+            raise InputError("schema", type(columns).__name__, remedy)
         check_plain(columns, "schema")  # before a message quotes a name
         self.columns = {str(key): _column(key, each) for key, each in columns.items()}
         self.file = Form.of(file or {})
@@ -433,46 +425,48 @@ class Schema:
         write_whole(Path(path), make)
 
     @property
+    def _kept(self):
+        "The columns that are used, by name."
+        return {name: column for name, column in self.columns.items() if column.use}
+
+    @property
     def names(self):
         "Names of the columns of numbers that `apply` makes."
-        return [new for name in self.used for new in _made(name, self.columns[name])]
+        return [new for each in self._kept.items() for new in _made(*each)]
 
     @property
     def whole(self):
         "Names of those with whole numbers: integers, days, zeros and ones."
-        kept = {n: self.columns[n] for n in self.used if self.columns[n].kind != "real"}
-        return [new for name, column in kept.items() for new in _made(name, column)]
+        whole = [each for each in self._kept.items() if each[1].kind != "real"]
+        return [new for each in whole for new in _made(*each)]
 
     @property
     def levels(self):
         """(low, high) of the columns of whole numbers from a short public range, by
         name: answers, indicators, small counts with a bound."""
-        known = {name: self.columns[name] for name in self.used}
+        found = {}
+        for name, column in self._kept.items():
+            if column.kind in ("integer", "category"):
+                found |= zip(_made(name, column), _halves(column), strict=True)
         return {
-            new: (low, high)
-            for name, column in known.items()
-            if column.kind in ("integer", "category")
-            for new, (low, high) in zip(
-                _made(name, column), _halves(column), strict=True
-            )
+            name: (low, high)
+            for name, (low, high) in found.items()
             if low is not None and 1 <= high - low < MOST_LEVELS
         }
 
     @property
     def used(self):
         "Names of the columns that are used."
-        return [name for name, column in self.columns.items() if column.use]
+        return list(self._kept)
 
     def left_out(self, table):
         "Names of a table's columns that are not used."
-        used = set(self.used)
-        return [
-            str(name) for name in self.cells(table).columns if str(name) not in used
-        ]
+        names, used = map(str, self.cells(table).columns), set(self.used)
+        return [name for name in names if name not in used]
 
     def bounds(self):
         "(low, high) of the columns of `apply`, or None unless all are bounded."
-        halves = [half for name in self.used for half in _halves(self.columns[name])]
+        halves = [half for each in self._kept.values() for half in _halves(each)]
         if any(low is None for low, _ in halves):
             return None
         low, high = zip(*halves, strict=True)
@@ -480,10 +474,9 @@ class Schema:
 
     def limits(self):
         "(low, high) of the columns of numbers that have bounds, by name."
-        known = {name: self.columns[name] for name in self.used}
         return {
             name: (column.low, column.high)
-            for name, column in known.items()
+            for name, column in self._kept.items()
             if column.low is not None
         }
 
@@ -506,9 +499,8 @@ class Schema:
         table : DataFrame, Arrow table, array or path
             As for `read_table`.
         """
-        if isinstance(table, (str, os.PathLike)):
-            return read_table(table, as_text=True, **self.file.stated())
-        return read_table(table, as_text=True)
+        form = self.file.stated() if isinstance(table, (str, os.PathLike)) else {}
+        return read_table(table, as_text=True, **form)
 
     def apply(self, table, clip=True):
         """A table as this schema reads it.
@@ -533,9 +525,8 @@ class Schema:
         if absent or not self.used:
             raise InputError("schema", absent, "names columns that are not there once")
         made, form = {}, Form.of(self.file.stated() | table.attrs.get("form", {}))
-        for name in self.used:
+        for name, column in self._kept.items():
             cells = table.iloc[:, names.index(name)].reset_index(drop=True)
-            column = self.columns[name]
             if column.kind == "category":
                 made |= _indicators(name, column, cells, form)
                 continue

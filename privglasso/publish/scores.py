@@ -17,7 +17,7 @@ from scipy.special import gammaincinv
 from ..base.graphs import eigen
 from ..base.kernels import kernel
 from ..base.records import Fields, flag, number, plain, require, whole, word
-from ..base.validation import InputError, check_integer
+from ..base.validation import InputError, check_integer, how_many
 from ..privacy.audit import check_different
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
@@ -316,10 +316,8 @@ def _public_bins(lattice, columns):
     if lattice.units is None and lattice.bounds is not None:
         low, high = (np.broadcast_to(half, len(columns)) for half in lattice.bounds)
         widths = high - low
-        bins = {
-            c: ("range", *map(float, at))
-            for c, *at in zip(columns, low, widths, strict=True)
-        }
+        ranges = zip(columns, low, widths, strict=True)
+        bins = {name: ("range", *map(float, at)) for name, *at in ranges}
     for name, (low, high) in lattice.levels.items():
         if name in columns:
             bins[name] = "levels", float(low), float(high - low)
@@ -684,13 +682,9 @@ class ScoresRelease(RowsRelease):
         V = [hermite_coefficients(shares)[0] for shares in self.margins.shares]
         return self.margins.faint | (np.array(V) < error)
 
-    def _parts(self, latent=None):
-        "What `_undone` finds; as the columns were released if `latent` is None."
-        own = latent is None or latent == self.latent
-        return self._own_parts if own else self._found_parts(latent)
-
     @cached_property
-    def _own_parts(self):
+    def _parts(self):
+        "What `_undone` finds for the columns as they were released."
         return self._found_parts(self.latent)
 
     def _found_parts(self, latent):
@@ -713,7 +707,8 @@ class ScoresRelease(RowsRelease):
             Whether columns of two values are thresholds of normal ones; if None, as in
             the release.
         """
-        return self._parts(latent)[0].copy()
+        own = latent is None or latent == self.latent
+        return (self._parts if own else self._found_parts(latent))[0].copy()
 
     @property
     def matrix(self) -> np.ndarray:
@@ -741,8 +736,8 @@ class ScoresRelease(RowsRelease):
 
     def sampling_error(self) -> SamplingError:
         "How far the matrix may be from the population's: rows, jitter and noise."
-        worth, parts = _worth(self.n, len(self.columns), *self.weights), self._parts()
-        error = _error(worth, self._behind.noise, *parts, self.scale)
+        worth = _worth(self.n, len(self.columns), *self.weights)
+        error = _error(worth, self._behind.noise, *self._parts, self.scale)
         if self.missing != "random":
             return error
         # a correlation is divided by the root of either share
@@ -765,7 +760,7 @@ class ScoresRelease(RowsRelease):
             scores. row_noise : (p,) variance of jitter, in squared units of the
             columns. directions : True.
         """
-        (R, _, left), behind = self._parts(), self._behind
+        (R, _, left), behind = self._parts, self._behind
         p, size = len(R), behind.size
         shown = R * np.outer(left * size, left * size)
         np.fill_diagonal(shown, size**2)
@@ -852,7 +847,7 @@ class ScoresRelease(RowsRelease):
         gone = f"{held}: {gone}" if gone else ""
         cut = READ_AS_CUT if self.latent else ""
         return (
-            f"a covariance of {p} column{'s' * (p > 1)} from {self.n} rows by"
+            f"a covariance of {how_many(p, 'column')} from {self.n} rows by"
             f" {self.mechanism} (each column on the normal scale by its private"
             f" histogram, for columns of any kind{faint}{rare}{gone}{aside}{cut}"
             f"{_SAID_OF_GAPS[self.missing]})"

@@ -557,9 +557,8 @@ class ScreenedLattice(GraphWeightsLattice):
 
     def on(self, pairs) -> "ScreenedLattice":
         "The same with the pairs (m, 2) of columns that were selected."
-        rows, units = self.rows, self.units
-        noise = rows.steps, rows.sigma, self.sigma, units
-        return screened_stages(rows.n, pairs, *noise, self.p, self.screen)
+        noise = self.rows.steps, self.rows.sigma, self.sigma, self.units
+        return screened_stages(self.rows.n, pairs, *noise, self.p, self.screen)
 
     def standing_for(self, pairs, share) -> "ScreenedLattice":
         """The stages on pairs (m, 2) of a few columns that stand for all, with the

@@ -22,7 +22,7 @@ from ..privacy.audit import check_different
 from ..privacy.gdp import compose_gdp
 from ..privacy.guarantee import Guarantee
 from .lattice import whole_sums
-from .noise_correction import CovarianceError, SamplingError
+from .noise_correction import SamplingError
 from .release import Release
 from .sphere import RowLattice, Sphere, has_fourth_powers
 from .sphere import integer_sums, noisy_sums, row_lattice
@@ -423,8 +423,7 @@ class ShapeRelease(RowsRelease):
     @property
     def location(self) -> np.ndarray:
         "(p,) private centre of the rows, in data units."
-        p = len(self.columns)
-        pull = _pull(p) if self.lattice.normalised else 1.0
+        pull = _pull(len(self.columns)) if self.lattice.normalised else 1.0
         return self.lattice.center + self.lattice.scale * self._mean() / pull
 
     @property
@@ -472,36 +471,28 @@ class ShapeRelease(RowsRelease):
         return matrix
 
     def _hiding(self):
-        "Columns whose unit is so small that little is left of all others."
+        "Places of columns whose unit is so small that little is left of all others."
         diagonal = np.diag(self._average())
         p = len(diagonal)
         if not self.lattice.normalised or p < 3:
-            return []
-        left = (diagonal.sum() - diagonal) / (p - 1)
-        pairs = zip(self.columns, left, strict=True)
-        return [name for name, rest in pairs if rest < _LEAST_LEFT]
+            return np.array([], int)
+        return np.flatnonzero((diagonal.sum() - diagonal) / (p - 1) < _LEAST_LEFT)
 
     def _refuse_hiding(self):
         "`CovarianceError` if a column's unit is so small that it hides all others."
-        if hiding := self._hiding():
-            raise CovarianceError(
-                hiding,
-                "their unit is far too small, and they hide all other columns: take"
-                " another release, or one with public bounds for them",
-            )
+        reason = "their unit is far too small, and they hide all other columns: take"
+        reason += " another release, or one with public bounds for them"
+        self._refuse(self._hiding(), reason)
 
     def sampling_error(self) -> SamplingError:
         """How far the matrix may be from the population's, by sampling (directions
         only) and by noise."""
-        return SamplingError(
-            ((self.matrix, rows_worth(self.n, self.lattice)),),
-            self.matrix_noise_variance,
-        )
+        rows = rows_worth(self.n, self.lattice)
+        return SamplingError(((self.matrix, rows),), self.matrix_noise_variance)
 
     def _of_columns(self, places):
-        at, names = np.ix_(places, places), [self.columns[j] for j in places]
-        if hiding := [name for name in self._hiding() if name in names]:
-            raise CovarianceError(hiding, "their unit is so small, they hide others")
+        at, hiding = np.ix_(places, places), np.intersect1d(self._hiding(), places)
+        self._refuse(hiding, "their unit is so small, they hide others")
         matrix = self._not_lost(self.matrix[at], places, "lost in the noise")
         rows = rows_worth(self.n, self.lattice)
         return matrix, SamplingError(((matrix, rows),), self.matrix_noise_variance[at])
@@ -535,11 +526,8 @@ class ShapeRelease(RowsRelease):
         p = len(self.columns)
         kind = "sphere" if self.lattice.normalised else "ball"
         units = "public units" if self.units is None else "privately found units"
-        aside = (
-            f"; set aside, as no unit was found: {', '.join(self.set_aside)}"
-            if self.set_aside
-            else ""
-        )
+        aside = ", ".join(self.set_aside)
+        aside = f"; set aside, as no unit was found: {aside}" if aside else ""
         return (
             f"a covariance of {how_many(p, 'column')} from {self.n} rows by"
             f" {self.mechanism} (rows as they are on a {kind}, {units};"
@@ -570,31 +558,11 @@ def joint_constant(mean_share, squared_radius):
         return 1.0 if squared_radius >= 1 else math.sqrt(squared_radius)
     ratio = 1 / math.sqrt(1 - mean_share) - 1
     if ratio > 1:
-        raise InputError(
-            "mean_share", mean_share, "on a sphere or in a ball give at most 3/4"
-        )
+        remedy = "on a sphere or in a ball give at most 3/4"
+        raise InputError("mean_share", mean_share, remedy)
     return math.sqrt(ratio * squared_radius)
 
 # %% ../../nbs/2_publish/05_shape.ipynb #d63c17c1
-def _expected_error(lattice, covariance, location):
-    "The error of a release, for a (p, p) covariance of rows with that mean."
-    p, rows = len(covariance), lattice.rows  # perhaps of the first columns only
-    if lattice.units is None:
-        scale, center = rows.scale[:p], rows.center[:p]
-    else:
-        scale, center = np.sqrt(np.diag(covariance)), 0.0
-        location = None
-    away = 0.0 if location is None else per_column(location, "location", p) - center
-    seen = covariance / np.outer(scale, scale)
-    size = 1.0
-    if rows.normalised:
-        size = np.trace(seen) / p
-        seen = average_direction(seen, len(rows.center))
-    noise = rows_noise(rows, seen, np.broadcast_to((away / scale) ** 2 / size, (p,)))
-    units = size * np.outer(scale, scale)
-    return SamplingError(((covariance, rows_worth(rows.n, rows)),), noise * units**2)
-
-
 def average_direction(shape, p=None):
     """(k, k) expected outer product of directions of length √p whose shape is this
     (k, k) matrix, repeated if k < p; continued by a straight line where it is not
@@ -649,7 +617,19 @@ class ShapeLattice:
     def expected_error(self, covariance, location=None) -> SamplingError:
         """How well a positive definite (p, p) `covariance` will be known; the mean is
         at `location` (p,), or at the centre when None or when units are private."""
-        return _expected_error(self, covariance, location)
+        p, rows = len(covariance), self.rows  # perhaps of the first columns only
+        if self.units is None:
+            scale, center = rows.scale[:p], rows.center[:p]
+        else:
+            scale, center, location = np.sqrt(np.diag(covariance)), 0.0, None
+        away = 0.0 if location is None else per_column(location, "location", p) - center
+        seen, size = covariance / np.outer(scale, scale), 1.0
+        if rows.normalised:
+            size = np.trace(seen) / p
+            seen = average_direction(seen, len(rows.center))
+        offset = np.broadcast_to((away / scale) ** 2 / size, (p,))
+        noise = rows_noise(rows, seen, offset) * (size * np.outer(scale, scale)) ** 2
+        return SamplingError(((covariance, rows_worth(rows.n, rows)),), noise)
 
     def statistic(self, X, X_neighbor):
         "The likelihood ratio of two tables, as a function of a release."
@@ -658,7 +638,17 @@ class ShapeLattice:
     def release(self, values, columns, neighbors, bits, mechanism):
         """The `ShapeRelease` of an (n, p) array, `nan` where a cell is missing, by the
         mechanism of that name."""
-        return _published(self, values, columns, neighbors, bits, mechanism)
+        rows, aside = self.rows, {}
+        if self.units is not None:
+            found = find_units(values, self.units, bits)
+            aside = set_aside(found, columns)
+            kept = [j for j, name in enumerate(columns) if name not in aside]
+            rows = self.in_units(found.scale[kept], found.center[kept])
+            values = values[:, kept] if aside else values
+        second, total = noisy_sums(values, rows, bits)
+        promise = with_units(rows.guarantee(neighbors), self.units)
+        public = self.units, aside, promise, bits.secure, mechanism
+        return ShapeRelease(second, total, columns, rows, *public)
 
     def in_units(self, scale, center) -> RowLattice:
         "The lattice of the columns whose units were found, within the same budget."
@@ -746,37 +736,12 @@ def set_aside(units, columns):
     dict of str to str
     """
     extreme = ~has_fourth_powers(units.scale, units.center)
+    told = zip(columns, units.reason, units.found, extreme, strict=True)
     return {
-        name: why if not good else TOO_EXTREME
-        for name, why, good, far in zip(
-            columns, units.reason, units.found, extreme, strict=True
-        )
+        name: TOO_EXTREME if good else why
+        for name, why, good, far in told
         if far or not good
     }
-
-# %% ../../nbs/2_publish/05_shape.ipynb #4f2c1223
-def _published(lattice, values, columns, neighbors, bits, mechanism):
-    "Find the units if they are private, then sum the rows, both with exact noise."
-    rows, aside = lattice.rows, {}
-    if lattice.units is not None:
-        found = find_units(values, lattice.units, bits)
-        aside = set_aside(found, columns)
-        kept = [j for j, name in enumerate(columns) if name not in aside]
-        rows = lattice.in_units(found.scale[kept], found.center[kept])
-        values = values[:, kept] if aside else values
-    second, total = noisy_sums(values, rows, bits)
-    guarantee = with_units(rows.guarantee(neighbors), lattice.units)
-    return ShapeRelease(
-        second,
-        total,
-        columns,
-        rows,
-        lattice.units,
-        aside,
-        guarantee,
-        bits.secure,
-        mechanism,
-    )
 
 # %% ../../nbs/2_publish/05_shape.ipynb #cfa957a1
 class ShapeStatistic:

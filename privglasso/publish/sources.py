@@ -28,8 +28,8 @@ from pathlib import Path
 import numpy as np
 
 from ..base.validation import InputError, as_numbers, check_integer
-from ..base.validation import column_names, from_arrow, is_plain
-from ..base.validation import objects_as_numbers, unmasked
+from ..base.validation import column_names, from_arrow, how_many
+from ..base.validation import is_plain, objects_as_numbers, unmasked
 
 # %% ../../nbs/2_publish/17_sources.ipynb #a1f00002
 @dataclass(frozen=True)
@@ -66,7 +66,13 @@ class Form:
     sheet: str | None = None
 
     def __post_init__(self):
-        _check_marks(self)
+        for mark in ("sep", "decimal"):
+            stated = getattr(self, mark)
+            if stated is not None and not (isinstance(stated, str) and len(stated) == 1):
+                raise InputError(mark, stated, "give one character, such as ; or ,")
+        if self.encoding is not None:
+            _check_encoding(self.encoding)
+        check_marks(self.decimal, self.thousands)
         for name in ("skip_rows", "footer"):
             if getattr(self, name) is not None:
                 check_integer(getattr(self, name), name, 0)
@@ -90,17 +96,6 @@ class Form:
         return {k: known[k] for k in known if known[k] != getattr(Form, k)}
 
 # %% ../../nbs/2_publish/17_sources.ipynb #a1f00003
-def _check_marks(form):
-    "`InputError` unless separator, encoding and marks in numbers are possible."
-    for mark in ("sep", "decimal"):
-        stated = getattr(form, mark)
-        if stated is not None and not (isinstance(stated, str) and len(stated) == 1):
-            raise InputError(mark, stated, "give one character, such as ; or ,")
-    if form.encoding is not None:
-        _check_encoding(form.encoding)
-    check_marks(form.decimal, form.thousands)
-
-
 def check_marks(decimal, thousands, where=""):
     """`InputError` unless these marks can stand in one number.
 
@@ -241,7 +236,7 @@ def _names(path, form):
     "Names in the first line that is not empty."
     names = next(_lines(path, form), [])
     if any("\0" in name for name in names):  # not text, whatever the file's name says
-        raise TableError(f"{path.name}: {_NOT_WHOLE.format(_ending(path))}{_HOW}")
+        raise _not_whole(path)
     return names
 
 
@@ -298,25 +293,20 @@ def _rows(path, form, p, reader, block=_BLOCK):
         odd.append((line.number, line.actual_columns))
         return "skip"
 
+    # lines are numbered only if they are read one after the other
+    lines = {"use_threads": not form.footer, "skip_rows": form.skip_rows}
+    options = (
+        arrow.ReadOptions(block_size=block, autogenerate_column_names=True, **lines),
+        arrow.ParseOptions(
+            delimiter=form.sep, newlines_in_values=True, invalid_row_handler=beside
+        ),
+        arrow.ConvertOptions(column_types=text),
+    )
     watched = _Watched(path)
     file = io.TextIOWrapper(_opened(path, watched), form.encoding, newline="")
     with watched, file:
-        found = getattr(arrow, reader)(
-            _Utf8(file, f"\n{_LAST}{form.sep * (p - 1)}"),
-            read_options=arrow.ReadOptions(
-                # lines are numbered only if they are read one after the other
-                use_threads=not form.footer,
-                block_size=block,
-                skip_rows=form.skip_rows,
-                autogenerate_column_names=True,
-            ),
-            parse_options=arrow.ParseOptions(
-                delimiter=form.sep,
-                newlines_in_values=True,
-                invalid_row_handler=beside,
-            ),
-            convert_options=arrow.ConvertOptions(column_types=text),
-        )
+        last = f"\n{_LAST}{form.sep * (p - 1)}"
+        found = getattr(arrow, reader)(_Utf8(file, last), *options)
         if reader == "read_csv":
             yield found, odd
             return
@@ -328,7 +318,7 @@ def _records(path, form, names):
     "The records of a text as an Arrow table, below its names and above its footer."
     table, odd = next(_rows(path, form, len(names), "read_csv"))
     if table[0][-1].as_py() != _LAST:
-        raise TableError(f"{path.name}: {_NOT_WHOLE.format(_ending(path))}{_HOW}")
+        raise _not_whole(path)
     lines = table.num_rows + len(odd)  # names and the added line among them
     footer = form.footer or 0
     below = [at for at, _ in odd if footer and at - form.skip_rows >= lines - footer]
@@ -345,8 +335,8 @@ def _refuse_lines(path, names, lengths, all_of_them):
     "`TableError` about lines with more or fewer cells than names."
     if all_of_them and len(lengths) == 1:
         raise TableError(
-            f"{path.name}: {len(names)} name{'s' * (len(names) != 1)} for"
-            f" {lengths.pop()} columns: give the first line one name for each column"
+            f"{path.name}: {how_many(len(names), 'name')} for {lengths.pop()} columns:"
+            " give the first line one name for each column"
         )
     raise TableError(
         f"{path.name}: this is not a whole table: some lines have more or fewer cells"
@@ -384,22 +374,18 @@ _BLANKS = " \u00a0\u2009\u202f"  # no-break, thin, narrow no-break
 _GROUPS = {".": "[.]", ",": ",", " ": f"[{_BLANKS}]", "'": "['\u2019]"}
 
 
-def _pattern(decimal, thousands):
-    "A regular expression for numbers whose decimals stand after this mark."
+def _fits(cells, decimal, thousands=None):
+    "Which cells of text are numbers whose decimals stand after this mark."
+    import pyarrow.compute as pc
+
     marks = (thousands,) if thousands else _GROUPS
     marks = () if thousands == "" else [m for m in marks if m != decimal]
     groups = "".join(f"|[1-9][0-9]{{0,2}}(?:{_GROUPS[m]}[0-9]{{3}})+" for m in marks)
     plain = f"[0-9]+(?:[{decimal}][0-9]*)?|[{decimal}][0-9]+"
     forms = f"(?:[0-9]+{groups})(?:[{decimal}][0-9]*)?|[{decimal}][0-9]+"
     forms += f"|(?:{plain})[eE][+-]?[0-9]+|(?i:inf(?:inity)?)"
-    return f"^[{_BLANKS}]*[+\u2212-]?(?:{forms})[{_BLANKS}]*$"
-
-
-def _fits(cells, decimal, thousands=None):
-    "Which cells of text are numbers whose decimals stand after this mark."
-    import pyarrow.compute as pc
-
-    return pc.match_substring_regex(cells, _pattern(decimal, thousands))
+    number = f"^[{_BLANKS}]*[+\u2212-]?(?:{forms})[{_BLANKS}]*$"
+    return pc.match_substring_regex(cells, number)
 
 # %% ../../nbs/2_publish/17_sources.ipynb #a1f00012
 def _evidence(cells, thousands=None):
@@ -576,8 +562,8 @@ def _read_text(path, form, as_text):
     "A table of text, and how it was read."
     form = _text_form(path, form)
     names = _names(path, form)
-    rows = _finished(_records(path, form, names), path.name, form, as_text)
-    rows.attrs["read as"] = _told(form, rows.attrs.pop("marks", ()))
+    rows, marks = _finished(_records(path, form, names), path.name, form, as_text)
+    rows.attrs["read as"] = _told(form, marks)
     return rows
 
 
@@ -585,7 +571,7 @@ def _told(form, marks):
     "The form of a table of text in a few words."
     known = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
     told = [known.get(form.sep, "a separator of its own")]
-    if found := {form.decimal} & {".", ","} or set(marks):
+    if found := {form.decimal} & {".", ","} or marks:
         told.append("decimal commas" if "," in found else "decimal points")
     return ", ".join([*told, form.encoding])
 
@@ -599,7 +585,8 @@ def _is_text(kind):
 
 
 def _finished(table, where, form, as_text):
-    "An Arrow table as a DataFrame; text stays, or becomes numbers where it is some."
+    """An Arrow table as a DataFrame, in which text stays, or becomes numbers where it is
+    some; and the decimal marks of these."""
     import pandas as pd  # slow to load
     import pyarrow as pa
 
@@ -613,8 +600,7 @@ def _finished(table, where, form, as_text):
     _check_one_mark(where, marks := marks - {None})
     kept = {pa.string(): pd.ArrowDtype(pa.string())} if as_text else {}
     rows = as_numbers(table).to_pandas(self_destruct=True, types_mapper=kept.get)
-    rows.attrs |= {"marks": sorted(marks)}
-    return rows
+    return rows, marks
 
 
 def _check_one_mark(where, marks):
@@ -647,14 +633,14 @@ def _read_parquet(path, form, as_text):
     import pyarrow.parquet as pq
 
     refuse_release(path.name, pq.read_schema(path))
-    return _finished(pq.read_table(path), path.name, form, as_text)
+    return _finished(pq.read_table(path), path.name, form, as_text)[0]
 
 
 def _read_feather(path, form, as_text):
     "The table in a Feather file."
     from pyarrow import feather
 
-    return _finished(feather.read_table(path), path.name, form, as_text)
+    return _finished(feather.read_table(path), path.name, form, as_text)[0]
 
 
 def _of_arrow(table, form, as_text):
@@ -662,19 +648,11 @@ def _of_arrow(table, form, as_text):
     import pyarrow as pa
 
     try:
-        return _finished(pa.table(table), "table", form, as_text)
+        return _finished(pa.table(table), "table", form, as_text)[0]
     except TableError:
         raise
     except (TypeError, ValueError, NotImplementedError):
         return from_arrow(table)  # its error says what is wrong
-
-
-def _of_array(table):
-    "The table of an array."
-    import pandas as pd  # slow to load
-
-    cells = np.asarray(unmasked(table))
-    return objects_as_numbers(pd.DataFrame(cells, columns=column_names(table)))
 
 # %% ../../nbs/2_publish/17_sources.ipynb #a035b159
 def text_and_numbers(cells):
@@ -834,7 +812,6 @@ def check_table_file(path, **form) -> tuple:
 _OF_TEXT, _OF_LINES = {"sep", "encoding"}, {"skip_rows", "footer"}
 
 # %% ../../nbs/2_publish/17_sources.ipynb #12f3f2db
-_NOT_WHOLE = "this is not a whole {} table"
 _HOW = (
     ": give names in the first line, then rows of as many cells, or state --sep,"
     " --decimal or --encoding"
@@ -845,7 +822,6 @@ def _read_file(path, form, as_text):
     "A table in a file, or an error that quotes nothing of it."
     ending, _ = check_table_file(path, **form.stated())
     rows = _in_words(path, lambda: _READERS[ending](path, form, as_text))
-    rows.attrs.pop("marks", None)
     rows.attrs["form"] = form.stated()
     return rows
 
@@ -857,9 +833,14 @@ def _in_words(path, read):
     except Exception as error:
         if isinstance(error, TableError | MemoryError) or getattr(error, "errno", 0):
             raise
+    raise _not_whole(path)
+
+
+def _not_whole(path):
+    "The error about a file that is not a whole table."
     ending = _ending(path)
     how = _HOW if _READERS[ending] is _read_text else ""
-    raise TableError(f"{path.name}: {_NOT_WHOLE.format(ending)}{how}")
+    return TableError(f"{path.name}: this is not a whole {ending} table{how}")
 
 
 def _check_encoding(encoding):
@@ -908,7 +889,7 @@ def text_batches(path, form, block=_BLOCK):
             rest = table.slice(kept)  # the last record, and the line that was added
         last = [cell[-1].as_py() for cell in rest.columns] if whole else [None]
         if last[0] != _LAST or whole < 2:
-            raise TableError(f"{path.name}: {_NOT_WHOLE.format(_ending(path))}{_HOW}")
+            raise _not_whole(path)
         rest = rest.slice(0, len(rest) - 1).rename_columns(names)
         if form.footer is None and len(rest):
             _check_last(path, [cell[-1].as_py() for cell in rest.columns])
@@ -1020,10 +1001,12 @@ def read_table(table, *, as_text=False, **form):
     if hasattr(table, "iloc"):
         return table if as_text else objects_as_numbers(table)
     if np.ndim(table) != 2:
-        raise InputError(
-            "table", type(table).__name__, "give a table with rows and columns"
-        )
-    return _of_array(table)
+        remedy = "give a table with rows and columns"
+        raise InputError("table", type(table).__name__, remedy)
+    import pandas as pd  # slow to load
+
+    cells = np.asarray(unmasked(table))
+    return objects_as_numbers(pd.DataFrame(cells, columns=column_names(table)))
 
 # %% ../../nbs/2_publish/17_sources.ipynb #150a4e17
 def columns_meant(text, names) -> list:

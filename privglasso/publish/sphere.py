@@ -48,20 +48,15 @@ def has_fourth_powers(scale, center):
 
 def _keep_units(rows):
     "Keep scale and centre of a `Ball` or `Sphere` as arrays, if they can be units."
-    scale, center = (
-        per_column(getattr(rows, name), name, np.size(getattr(rows, name)))
-        for name in ("scale", "center")
-    )
+    scale = per_column(rows.scale, "scale", np.size(rows.scale))
+    center = per_column(rows.center, "center", np.size(rows.center))
     if not (scale > 0).all():
-        raise InputError(
-            "scale", scale.tolist(), "give positive numbers, one or one per column"
-        )
+        remedy = "give positive numbers, one or one per column"
+        raise InputError("scale", scale.tolist(), remedy)
     if not (has_fourth_powers(scale, 0.0).all() and has_fourth_powers(1, center).all()):
-        raise InputError(
-            "scale, center",
-            (scale.tolist(), center.tolist()),
-            "too small or too large for fourth powers: choose other units",
-        )
+        given = scale.tolist(), center.tolist()
+        remedy = "too small or too large for fourth powers: choose other units"
+        raise InputError("scale, center", given, remedy)
     object.__setattr__(rows, "scale", scale)
     object.__setattr__(rows, "center", center)
 
@@ -234,9 +229,8 @@ def _most_steps(n, p, excess, mu):
         raise InputError("n", n, "too many rows for exact sums: publish parts of them")
     if by_noise < fewest:
         works = mu * (fewest / by_noise) ** 2
-        raise InputError(
-            "mu", mu, f"no lattice carries so much noise: use mu >= {works * 1.006:.3g}"
-        )
+        remedy = f"no lattice carries so much noise: use mu >= {works * 1.006:.3g}"
+        raise InputError("mu", mu, remedy)
     return 2 ** math.floor(math.log2(min(MOST_STEPS, by_sums, by_noise)))
 
 # %% ../../nbs/2_publish/04_sphere.ipynb #127a5de7

@@ -49,11 +49,8 @@ def _projection_text(release):
             " it as it is."
         )
     units = private.scale**2
-    share = min(
-        (np.diag(release.projection) / units).sum()
-        / (np.diag(release.drawn_covariance) / units).sum(),
-        1.0,
-    )
+    whole = (np.diag(release.drawn_covariance) / units).sum()
+    share = min((np.diag(release.projection) / units).sum() / whole, 1.0)
     return (
         "The private covariance could not be told from one that is not positive"
         f" definite: {lifted} of {len(units)} directions had less variance than the"
@@ -145,38 +142,31 @@ class SyntheticRelease(Release):
     def corrected_covariance(self) -> np.ndarray:
         """(p, p) covariance about the mean the rows were drawn with, less what the
         projection added."""
-        S = (
-            sample_covariance(self.table, self.covariance_release.location)
-            - self.projection
-        )
-        self._refuse_lost(
-            np.diag(S),
-            "all their variance was added by the projection to positive definite",
-        )
+        S = self._less_projection()
+        reason = "all their variance was added by the projection to positive definite"
+        self._refuse_lost(np.diag(S), reason)
         return S
+
+    def _less_projection(self):
+        S = sample_covariance(self.table, self.covariance_release.location)
+        return S - self.projection
 
     def sampling_error(self) -> SamplingError:
         """How far the corrected covariance may be from the population's: people, noise,
         and the drawing of the rows."""
         people = self.covariance_release.sampling_error()
-        return SamplingError(
-            (*people.parts, (self.drawn_covariance, self.n)), people.noise
-        )
+        drawn = self.drawn_covariance, self.n
+        return SamplingError((*people.parts, drawn), people.noise)
 
     def _of_columns(self, places):
-        S = sample_covariance(self.table, self.covariance_release.location)
-        at = np.ix_(places, places)
+        S = self._less_projection()[np.ix_(places, places)]
         reason = "all their variance was added by the projection"
-        matrix = self._not_lost((S - self.projection)[at], places, reason)
-        return matrix, self._error_of(places)
+        return self._not_lost(S, places, reason), self._error_of(places)
 
     def _contents(self):
         private = self.covariance_release
-        moments = {
-            "n": private.n,
-            "second_moment": private.second_moment.tolist(),
-        } | private.settings()
-        return "synthetic", self.table, {"moments": moments}
+        moments = {"n": private.n, "second_moment": private.second_moment.tolist()}
+        return "synthetic", self.table, {"moments": moments | private.settings()}
 
     @classmethod
     def record_in(cls, stated):
@@ -262,11 +252,8 @@ def _draw(private, rows, bits):
 
     generator = np.random.default_rng(bits.bits(128))
     variances, directions = _directions(private)
-    root = (
-        private.scale[:, None]
-        * directions
-        * np.sqrt(np.maximum(variances, private.floor))
-    )
+    deviations = np.sqrt(np.maximum(variances, private.floor))
+    root = private.scale[:, None] * directions * deviations
     drawn = generator.standard_normal((rows, len(variances))) @ root.T
     drawn += private.location  # in place: there may be many rows
     return pd.DataFrame(drawn, columns=private.columns)

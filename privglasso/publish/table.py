@@ -106,11 +106,8 @@ class TableRelease(Release):
     def privacy_losses(self) -> tuple:
         """The exact account of a replaced record, or of a changed cell in each column:
         see `privacy_losses`."""
-        lattice = self.lattice
-        pairs = [
-            (int(d), float(s))
-            for d, s in zip(lattice.high - lattice.low, lattice.sigma, strict=True)
-        ]
+        ranges, sigma = self.lattice.high - self.lattice.low, self.lattice.sigma
+        pairs = [(int(d), float(s)) for d, s in zip(ranges, sigma, strict=True)]
         if self.guarantee.neighbors == "record":
             return (PrivacyLoss(tuple(pairs)),)
         return tuple(PrivacyLoss((pair,)) for pair in pairs)
@@ -174,29 +171,13 @@ def _made_by(mechanism, table, lattice):
     powers_of_two = (np.frexp(lattice.step)[0] == 0.5).all()
     return {*table.dtypes} == {np.dtype("f8")} and powers_of_two
 
-# %% ../../nbs/2_publish/01_table.ipynb #0e64ce92
-def _check_weights(weights, neighbors, sigma):
-    "Positive weights, or None: they matter only where a target for records is given."
-    if weights is None:
-        return None
-    if neighbors != "record" or sigma is not None:
-        raise InputError(
-            "weights",
-            weights,
-            'only with neighbors="record" and mu or (epsilon, delta): one cell '
-            "gets the same noise whatever the weights, and sigma says it outright",
-        )
-    return [check_positive(value, "weights") for value in np.atleast_1d(weights)]
-
 # %% ../../nbs/2_publish/01_table.ipynb #276074eb
 def _shares(ranges, weights):
     """The part of mu for each column that makes the weighted sum of noise variances
     least; the squares add up to 1."""
-    pull = (
-        np.ones_like(ranges)
-        if weights is None
-        else ranges / ranges.max() * np.sqrt(weights / weights.max())
-    )
+    pull = np.ones_like(ranges)
+    if weights is not None:
+        pull = ranges / ranges.max() * np.sqrt(weights / weights.max())
     return np.sqrt(pull / pull.sum())
 
 # %% ../../nbs/2_publish/01_table.ipynb #ca8a885d
@@ -240,32 +221,33 @@ class GaussianMechanism(Mechanism):
     """
 
     def __init__(
-        self,
-        bounds,
-        *,
-        sigma=None,
-        weights=None,
-        **promise: Unpack[Promise],
+        self, bounds, *, sigma=None, weights=None, **promise: Unpack[Promise]
     ):
         self.bounds = check_bounds(bounds)
         super().__init__(sigma=sigma, **promise)
-        self.weights = _check_weights(weights, self.neighbors, sigma)
+        if weights is not None:
+            if self.neighbors != "record" or sigma is not None:
+                remedy = (
+                    'only with neighbors="record" and mu or (epsilon, delta): one cell '
+                    "gets the same noise whatever the weights, and sigma says it"
+                    " outright"
+                )
+                raise InputError("weights", weights, remedy)
+            weights = [check_positive(x, "weights") for x in np.atleast_1d(weights)]
+        self.weights = weights
 
     def lattice(self, p: int, n: int | None = None) -> Lattice:
         """Steps, noise and bounds for a table of `p` columns and `n` rows; `n` matters
         where ε was stated without δ, because the target then depends on it."""
         low, high = (per_column(half, "bounds", p) for half in self.bounds)
         if "sigma" in self.budget:
-            return self._with_sigma(
-                low, high, per_column(self.budget["sigma"], "sigma", p)
-            )
-        mu = target_mu(self.budget, n)
-        if self.neighbors == "cell":
-            return self._with_mu(low, high, mu)
-        weights = (
-            None if self.weights is None else per_column(self.weights, "weights", p)
-        )
-        return self._with_mu(low, high, mu * _shares(high - low, weights))
+            sigma = per_column(self.budget["sigma"], "sigma", p)
+            return self._with_sigma(low, high, sigma)
+        mu, weights = target_mu(self.budget, n), self.weights
+        if self.neighbors == "record":
+            weights = None if weights is None else per_column(weights, "weights", p)
+            mu = mu * _shares(high - low, weights)
+        return self._with_mu(low, high, mu)
 
     def worst_pair(self, p: int = 2) -> tuple:
         """Two neighbouring tables at the two ends of the bounds: no pair is easier to
@@ -314,7 +296,8 @@ class GaussianMechanism(Mechanism):
     def _likelihood(self, lattice, X, X_neighbor):
         if self.neighbors == "record":
             return RowsStatistic(lattice, X, X_neighbor)
-        return _likelihood_statistic(lattice, X, X_neighbor)
+        shift = check_different(_rounded(lattice, X_neighbor) - _rounded(lattice, X))
+        return CellStatistic(shift / (lattice.sigma * lattice.step) ** 2)
 
     def _release(self, values, columns, lattice, bits):
         import pandas as pd  # slow to load
@@ -323,13 +306,8 @@ class GaussianMechanism(Mechanism):
         if self.neighbors == "record":
             noisy = noisy[random_order(len(noisy), bits)]
         table = pd.DataFrame(noisy, columns=columns)
-        return TableRelease(
-            table,
-            lattice,
-            lattice.guarantee(self.neighbors),
-            bits.secure,
-            type(self).__name__,
-        )
+        promise, name = lattice.guarantee(self.neighbors), type(self).__name__
+        return TableRelease(table, lattice, promise, bits.secure, name)
 
     def _noisy(self, values, columns, lattice, bits):
         return _add_noise(values, lattice, bits)
@@ -422,20 +400,8 @@ class DiscreteGaussianMechanism(GaussianMechanism):
 # %% ../../nbs/2_publish/01_table.ipynb #9990a8cf
 def _rounded(lattice, X):
     "The cells as the mechanism sees them: rounded to steps and clipped, in data units."
-    return (
-        np.clip(
-            np.rint(np.asarray(X, dtype=float) / lattice.step),
-            lattice.low,
-            lattice.high,
-        )
-        * lattice.step
-    )
-
-
-def _likelihood_statistic(lattice, X, X_neighbor):
-    "A weighted sum of the cells that differ, for tables whose rows stay in place."
-    shift = check_different(_rounded(lattice, X_neighbor) - _rounded(lattice, X))
-    return CellStatistic(shift / (lattice.sigma * lattice.step) ** 2)
+    counts = np.rint(np.asarray(X, dtype=float) / lattice.step)
+    return np.clip(counts, lattice.low, lattice.high) * lattice.step
 
 # %% ../../nbs/2_publish/01_table.ipynb #5d1e0a01
 class RowsStatistic:

@@ -226,25 +226,11 @@ class TreeRelease(GraphRelease):
         "The release of a file, as for `GraphRelease`, and a check that it is a tree."
         release = super().from_settings(table, told, certificate, **beside)
         if release.decided:
-            found = release.adjacency
-            edges, _ = tree_gap(found)
-            spans = (found[tuple(edges.T)] != 0).all()
+            found, (edges, _) = release.adjacency, tree_gap(release.adjacency)
+            spans = found[tuple(edges.T)].all()
             is_tree = np.abs(found).sum() == 2 * len(edges) and spans
             require(is_tree, "the graph is not a tree")
         return release
-
-# %% ../../nbs/2_publish/10_tree.ipynb #f9f006a3
-def _compared_with(center, shifts, n, p):
-    "The (p,) centres and 0, or None and with how many others each row is compared."
-    if center is not None:
-        return per_column(center, "center", p), 0
-    most = (n - 1) // 2
-    shifts = min(10, most) if shifts is None else shifts
-    if not 1 <= shifts <= most:
-        raise InputError(
-            "shifts", shifts, f"of {n} rows, give less than half, at least 1"
-        )
-    return None, shifts
 
 # %% ../../nbs/2_publish/10_tree.ipynb #cda213db
 class GraphMechanism(StableGraphMechanism):
@@ -293,7 +279,14 @@ class GraphMechanism(StableGraphMechanism):
     def certificate(self, n: int, p: int) -> Certificate:
         "What decides about a table of `n` rows and `p` columns."
         n, p = check_integer(n, "n", 2), check_integer(p, "p", self._fewest)
-        center, shifts = _compared_with(self.center, self.shifts, n, p)
+        center, shifts, most = self.center, self.shifts, (n - 1) // 2
+        if center is not None:
+            center, shifts = per_column(center, "center", p), 0
+        else:
+            shifts = min(10, most) if shifts is None else shifts
+            if not 1 <= shifts <= most:
+                remedy = f"of {n} rows, give less than half, at least 1"
+                raise InputError("shifts", shifts, remedy)
         cut = self._cut(n, shifts)
         return Certificate(n, p, self._test(n), center, shifts, cut)
 
@@ -397,8 +390,6 @@ class ThresholdedGraphMechanism(GraphMechanism):
     >>> mechanism.publish(table, random_state=0).edges.values.tolist()
     [['x0', 'x1', 1]]
     """
-
-    _fewest = 2
 
     def __init__(self, threshold, **kwargs):
         super().__init__(**kwargs)

@@ -446,10 +446,8 @@ def failure_bound(n: int, p: int, levels: tuple, fractions=_FRACTIONS) -> float:
     last = counts[1:] ** 2 / near**2
     wrong += _error(part[:, None, None], last, counts[1:])[0]
     # discrete noise may have larger tails by so much, in logs, all bins together
-    excess = sum(
-        layout[1] / (24 * level.sigma**2)
-        for layout, level in zip(_LAYOUT, levels, strict=True)
-    )
+    both = zip(_LAYOUT, levels, strict=True)
+    excess = sum(bins / (24 * level.sigma**2) for (_, bins, _), level in both)
     # a Gaussian column may also be set aside, in a fiftieth of the failure: see _limit
     return p * wrong * math.exp(min(excess, 300.0))  # far above 1 in any case
 
@@ -531,10 +529,8 @@ def _levels(sigmas):
     for sigma in sigmas:
         if check_positive(sigma, "sigma") < 1:
             raise InputError("sigma", sigma, "give at least one step of noise")
-    return tuple(
-        Level(*layout, float(sigma))
-        for layout, sigma in zip(_LAYOUT, sigmas, strict=True)
-    )
+    both = zip(_LAYOUT, sigmas, strict=True)
+    return tuple(Level(*layout, float(sigma)) for layout, sigma in both)
 
 
 def _sigmas(n, p, strengths):
@@ -636,13 +632,12 @@ def plan_units(n: int, p: int, mu: float, failure: float = 1e-4) -> UnitsPlan:
     least = 2 * p * (strengths**2).sum() / rows**2
     if least > _LARGEST_SHARE * mu**2:
         factor = math.sqrt(least / _LARGEST_SHARE) / mu
-        raise InputError(
-            "mu",
-            mu,
+        remedy = (
             f"too little to find {p} columns' units in {n} rows: use mu >="
             f" {mu * factor * 1.001:.3g}, or {math.ceil(n * factor * 1.001)} rows,"
-            " or give public units",
+            " or give public units"
         )
+        raise InputError("mu", mu, remedy)
     more = math.sqrt(max(1, _SMALLEST_SHARE * mu**2 / least))
     most = _sigmas(rows, p, strengths).min() / 8  # steps stay small beside the noise
     strengths = strengths * min(more, most)
@@ -698,15 +693,6 @@ _FOUND = "scale and centre found"
 _SET_ASIDE = "no scale stands out: constant, mostly one value, or mostly missing"
 _UNDECIDED = "undecided: too few rows near the centre that was found"
 REASONS = (_SET_ASIDE, _UNDECIDED)  # why a column may be set aside
-
-
-def _judge(center, scale, close, seen):
-    "Which units can be used, and why."
-    reason = tuple(
-        _SET_ASIDE if not peak else _FOUND if near else _UNDECIDED
-        for near, peak in zip(close, seen, strict=True)
-    )
-    return Units(center, scale, close & seen, reason)
 
 # %% ../../nbs/2_publish/06_units.ipynb #01ff4c63
 def _check_values(values, plan):
@@ -796,7 +782,12 @@ def find_units(values: np.ndarray, plan: UnitsPlan, bits) -> Units:
     # the spread's best score, in deviations of its noise
     length = np.linalg.norm(_spread_templates(), axis=1).max()
     seen = scores.max(axis=1) * spread.sigma / (n // 2) / length > _limit(plan)
-    return _judge(center, scale, close > _ENOUGH * n, seen)
+    close = close > _ENOUGH * n
+    reason = tuple(
+        _SET_ASIDE if not peak else _FOUND if near else _UNDECIDED
+        for near, peak in zip(close, seen, strict=True)
+    )
+    return Units(center, scale, close & seen, reason)
 
 # %% ../../nbs/2_publish/06_units.ipynb #1a417032
 def _place_and_scale(level, values, scores, exponent, bits):

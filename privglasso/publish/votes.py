@@ -862,7 +862,7 @@ class VotedWeightsMechanism(VotedGraphMechanism):
         weights = {name: kwargs.pop(name) for name in own & set(kwargs)}
         super().__init__(estimator, **kwargs)
         self.weights = weights | {"neighbors": self.neighbors}
-        self.edges = weights.pop("edges", None)
+        self.edges = weights.get("edges")
         self._screen(1.0)  # refuses unknown settings
 
     def _parts(self, n):
@@ -889,20 +889,20 @@ class VotedWeightsMechanism(VotedGraphMechanism):
 
     def _follows(self, found):
         "The mechanism that follows; it depends only on the votes' published answer."
-        n, p, mu = found.n, len(found.columns), found.certificate.rest
-        if found.decided:
-            ends = {*np.array(found.columns, object)[found.adjacency.any(axis=0)]}
-            levels = self.weights.get("levels") or {}
-            levels = {name: pair for name, pair in levels.items() if name in ends}
-            settings = self.weights | {"levels": levels, "mu": mu}
-            settings.pop("edges", None)
-            try:
-                weights = GraphWeightsMechanism(found.adjacency, **settings)
-                weights.guarantee(n, p)
-            except InputError:
-                return self._screen(mu)  # no edge, or more than can be weighed
-            return weights
-        return self._screen(mu)
+        mu = found.certificate.rest
+        if not found.decided:
+            return self._screen(mu)
+        ends = {*np.array(found.columns, object)[found.adjacency.any(axis=0)]}
+        levels = self.weights.get("levels") or {}
+        levels = {name: pair for name, pair in levels.items() if name in ends}
+        settings = self.weights | {"levels": levels, "mu": mu}
+        settings.pop("edges", None)
+        try:
+            weights = GraphWeightsMechanism(found.adjacency, **settings)
+            weights.guarantee(found.n, len(found.columns))
+        except InputError:
+            return self._screen(mu)  # no edge, or more than can be weighed
+        return weights
 
     def check(self, X) -> tuple:
         "The values (n, p) and column names of a table that can be published."

@@ -245,7 +245,19 @@ class Statement:
             If numbers are missing, are not integers, or cannot be sums of n clipped
             rows.
         """
-        return _read(self, _only_row(answer))
+        lattice, p, row = self.lattice, len(self.columns), _only_row(answer)
+        told = "is to another statement: of other columns, clipping or n"
+        _refuse(row.get("statement") != self.mark, "statement", told)
+        told = "is not the number that the statement is for: has the table changed?"
+        _refuse(_integer(row, "n") != lattice.n, "n", told)
+        gaps = _gaps_in(row, p)
+        total = np.array([_integer(row, f"total_{j}") for j in range(p)], dtype=object)
+        second = np.zeros((p, p), dtype=object)  # exact, whatever came back
+        for i in range(p):
+            for j in range(i, p):
+                second[i, j] = second[j, i] = _integer(row, f"product_{i}_{j}")
+        _check_sums(lattice, second, total)
+        return Answer(self, gaps, second.astype(np.int64), total.astype(np.int64))
 
 # %% ../../nbs/2_publish/36_warehouse.ipynb #c649b3f8
 def _refuse(wrong, name, why):
@@ -302,23 +314,6 @@ def _gaps_in(row, p):
     "(2, p) the numbers of missing and of infinite cells."
     kinds = "missing", "infinite"
     return np.array([[_integer(row, f"{k}_{j}") for j in range(p)] for k in kinds])
-
-
-def _read(statement, row):
-    "The `Answer` in a row of numbers by name."
-    lattice, p = statement.lattice, len(statement.columns)
-    told = "is to another statement: of other columns, clipping or n"
-    _refuse(row.get("statement") != statement.mark, "statement", told)
-    told = "is not the number that the statement is for: has the table changed?"
-    _refuse(_integer(row, "n") != lattice.n, "n", told)
-    gaps = _gaps_in(row, p)
-    total = np.array([_integer(row, f"total_{j}") for j in range(p)], dtype=object)
-    second = np.zeros((p, p), dtype=object)  # exact, whatever came back
-    for i in range(p):
-        for j in range(i, p):
-            second[i, j] = second[j, i] = _integer(row, f"product_{i}_{j}")
-    _check_sums(lattice, second, total)
-    return Answer(statement, gaps, second.astype(np.int64), total.astype(np.int64))
 
 
 _NO_RECORDS = (

@@ -92,10 +92,9 @@ class Whitening:
         scale, p = release.scale, len(release.columns)
         if np.trace(release._average()) < _LEAST_SPREAD * p:
             return cls(release.lattice.center, scale, np.ones(p), np.eye(p))
-        shape, floor = release.matrix, _FLOOR * noise_norm(release.lattice)
-        return cls.of_shape(
-            shape / np.outer(scale, scale), floor, release.location, scale
-        )
+        shape = release.matrix / np.outer(scale, scale)
+        floor = _FLOOR * noise_norm(release.lattice)
+        return cls.of_shape(shape, floor, release.location, scale)
 
     @classmethod
     def of_shape(cls, shape, floor, center, scale) -> "Whitening":
@@ -131,20 +130,6 @@ def _pooled(one, two):
     v, w = one.product_noise(), two.product_noise()
     weight = v / (v + w)
     return weight, replace(one, sigma=one.sigma * math.sqrt(1 - weight))
-
-
-def _pooled_release(first, second):
-    "The average of two rounds in the same units, as if it were one release."
-    one, two = first.lattice, second.lattice
-    weight, lattice = _pooled(one, two)
-    step = two.step / one.step
-    total = None
-    if first.total is not None:
-        ratio = step * one.constant / two.constant
-        total = (1 - weight) * first.total + weight * ratio * second.total
-    moment = (1 - weight) * first.second_moment
-    moment = moment + weight * step**2 * second.second_moment
-    return replace(first, second_moment=moment, total=total, lattice=lattice)
 
 # %% ../../nbs/2_publish/07_whitening.ipynb #af41457f
 def _white_error(turn, shape, lattice):
@@ -245,7 +230,17 @@ class WhitenedRelease(Release):
 
     def _estimate(self):
         "The average of both rounds as one release, if they are in the same units."
-        return _pooled_release(self.first, self.second)
+        first, second = self.first, self.second
+        one, two = first.lattice, second.lattice
+        weight, lattice = _pooled(one, two)
+        step = two.step / one.step
+        total = None
+        if first.total is not None:
+            ratio = step * one.constant / two.constant
+            total = (1 - weight) * first.total + weight * ratio * second.total
+        moment = (1 - weight) * first.second_moment
+        moment = moment + weight * step**2 * second.second_moment
+        return replace(first, second_moment=moment, total=total, lattice=lattice)
 
     def _white(self):
         "Covariance and its error."
@@ -290,9 +285,8 @@ class WhitenedRelease(Release):
         return self._white()[1]
 
     def _of_columns(self, places):
-        if not self.whitened:
-            return self._estimate()._of_columns(places)
-        return super()._of_columns(places)
+        whole = super() if self.whitened else self._estimate()
+        return whole._of_columns(places)
 
     @property
     def n(self) -> int:
@@ -348,9 +342,8 @@ class WhitenedLattice:
 
     def guarantee(self, neighbors: str) -> Guarantee:
         "The promise of units and both rounds together."
-        return together(
-            self.first.guarantee(neighbors), self.second.guarantee(neighbors)
-        )
+        rounds = self.first, self.second
+        return together(*(each.guarantee(neighbors) for each in rounds))
 
     def _single(self):
         "The lattice of one round with the noise of the average of both."
