@@ -7149,8 +7149,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                             'privglasso/recover/graphical_lasso.py'),
                                                     'privglasso.recover.graphical_lasso._alternated': ( '3_recover/graphical_lasso.html#_alternated',
                                                                                                         'privglasso/recover/graphical_lasso.py'),
-                                                    'privglasso.recover.graphical_lasso._array_of_weights': ( '3_recover/graphical_lasso.html#_array_of_weights',
-                                                                                                              'privglasso/recover/graphical_lasso.py'),
                                                     'privglasso.recover.graphical_lasso._as_result': ( '3_recover/graphical_lasso.html#_as_result',
                                                                                                        'privglasso/recover/graphical_lasso.py'),
                                                     'privglasso.recover.graphical_lasso._ascended': ( '3_recover/graphical_lasso.html#_ascended',

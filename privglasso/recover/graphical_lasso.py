@@ -9,6 +9,7 @@ __all__ = ['SOLVERS', 'STRATEGIES', 'GraphicalLassoResult', 'graphical_lasso', '
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -266,21 +267,14 @@ def _check_alphas(alphas):
     return sorted((check_positive(alpha, "alphas") for alpha in alphas), reverse=True)
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #4db374a8
-def _array_of_weights(weights):
-    "The weights as an array, if possible; a DataFrame's rows in order of columns."
-    if hasattr(weights, "columns"):
-        check_symmetric(weights.fillna(0).replace(np.inf, 0), "weights")
-    try:
-        return np.asarray(unmasked(weights))
-    except ValueError:  # rows of different lengths: refused below
-        return weights
-
-
 def _finite_weights(S, weights, alphas, penalize_diagonal):
     "The weights, checked; an infinite one, for no edge, is made large enough."
-    weights = _array_of_weights(weights)
+    if hasattr(weights, "columns"):  # its rows must be in the order of its columns
+        check_symmetric(weights.fillna(0).replace(np.inf, 0), "weights")
+    with suppress(ValueError):  # rows of different lengths are refused below
+        weights = np.asarray(unmasked(weights))
     infinite = np.zeros(S.shape, dtype=bool)
-    if np.shape(weights) == S.shape and weights.dtype.kind == "f":
+    if getattr(weights, "shape", None) == S.shape and weights.dtype.kind == "f":
         infinite = np.isposinf(weights) & ~np.eye(len(S), dtype=bool)
         weights = np.where(infinite, 0.0, weights)
     weights = np.ascontiguousarray(penalty_weights(len(S), True, weights))
