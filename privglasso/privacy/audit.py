@@ -396,10 +396,8 @@ def _promised_part(mechanism, X, X_neighbor):
 # %% ../../nbs/1_privacy/09_audit.ipynb #84fc9296
 def check_tables(X, X_neighbor, min_rows=1):
     "The values of two tables of one shape."
-    values, other = (
-        check_table(X, "X", min_rows)[0],
-        check_table(X_neighbor, "X_neighbor", min_rows)[0],
-    )
+    values, _ = check_table(X, "X", min_rows)
+    other, _ = check_table(X_neighbor, "X_neighbor", min_rows)
     if values.shape != other.shape:
         raise InputError(
             "X_neighbor", other.shape, f"must have the shape {values.shape} of X"

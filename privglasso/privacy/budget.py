@@ -82,11 +82,11 @@ class BudgetFileError(ValueError):
     says what to do."""
 
 
-def _downward(value, digits=4):
-    """A positive number in so many digits, rounded downward: asking for that much
+def _downward(value):
+    """A positive number in four digits, rounded downward: asking for that much
     succeeds."""
-    down = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(value)
-    return f"{float(down):.{digits}g}"
+    down = Context(prec=4, rounding=ROUND_FLOOR).create_decimal(value)
+    return f"{float(down):.4g}"
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #c4a26ed1
 class ChargedError(RuntimeError):
@@ -464,7 +464,7 @@ def _enter_last(path, state):
         raise
 
 
-def _begin(path, limits, delta=None):
+def _begin(path, limits, delta):
     "Write an empty budget where no file is."
     state = _KIND | {"limits": _check_limits(limits), "spent": []}
     if delta is not None:

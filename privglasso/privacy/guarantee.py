@@ -29,11 +29,11 @@ def _percent(share):
     return f"{math.ceil(share * 1000) / 10:g} %"
 
 
-def _upward(value, digits=4):
-    """A positive number in so many digits, rounded upward (but for a floating-point
-    error of 1e-9)."""
-    up = Context(prec=digits, rounding=ROUND_CEILING)
-    return f"{float(up.create_decimal(value * (1 - 1e-9))):.{digits}g}"
+def _upward(value):
+    """A positive number in four digits, rounded upward (but for a floating-point error
+    of 1e-9)."""
+    up = Context(prec=4, rounding=ROUND_CEILING)
+    return f"{float(up.create_decimal(value * (1 - 1e-9))):.4g}"
 
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #57600be4
 def any_failure(*failures):
@@ -478,9 +478,8 @@ def classical_mu(epsilon, delta):
     >>> round(1 / classical_mu(1.0, 1e-5), 3)
     4.845
     """
-    epsilon, delta = check_positive(epsilon, "epsilon"), check_probability(
-        delta, "delta"
-    )
+    epsilon = check_positive(epsilon, "epsilon")
+    delta = check_probability(delta, "delta")
     mu = epsilon / np.sqrt(2 * np.log(1.25 / delta))
     if delta_gdp(epsilon, mu) > delta:
         raise InputError(
