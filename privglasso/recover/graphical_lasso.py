@@ -34,7 +34,8 @@ from .feasibility import penalty_weights, verdict
 from .interior_point import best_determinant
 from .sparse_cholesky import seems_definite
 from .textbook import TEXTBOOK, log_det
-from .textbook import rounding_of_gap, run_textbook, textbook_path
+from .textbook import rounding_of_gap, run_textbook
+from .textbook import standard_form, textbook_path
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #95af0d82
 @dataclass(frozen=True, eq=False)
@@ -212,10 +213,6 @@ class _Problem(NamedTuple):
             return False
         share = share_above(self.S, self.weights, alpha)
         return share > (_DENSER if len(self.S) >= LARGE else _DENSE)
-
-    def diagonal(self, alpha):
-        "The diagonal of every dual point."
-        return np.diag(self.S) + alpha * self.shift
 
     def full_weights(self):
         "The weights as a (p, p) matrix, zero on a diagonal that is not penalised."
@@ -484,9 +481,7 @@ _STRICTLY = 0.01
 def _ascended(part, alpha, most, joined=0.0):
     "The pair that projected gradients reach, if its gap is small enough."
     problem = part.problem
-    T = problem.S + np.diag(alpha * problem.shift)
-    limits = alpha * np.broadcast_to(problem.weights, T.shape)
-    limits = limits * (1 - np.eye(len(T)))
+    T, limits = standard_form(problem.S, alpha, problem.full_weights())
     most = min(most, problem.max_iter)
     tol = problem.tol * (_STRICTLY if len(T) < LARGE else 1)
     # the nearest first; the witness, which may refuse, last
@@ -530,7 +525,7 @@ def _room_after(W, m):
     return room
 
 
-def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
+def _run(part, alphas, W, B, tol, max_sweeps, rounds):
     """Solve for a few alphas from W and B, which are overwritten: how many were solved,
     the pairs, their reports."""
     k, m = len(part.columns), len(alphas)
@@ -759,6 +754,7 @@ def _result(problem, alpha, precision, W, report):
     wanted = problem.tol * len(problem.S)
     if gap > wanted:
         from sklearn.exceptions import ConvergenceWarning  # slow to load
+
         reason = (
             "which is what rounding leaves: raise tol"
             if gap <= 2 * rounding
@@ -774,7 +770,6 @@ def _result(problem, alpha, precision, W, report):
 
 
 def _as_result(problem, alpha, precision, W, report):
-    "The result."
     linear, gap, sweeps = float(report[0]), float(report[1]), int(report[2])
     pair = precision, W, alpha, linear, gap, sweeps
     return GraphicalLassoResult(*pair, problem.penalize_diagonal)
