@@ -133,23 +133,18 @@ _CUT = 1e-36
 _ROUNDING = 1 + 1e-10  # a sum of positive terms is as accurate as its terms
 
 
-def _trimmed(masses, start=0):
-    "Masses without negligible ends, and the place of the first."
-    first = int(np.searchsorted(np.cumsum(masses), _NEGLIGIBLE))
-    last = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), _NEGLIGIBLE))
-    return masses[first:last], start + first
-
-
 def _convolved(one, other):
     """The distribution of a sum: (masses, start) each, masses on consecutive whole
     numbers, zeros among them."""
-    (short, first), (long, second) = sorted(
+    (short, start), (long, also) = sorted(
         (one, other), key=lambda part: np.count_nonzero(part[0])
     )
     total = np.zeros(len(short) + len(long) - 1)
     for place in np.flatnonzero(short):  # a few spikes of a coarse noise on a fine grid
         total[place : place + len(long)] += short[place] * long
-    return _trimmed(total, first + second)
+    first = int(np.searchsorted(np.cumsum(total), _NEGLIGIBLE))
+    last = len(total) - int(np.searchsorted(np.cumsum(total[::-1]), _NEGLIGIBLE))
+    return total[first:last], start + also + first
 
 
 def _repeated(one, count):
@@ -237,29 +232,6 @@ def _parts(pairs, gaussian, mu):
             coarse.append(_group_loss(slope, kept))
     return *_summed(coarse, mu / _GRID), float(compose_gdp(*fine))
 
-
-def _delta(epsilon, losses, masses, mu):
-    "delta of independent losses and a Gaussian together."
-    excess = epsilon - losses
-    return float(
-        masses
-        @ (
-            _delta_gaussian(excess, mu)
-            if mu > 0
-            else -np.expm1(np.minimum(excess, 0.0))
-        )
-    )
-
-# %% ../../nbs/1_privacy/07_accounting.ipynb #fc53f9fe
-def _check_pairs(pairs):
-    "Pairs of shift and sigma, as a tuple of tuples."
-    try:
-        return tuple((shift, sigma) for shift, sigma in pairs)
-    except (TypeError, ValueError):
-        raise InputError(
-            "pairs", pairs, "give pairs (shift, sigma) of numbers"
-        ) from None
-
 # %% ../../nbs/1_privacy/07_accounting.ipynb #409bd4e3
 @dataclass(frozen=True)
 class PrivacyLoss:
@@ -291,7 +263,12 @@ class PrivacyLoss:
     gaussian: float = 0.0
 
     def __post_init__(self):
-        object.__setattr__(self, "pairs", _check_pairs(self.pairs))
+        try:
+            pairs = tuple((shift, sigma) for shift, sigma in self.pairs)
+        except (TypeError, ValueError):
+            remedy = "give pairs (shift, sigma) of numbers"
+            raise InputError("pairs", self.pairs, remedy) from None
+        object.__setattr__(self, "pairs", pairs)
         if check_number(self.gaussian, "gaussian") < 0 or self.mu == 0:
             raise InputError(
                 "pairs, gaussian",
@@ -322,7 +299,9 @@ class PrivacyLoss:
         "The third account: the smallest δ proved for `epsilon`."
         epsilon = check_number(epsilon, "epsilon", "give a finite number of at least 0")
         simple = float(delta_gdp(epsilon, self.mu))
-        return min(simple, _delta(epsilon, *self._loss) * _ROUNDING + _CUT)
+        losses, masses, mu = self._loss
+        curve = float(masses @ _delta_gaussian(epsilon - losses, mu))
+        return min(simple, curve * _ROUNDING + _CUT)
 
     def epsilon(self, delta: float) -> float:
         "The third account: the smallest ε proved for `delta`, rounded upward."

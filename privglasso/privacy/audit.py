@@ -71,12 +71,6 @@ def _mu_lower(false_alarms, misses, trials, confidence, failure=0.0):
     return np.maximum(-ndtri(one) - ndtri(two), 0.0)
 
 
-def _epsilon_lower(one, two, delta):
-    "Lower bound on ε from upper limits of both error probabilities, at least 0."
-    power = max((1 - delta - two) / one, (1 - delta - one) / two)
-    return max(math.log(power), 0.0) if power > 0 else 0.0
-
-
 def _check_claim(mu, name):
     "A μ that somebody may claim: a number of at least 0, or infinity."
     if mu != math.inf and check_number(mu, name) < 0:
@@ -84,13 +78,13 @@ def _check_claim(mu, name):
     return mu
 
 
-def _claim(promise, name):
+def _claim(promise):
     "The μ and the failure of what is claimed: a number, a guarantee, or nothing."
     if promise is None:
         return None, 0.0
     if getattr(promise, "pure", 0.0):
         promise = promise.as_gaussian()  # the μ that follows from its ε
-    mu = _check_claim(getattr(promise, "mu", promise), name)
+    mu = _check_claim(getattr(promise, "mu", promise), "claimed")
     return mu, float(getattr(promise, "failure", 0.0))
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #fadaadb0
@@ -192,9 +186,10 @@ class AuditResult:
     def epsilon_lower(self, delta: float) -> float:
         """Lower bound on ε at `delta`; at least 0. The threshold was chosen for μ:
         another may show a larger ε."""
-        return _epsilon_lower(
-            self.type_one[1], self.type_two[1], check_probability(delta, "delta")
-        )
+        (_, one), (_, two) = self.type_one, self.type_two
+        left = 1 - check_probability(delta, "delta")
+        power = max((left - two) / one, (left - one) / two)
+        return max(math.log(power), 0.0) if power > 0 else 0.0
 
     def refutes(self, mu: float) -> bool:
         "Whether the promise of `mu` is refuted with this confidence."
@@ -316,7 +311,7 @@ def audit_draws(
     """
     check_integer(trials, "trials", 2), check_probability(confidence, "confidence")
     check_integer(batch, "batch", 1), check_integer(workers, "workers", 1)
-    claimed, failure = _claim(claimed, "claimed")
+    claimed, failure = _claim(claimed)
     null, other = _both(draw, draw_neighbor, trials, batch, workers, random_state)
     return _judged(null, other, confidence, claimed, failure)
 
@@ -332,7 +327,7 @@ def _both(draw, draw_neighbor, trials, batch, workers, random_state):
     ]
 
 
-def _judged(null, other, confidence, claimed, failure=0.0):
+def _judged(null, other, confidence, claimed, failure):
     "The result of the second half of the runs, by the test that the first half chose."
     half = len(null) // 2
     null, other = (values.reshape(len(values), -1) for values in (null, other))
@@ -401,10 +396,8 @@ def _promised_part(mechanism, X, X_neighbor):
 # %% ../../nbs/1_privacy/09_audit.ipynb #84fc9296
 def check_tables(X, X_neighbor, min_rows=1):
     "The values of two tables of one shape."
-    values, other = (
-        check_table(X, "X", min_rows)[0],
-        check_table(X_neighbor, "X_neighbor", min_rows)[0],
-    )
+    values, _ = check_table(X, "X", min_rows)
+    other, _ = check_table(X_neighbor, "X_neighbor", min_rows)
     if values.shape != other.shape:
         raise InputError(
             "X_neighbor", other.shape, f"must have the shape {values.shape} of X"
@@ -460,13 +453,6 @@ def _changed(mechanism, values, other):
     return only_in(values, other) != only_in(other, values)
 
 
-def _own_pair(mechanism):
-    "The two tables that a mechanism itself states to be its worst pair."
-    if not hasattr(mechanism, "worst_pair"):
-        remedy = "give two neighbouring tables: this does not say which to take"
-        raise InputError("X", None, remedy)
-    return mechanism.worst_pair()
-
 # %% ../../nbs/1_privacy/09_audit.ipynb #e49ea4db
 def audit(
     mechanism,
@@ -507,7 +493,10 @@ def audit(
     False
     """
     if X is None and X_neighbor is None:
-        X, X_neighbor = _own_pair(mechanism)
+        if not hasattr(mechanism, "worst_pair"):
+            remedy = "give two neighbouring tables: this does not say which to take"
+            raise InputError("X", None, remedy)
+        X, X_neighbor = mechanism.worst_pair()
     run = {"trials": trials, "confidence": confidence, "workers": workers}
     told = statistic, claimed, tiled, random_state
     draws = _prepared(mechanism, X, X_neighbor, *told)

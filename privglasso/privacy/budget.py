@@ -82,11 +82,11 @@ class BudgetFileError(ValueError):
     says what to do."""
 
 
-def _downward(value, digits=4):
-    """A positive number in so many digits, rounded downward: asking for that much
+def _downward(value):
+    """A positive number in four digits, rounded downward: asking for that much
     succeeds."""
-    down = Context(prec=digits, rounding=ROUND_FLOOR).create_decimal(value)
-    return f"{float(down):.{digits}g}"
+    down = Context(prec=4, rounding=ROUND_FLOOR).create_decimal(value)
+    return f"{float(down):.4g}"
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #c4a26ed1
 class ChargedError(RuntimeError):
@@ -131,14 +131,12 @@ _SLACK = 1 + 1e-12  # in squares of mu
 _LARGEST = 1e100  # that a guarantee may have
 
 
-def _charge(promise, relation, columns):
-    "What a promise costs in a relation, its own or the other: failure, mu and pure."
+def _charge(promise, relation, columns, pure):
+    """What a promise costs in a relation, its own or the other: failure, mu and pure.
+    If the budget has no ε, an ε becomes a mu."""
     if not isinstance(promise, Guarantee):
-        raise InputError(
-            "promises",
-            promise,
-            "give guarantees: what carries none cannot be covered by any budget",
-        )
+        remedy = "give guarantees: what carries none cannot be covered by any budget"
+        raise InputError("promises", promise, remedy)
     if promise.neighbors not in _RELATIONS:
         raise InputError(
             "neighbors",
@@ -146,6 +144,7 @@ def _charge(promise, relation, columns):
             "give a promise about a record or a cell: one about a row set "
             "to a public centre is, with twice its mu, one about a record",
         )
+    promise = promise if pure else promise.as_gaussian()
     if promise.neighbors == relation or relation == "cell":
         return float(promise.failure), float(promise.mu), float(promise.pure)
     if promise.failure:
@@ -191,25 +190,17 @@ def _left(state, relation):
     return Guarantee(mu, relation, failure=spare, pure=pure)
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #7841e2a0
-def _together(promises, relation, columns, pure):
-    """What several releases cost: mu, failure and pure. A tuple holds what is known of
-    one release. If the budget has no ε, an ε becomes a mu."""
+def _together(releases, relation, columns, pure):
+    """What several releases cost: mu, failure and pure. Of what is known of one
+    release, the cheapest counts."""
     costs = [
-        min(
-            _charge(promise if pure else _gaussian(promise), relation, columns)
-            for promise in known
-        )
-        for known in (p if isinstance(p, tuple) else (p,) for p in promises)
+        min(_charge(promise, relation, columns, pure) for promise in known)
+        for known in releases
     ]
     failures, mus, pures = zip(*costs, strict=True)
     mu = compose_gdp(*mus) if max(mus) <= _LARGEST else math.inf
     total = all_pure(*pures) if max(pures) <= _LARGEST else math.inf
     return mu, any_failure(*failures), total
-
-
-def _gaussian(promise):
-    "A promise with its ε turned into a mu; anything else is refused later."
-    return promise.as_gaussian() if isinstance(promise, Guarantee) else promise
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #5e1f2ab7
 def _charges(state, promises, columns):
@@ -218,17 +209,17 @@ def _charges(state, promises, columns):
         raise InputError(
             "promises", promises, "give the guarantee of what is to be published"
         )
+    releases = [p if isinstance(p, tuple) else (p,) for p in promises]
     counted = state.get("pure", {})
     charges = {
-        relation: _together(promises, relation, columns, counted.get(relation, 0.0))
+        relation: _together(releases, relation, columns, counted.get(relation, 0.0))
         for relation in state["limits"]
     }
     for relation, (mu, failure, pure) in charges.items():
         left = _left(state, relation)
         over = failure > left.failure or pure > left.pure
         if over or _used(state, relation, mu) > _SLACK:
-            told = (p if isinstance(p, tuple) else (p,) for p in promises)
-            turned = not pure and any(one.pure for known in told for one in known)
+            turned = not pure and any(one.pure for known in releases for one in known)
             raise BudgetError(mu, left, failure, pure, turned)
     return charges
 
@@ -453,20 +444,14 @@ def _enter(path, promises, columns, label, mechanism):
         _check_one_name(path)
         state = _load(path)
         charges = _charges(state, promises, columns)
-        entry = {"label": label, "time": _now(), "mechanism": str(mechanism)} | _costs(
-            charges
-        )
-        _check_unchanged(path, state)
-        _enter_last(path, state | {"spent": [*state["spent"], entry]})
-
-
-def _check_unchanged(path, state):
-    "`BudgetFileError` if the file has changed: an editor or a copy waits for no lock."
-    if _load(path) != state:
-        raise BudgetFileError(
-            f"{path.name} was changed by another program while it was in use: nothing"
-            " was spent; try again when that program has finished"
-        )
+        told = {"label": label, "time": _now(), "mechanism": str(mechanism)}
+        if _load(path) != state:  # an editor or a copy waits for no lock
+            raise BudgetFileError(
+                f"{path.name} was changed by another program while it was in use:"
+                " nothing was spent; try again when that program has finished"
+            )
+        spent = [*state["spent"], told | _costs(charges)]
+        _enter_last(path, state | {"spent": spent})
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #c45db897
 def _enter_last(path, state):
@@ -479,7 +464,7 @@ def _enter_last(path, state):
         raise
 
 
-def _begin(path, limits, delta=None):
+def _begin(path, limits, delta):
     "Write an empty budget where no file is."
     state = _KIND | {"limits": _check_limits(limits), "spent": []}
     if delta is not None:
@@ -498,20 +483,14 @@ def _table(state):
     "All spendings, one a row."
     import pandas as pd  # slow to load
 
+    words, costs = ["label", "time", "mechanism"], [("mu", r) for r in state["limits"]]
+    costs += [(k, r) for k in ("failure", "pure") for r in state.get(k, {})]
     rows = [
-        [
-            entry["label"],
-            entry["time"],
-            entry["mechanism"],
-            *(entry["mu"][r] for r in state["limits"]),
-            *(entry.get("failure", {}).get(r, 0.0) for r in state.get("failure", {})),
-            *(entry.get("pure", {}).get(r, 0.0) for r in state.get("pure", {})),
-        ]
+        [entry[word] for word in words]
+        + [entry.get(k, {}).get(r, 0.0) for k, r in costs]
         for entry in state["spent"]
     ]
-    columns = [f"mu {r}" for r in state["limits"]]
-    columns += [f"{k} {r}" for k in ("failure", "pure") for r in state.get(k, {})]
-    return pd.DataFrame(rows, columns=["label", "time", "mechanism", *columns])
+    return pd.DataFrame(rows, columns=words + [f"{k} {r}" for k, r in costs])
 
 
 def _text(state):

@@ -217,13 +217,10 @@ def cdf(x, sigma: float):
 # %% ../../nbs/1_privacy/03_discrete_gaussian.ipynb #1c4faeb1
 def _check_shift(shift):
     "`shift` as an int of at least 1, or `InputError`."
-    shift = check_number(
-        shift, "shift", "give a whole number of lattice steps, at least 1"
-    )
+    remedy = "give a whole number of lattice steps, at least 1"
+    shift = check_number(shift, "shift", remedy)
     if shift < 1 or shift != int(shift):
-        raise InputError(
-            "shift", shift, "give a whole number of lattice steps, at least 1"
-        )
+        raise InputError("shift", shift, remedy)
     return int(shift)
 
 # %% ../../nbs/1_privacy/03_discrete_gaussian.ipynb #e75f0f8d

@@ -52,12 +52,12 @@ def _log_factor(parties, sigma):
 _MEETING_POINT = 1 / math.sqrt(2 * math.pi)  # where s is 1/2πs
 
 
-def _check_parties(parties, name="parties"):
+def _check_parties(parties):
     "How many publishers there are, or `InputError`."
-    parties = check_integer(parties, name, 1)
+    parties = check_integer(parties, "parties", 1)
     if parties > _MOST_PARTIES:
         remedy = f"the factor is computed for {_MOST_PARTIES} publishers at most"
-        raise InputError(name, parties, remedy)
+        raise InputError("parties", parties, remedy)
     return parties
 
 

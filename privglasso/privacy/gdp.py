@@ -29,11 +29,11 @@ def _within(value, name, valid, remedy):
     return array.astype(np.float64)
 
 
-def _check_mu(mu, name="mu"):
+def _check_mu(mu):
     """Privacy parameters as a float array: 0 is perfect privacy, and above 1e100 the
     square of mu overflows."""
     return _within(
-        mu, name, lambda x: (x >= 0) & (x <= 1e100), "give a number from 0 to 1e100"
+        mu, "mu", lambda x: (x >= 0) & (x <= 1e100), "give a number from 0 to 1e100"
     )
 
 
@@ -226,11 +226,6 @@ def _threshold(epsilon, mu):
     with np.errstate(over="ignore"):  # beyond 1e100 delta is 0 either way
         return np.minimum(((epsilon - square / 2) - rest / 2) / mu, 1e100)
 
-
-def _log_density(x):
-    "Logarithm of the standard normal density."
-    return -x * x / 2 - math.log(2 * math.pi) / 2
-
 # %% ../../nbs/1_privacy/01_gdp.ipynb #d4bda70c
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 
@@ -248,7 +243,7 @@ def _log_delta(epsilon, mu):
     The quotient is computed on its own, not as a difference of the two logarithms:
     where x is huge they agree to the last digit."""
     x = _threshold(epsilon, mu)
-    log_density, value = _log_density(x), np.empty_like(x)
+    log_density, value = -x * x / 2 - math.log(2 * math.pi) / 2, np.empty_like(x)
     near = mu < np.maximum(1.0, x / 4)  # M(x) and M(x + mu) almost agree
     # delta above 1/2 or so: the value itself, elsewhere the quotient
     sure = ~near & (x < 0)

@@ -29,11 +29,11 @@ def _percent(share):
     return f"{math.ceil(share * 1000) / 10:g} %"
 
 
-def _upward(value, digits=4):
-    """A positive number in so many digits, rounded upward (but for a floating-point
-    error of 1e-9)."""
-    up = Context(prec=digits, rounding=ROUND_CEILING)
-    return f"{float(up.create_decimal(value * (1 - 1e-9))):.{digits}g}"
+def _upward(value):
+    """A positive number in four digits, rounded upward (but for a floating-point error
+    of 1e-9)."""
+    up = Context(prec=4, rounding=ROUND_CEILING)
+    return f"{float(up.create_decimal(value * (1 - 1e-9))):.4g}"
 
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #57600be4
 def any_failure(*failures):
@@ -158,7 +158,7 @@ def _tradeoff_beside(alpha, mu, pure):
 
 
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #62b562cd
-def _tradeoff_failing(alpha, mu, failure, pure=0.0):
+def _tradeoff_failing(alpha, mu, failure, pure):
     "Curve of a μ-GDP part beside an ε, but for a chance of telling everything."
     curve = tradeoff_gdp(alpha, mu)  # refuses what is no type I error
     if not (failure or pure):
@@ -242,33 +242,24 @@ class Guarantee:
     }
 
     def __str__(self):
+        told = f"μ = {_upward(self.mu)}"
+        if self.pure:
+            own = f"ε = {_upward(self.pure)}"
+            told = f"{told} and, beside it, {own}" if self.mu else own
+        if self.failure:
+            chance = f"a chance of at most {_upward(self.failure)}"
+            told += f", but for {chance} that everything is told"
         return (
             f"if {self._changed[self.neighbors]}, somebody who knows all the rest of"
             " the table and guesses wrongly in 5 % of the unchanged cases would notice"
             f" the change in at most {_percent(self.power())} of cases (5 % is blind"
-            f" guessing); {self._numbers()}{self._exception()}"
+            f" guessing); {told}"
         )
 
     def _repr_html_(self):
         facts = {"μ": _upward(self.mu)}
         facts |= {"ε": _upward(self.pure)} if self.pure else {}
         return html_card("Guarantee", facts | {"in words": self})
-
-    def _numbers(self):
-        "The numbers that add up."
-        if not self.pure:
-            return f"μ = {_upward(self.mu)}"
-        own = f"ε = {_upward(self.pure)}"
-        return f"μ = {_upward(self.mu)} and, beside it, {own}" if self.mu else own
-
-    def _exception(self):
-        "The failure in words, if there may be one."
-        return (
-            f", but for a chance of at most {_upward(self.failure)} that everything is"
-            " told"
-            if self.failure
-            else ""
-        )
 
     def epsilon_text(self, delta: float) -> str:
         "ε at `delta` in four digits, rounded upward."
@@ -487,9 +478,8 @@ def classical_mu(epsilon, delta):
     >>> round(1 / classical_mu(1.0, 1e-5), 3)
     4.845
     """
-    epsilon, delta = check_positive(epsilon, "epsilon"), check_probability(
-        delta, "delta"
-    )
+    epsilon = check_positive(epsilon, "epsilon")
+    delta = check_probability(delta, "delta")
     mu = epsilon / np.sqrt(2 * np.log(1.25 / delta))
     if delta_gdp(epsilon, mu) > delta:
         raise InputError(

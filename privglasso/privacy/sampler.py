@@ -27,21 +27,29 @@ from .discrete_gaussian import check_sigma
 NOISE_KEY = 0x6E6F697365  # "noise": the branch of every seed that belongs to noise
 
 
-class SystemBits:
+class _Bits:
+    "Words and integers made of the bytes that a source of bits draws."
+
+    def words(self, n):
+        "n 32-bit words, read-only."
+        words = np.frombuffer(self._bytes(4 * n), dtype="<u4")
+        return words.astype(np.uint32, copy=False)
+
+    def bits(self, k):
+        "An integer of k bits."
+        return int.from_bytes(self._bytes((k + 7) // 8), "little") >> (-k % 8)
+
+
+class SystemBits(_Bits):
     "Random bits of the operating system: what a release is made with."
 
     secure = True
 
-    def words(self, n):
-        "n random 32-bit words."
-        return np.frombuffer(os.urandom(4 * n), dtype=np.uint32)
-
-    def bits(self, k):
-        "An integer of k random bits."
-        return int.from_bytes(os.urandom((k + 7) // 8), "little") >> (-k % 8)
+    def _bytes(self, count):
+        return os.urandom(count)
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #49e91a1e
-class GeneratorBits:
+class GeneratorBits(_Bits):
     """Random bits of a seeded stream: for notebooks and experiments, never for a
     release.
 
@@ -54,17 +62,7 @@ class GeneratorBits:
     secure = False
 
     def __init__(self, sequence):
-        self._generator = np.random.Generator(np.random.PCG64(sequence))
-
-    def words(self, n):
-        "n random 32-bit words, read-only as those of the operating system are."
-        return np.frombuffer(self._generator.bytes(4 * n), dtype="<u4").astype(
-            np.uint32, copy=False
-        )
-
-    def bits(self, k):
-        "An integer of k random bits."
-        return int.from_bytes(self._generator.bytes((k + 7) // 8), "little") >> (-k % 8)
+        self._bytes = np.random.Generator(np.random.PCG64(sequence)).bytes
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #5842b807
 def bit_source(random_state=None):
@@ -337,19 +335,16 @@ class TableSampler:
 
     def draw(self, n, bits):
         "n independent draws (int64) from a source of bits."
-        values = np.empty(n, dtype=np.int64)
+        table, values = self.table, np.empty(n, dtype=np.int64)
+        guide = table.thresholds, table.guide, table.shift
         for start in range(0, n, _CHUNK):
-            self._fill_chunk(values[start : start + _CHUNK], bits)
+            part = values[start : start + _CHUNK]
+            words, ties = bits.words(part.size), np.empty(part.size + 1, dtype=np.int64)
+            count = _fill(words, *guide, part, ties)
+            for i in ties[:count]:
+                m = table.magnitude(int(words[i] >> 1), bits)
+                part[i] = -m if words[i] & 1 else m
         return values
-
-    def _fill_chunk(self, values, bits):
-        "Fill one chunk, resolving its ties."
-        table, words = self.table, bits.words(values.size)
-        ties = np.empty(values.size + 1, dtype=np.int64)
-        count = _fill(words, table.thresholds, table.guide, table.shift, values, ties)
-        for i in ties[:count]:
-            m = table.magnitude(int(words[i] >> 1), bits)
-            values[i] = -m if words[i] & 1 else m
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #23294349
 @kernel
@@ -530,19 +525,6 @@ def sampler(sigma: float):
     """
     return _cached_sampler(check_sigma(sigma))
 
-# %% ../../nbs/1_privacy/05_sampler.ipynb #fc7a7bce
-def _shape_of(size):
-    "A number of draws, or a shape, as a shape."
-    shape = size if isinstance(size, (tuple, list)) else (size,)
-    if any(
-        isinstance(length, bool)
-        or not isinstance(length, numbers.Integral)
-        or length < 0
-        for length in shape
-    ):
-        raise InputError("size", size, "give a number of draws or a shape")
-    return shape
-
 # %% ../../nbs/1_privacy/05_sampler.ipynb #1ffbab5c
 def sample(size, sigma: float, random_state=None) -> np.ndarray:
     """Exact draws from the discrete Gaussian.
@@ -571,10 +553,16 @@ def sample(size, sigma: float, random_state=None) -> np.ndarray:
     >>> sample((2, 3), 1.5).shape
     (2, 3)
     """
-    shape = _shape_of(size)
-    return (
-        sampler(sigma).draw(math.prod(shape), bit_source(random_state)).reshape(shape)
-    )
+    shape = size if isinstance(size, (tuple, list)) else (size,)
+    if any(
+        isinstance(length, bool)
+        or not isinstance(length, numbers.Integral)
+        or length < 0
+        for length in shape
+    ):
+        raise InputError("size", size, "give a number of draws or a shape")
+    draws = sampler(sigma).draw(math.prod(shape), bit_source(random_state))
+    return draws.reshape(shape)
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #6f726402
 @kernel
@@ -647,7 +635,7 @@ def random_order(n: int, bits, first: int | None = None) -> np.ndarray:
     return places[:first]
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #913c23b0
-class KeyedBits:
+class KeyedBits(_Bits):
     """Bits that a secret determines: the same ones whenever they are asked for.
 
     Parameters
@@ -671,15 +659,6 @@ class KeyedBits:
         self._asked += 1
         asked = self._asked.to_bytes(8, "little")
         return hashlib.shake_256(self._seed + asked).digest(count)
-
-    def words(self, n):
-        "`n` words of 32 bits."
-        words = np.frombuffer(self._bytes(4 * n), dtype="<u4")
-        return words.astype(np.uint32, copy=False)
-
-    def bits(self, k):
-        "An integer of `k` bits."
-        return int.from_bytes(self._bytes((k + 7) // 8), "little") >> (-k % 8)
 
 # %% ../../nbs/1_privacy/05_sampler.ipynb #8b764213
 class PaidBits:

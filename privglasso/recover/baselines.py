@@ -284,15 +284,12 @@ def wishart_path(S, shares) -> list[ColumnwiseResult]:
     [[1.0989, -0.3297], [-0.3297, 1.0989]]
     """
     S, shares = _check_path(S, shares, "shares")
-    prior = np.diag(np.diag(S))
-    inverses = [
-        (
-            share,
-            np.linalg.inv((1 - check_probability(share, "shares")) * S + share * prior),
-        )
-        for share in shares
-    ]
-    return [ColumnwiseResult(share, (M + M.T) / 2) for share, M in inverses]
+    prior, path = np.diag(np.diag(S)), []
+    for share in shares:
+        left = 1 - check_probability(share, "shares")
+        M = np.linalg.inv(left * S + share * prior)
+        path.append(ColumnwiseResult(share, (M + M.T) / 2))
+    return path
 
 # %% ../../nbs/3_recover/11_baselines.ipynb #f0899397
 @dataclass(eq=False, repr=False)
@@ -342,12 +339,10 @@ class _Columnwise(_Baseline):
     level: float = 0.05
 
     def _estimate(self, data, matrix, units):
-        given = self.alpha is not None
-        self.alpha_ = (
-            check_positive(self.alpha, "alpha")
-            if given
-            else alpha_above_errors(data, True, self.level)
-        )
+        if self.alpha is None:
+            self.alpha_ = alpha_above_errors(data, True, self.level)
+        else:
+            self.alpha_ = check_positive(self.alpha, "alpha")
         (step,) = self._path(matrix, [self.alpha_])
         self.precision_ = step.precision / np.outer(units, units)
 

@@ -17,11 +17,6 @@ from .sparse_cholesky import SPARSE, combined_rows
 from .sparse_cholesky import sparse_gap, sparse_rows
 
 # %% ../../nbs/3_recover/05_block_descent.ipynb #754f63f4
-def _of_matrix(S, *others):
-    "The cost in plain Python of reading each entry a few times."
-    return 16 * S.size
-
-
 @kernel
 def gram(W, support):
     """The rows and columns of W in `support`, contiguous in memory.
@@ -482,7 +477,7 @@ def _lengthen(problem, W, B, short):
         W[j, j] = diagonal[j]
 
 # %% ../../nbs/3_recover/05_block_descent.ipynb #9a1f03c2
-@kernel(plain=_of_matrix)
+@kernel(plain=lambda S, *others: 16 * S.size)
 def thresholded(S, shift, weights, alpha):
     """The point of the box whose entries are smallest: S with every entry off the
     diagonal shrunk by its limit.

@@ -16,12 +16,7 @@ from .block_descent import log_det_of, plain_descent, take
 from .block_descent import thresholded
 
 # %% ../../nbs/3_recover/15_components.ipynb #9fbdb3f9
-def _of_matrix(S, *others):
-    "The cost of a few looks at each entry in plain Python."
-    return 16 * S.size
-
-
-@kernel(plain=_of_matrix)
+@kernel(plain=lambda S, *others: 16 * S.size)
 def connected_columns(S, weights, alpha):
     """Component of each column, if |S_ij| > alpha * weights_ij joins i and j.
 

@@ -154,7 +154,14 @@ class PrivateGraphicalLasso(GraphModel):
             raise hidden
         if model is not self:
             vars(self).update(vars(model))
-            warnings.warn(_said(self.left_out_), CloseColumnsWarning, stacklevel=2)
+            told = "; ".join(f"{k} ({why})" for k, why in self.left_out_.items())
+            warnings.warn(
+                f"left out, because beside them the noise hides edges: {told}. Partial"
+                " correlations are given the other columns only: to keep others, name"
+                " them by release.select",
+                CloseColumnsWarning,
+                stacklevel=2,
+            )
         return self
 
     def _matrix(self, corrected):
@@ -264,16 +271,6 @@ def _model_without_copies(model, release, whole):
         elif best.relative_error_ <= _UNCLEAR:
             break
     return best
-
-
-def _said(left_out):
-    "The warning that names the columns left out, and the remedy."
-    told = "; ".join(f"{name} ({why})" for name, why in left_out.items())
-    return (
-        f"left out, because beside them the noise hides edges: {told}. Partial"
-        " correlations are given the other columns only: to keep others, name them by"
-        " release.select"
-    )
 
 # %% ../../nbs/3_recover/08_estimators.ipynb #79b6a7f8
 def fit_whole(release) -> PrivateGraphicalLasso:

@@ -179,6 +179,9 @@ def _project_l1(v, weights, radius):
     return np.sign(v) * np.maximum(np.abs(v) - threshold * weights, 0)
 
 # %% ../../nbs/3_recover/03_feasibility.ipynb #714536fd
+_EPS, _TINY = np.finfo(float).eps, np.finfo(float).tiny
+
+
 def _witnessed(S, W, weights):
     """The upper bound that a positive semidefinite W proves after its unpenalised
     entries were made those of S: by scaling on the diagonal, by insertion elsewhere."""
@@ -186,7 +189,7 @@ def _witnessed(S, W, weights):
     if free.any():
         scale, own = np.ones(len(S)), np.diag(free)
         wanted, found = np.diag(S)[own], np.diag(W)[own]
-        scale[own] = np.sqrt(wanted / np.maximum(found, np.finfo(float).tiny))
+        scale[own] = np.sqrt(wanted / np.maximum(found, _TINY))
         W = np.where(free, S, W * np.outer(scale, scale))
         if (free != np.diag(own)).any() and not _is_definite(W):
             return FeasibleAlpha(0.0, np.inf, None, None)
@@ -197,17 +200,14 @@ def _witnessed(S, W, weights):
 def _refuses_all(S, V, weights):
     """V with its penalised entries set to zero and made semidefinite again; None unless
     it proves that no alpha works."""
-    own, size, eps = np.diag(weights) == 0, np.sqrt(np.abs(np.diag(S))), _EPS
+    own, size = np.diag(weights) == 0, np.sqrt(np.abs(np.diag(S)))
     units = np.outer(*2 * [np.where(size > 0, size, 1.0)])
     V = np.where((weights == 0) & np.outer(own, own), V, 0) * units
     V = V / (np.abs(V).max() or 1.0)
-    V = V + max(0, 2 * len(S) * eps - 1.1 * np.linalg.eigvalsh(V)[0]) * np.diag(own)
+    V = V + max(0, 2 * len(S) * _EPS - 1.1 * np.linalg.eigvalsh(V)[0]) * np.diag(own)
     V = V / units
-    rounding = len(S) * eps * np.vdot(np.abs(S), np.abs(V))
+    rounding = len(S) * _EPS * np.vdot(np.abs(S), np.abs(V))
     return V if np.vdot(S, V) < -rounding else None
-
-
-_EPS = np.finfo(float).eps
 
 
 def _certified(S, V, weights):
@@ -265,7 +265,7 @@ def _threshold_search(S, weights):
     W, N = _psd_split(S)
     best = _witnessed(S, np.diag(np.maximum(np.diag(S), 0)), weights)
     # 1/rho in the units of S
-    radius = max(np.vdot(weights, np.abs(N)), np.finfo(float).tiny)
+    radius = max(np.vdot(weights, np.abs(N)), _TINY)
     A, U = np.zeros_like(S), np.zeros_like(S)
     for k in count(1):
         best = best.tighter(_witnessed(S, W, weights)).tighter(
@@ -289,7 +289,7 @@ def _feasibility_bounds(S, weights):
     scaled = weights / own
     largest = _power_of_two(scaled.max() or 1.0)
     # a tiny weight must not underflow to 0, which would mean no penalty
-    smallest = np.where(weights > 0, np.finfo(float).tiny, 0.0)
+    smallest = np.where(weights > 0, _TINY, 0.0)
     S, weights = S / own, np.maximum(scaled / largest, smallest)
     known = _known_bounds(S, weights)
     steps = _threshold_search(S, weights) if known is None else iter([known])
@@ -332,7 +332,7 @@ def _in_units(bounds, own, largest):
 def _known_bounds(S, weights):
     "Bounds that need no search, or None."
     values, free = np.linalg.eigvalsh(S), np.diag(weights) == 0
-    is_semidefinite = values[0] >= -len(S) * np.finfo(float).eps * values[-1]
+    is_semidefinite = values[0] >= -len(S) * _EPS * values[-1]
     if is_semidefinite and (np.diag(S) + np.diag(weights)).min() > 0:
         # all of the diagonal, or all entries off it
         can_move = not free.any() or (weights == 0).sum() == free.sum()
@@ -385,7 +385,18 @@ def min_feasible_alpha(
     """
     check_same_names(S, weights)
     S, rtol = check_symmetric(S), check_probability(rtol, "rtol")
-    return _search(S, penalty_weights(len(S), penalize_diagonal, weights), rtol)
+    weights = penalty_weights(len(S), penalize_diagonal, weights)
+    bounds = _narrowed(S, weights, rtol)
+    if not _is_narrow(bounds, rtol):
+        from sklearn.exceptions import ConvergenceWarning  # slow to load
+
+        warnings.warn(
+            f"bounds [{bounds.lower:.6g}, {bounds.upper:.6g}] hold but are wider than"
+            f" rtol={rtol:g}",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return bounds
 
 # %% ../../nbs/3_recover/03_feasibility.ipynb #8f6cdc78
 _SEARCH_STEPS = 5000  # iterations after which the threshold search gives up
@@ -397,21 +408,6 @@ _SEARCH_WORK, _FEWEST = 3e9, 20  # steps times p^3, some ten seconds; least step
 def _affordable(S):
     "How many steps of the search fit into some ten seconds."
     return min(1000, max(_FEWEST, int(_SEARCH_WORK / len(S) ** 3)))
-
-
-def _search(S, weights, rtol):
-    "Bounds that are within `rtol`, or the best found and a warning."
-    bounds = _narrowed(S, weights, rtol)
-    if not _is_narrow(bounds, rtol):
-        from sklearn.exceptions import ConvergenceWarning  # slow to load
-
-        warnings.warn(
-            f"bounds [{bounds.lower:.6g}, {bounds.upper:.6g}] hold but are wider than"
-            f" rtol={rtol:g}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return bounds
 
 
 def _is_narrow(bounds, rtol):
@@ -547,9 +543,7 @@ def _interior(S, alpha, bounds, weights):
 def _works(S, bounds, weights):
     """An alpha just above the upper bound whose interior point passes the Cholesky
     test; infinite if none does."""
-    margin = max(
-        0.01 * bounds.upper, np.finfo(float).eps * np.abs(S).max(), np.finfo(float).tiny
-    )
+    margin = max(0.01 * bounds.upper, _EPS * np.abs(S).max(), _TINY)
     while np.isfinite(margin) and not _is_definite(
         _interior(S, bounds.upper + margin, bounds, weights)
     ):
@@ -596,7 +590,7 @@ def decide(S, alpha: float, weights):
     np.fill_diagonal(limits, 0.0)
     W = np.sign(T) * np.maximum(np.abs(T) - limits, 0)
     least = np.linalg.eigvalsh(W)[0]
-    if least > 4 * len(S) * np.finfo(float).eps:
+    if least > 4 * len(S) * _EPS:
         return W * units, None
     walk = Ascent(T, limits, W - T)
     return _lowered(walk, 1e-3 - 1.5 * least, (S, alpha * weights, units))
@@ -635,7 +629,7 @@ def _lowered(walk, lift, problem):
         lift = lower
         if lift == 0.0:
             W = _symmetric(walk.T + walk.U)
-            surely = W - 4 * len(W) * np.finfo(float).eps * np.eye(len(W))
+            surely = W - 4 * len(W) * _EPS * np.eye(len(W))
             return (W * units, None) if np.isfinite(factor(surely)) else (None, None)
     return None, None
 
@@ -656,7 +650,7 @@ def _refuses(problem, V):
     "Whether V proves that no solution exists: with a margin for rounding."
     S, penalties, _ = problem
     trace, paid = np.vdot(S, V), np.vdot(penalties, np.abs(V))
-    rounding = len(S) * np.finfo(float).eps * (np.vdot(np.abs(S), np.abs(V)) + paid)
+    rounding = len(S) * _EPS * (np.vdot(np.abs(S), np.abs(V)) + paid)
     return bool(trace + paid <= -rounding and np.isfinite(factor(V.copy())))
 
 
@@ -838,7 +832,7 @@ def _exact_refusal(S, weights):
             part = np.ix_(sets[k], sets[k])
             if _is_singular(S[part]):
                 V, v = np.zeros_like(S), vectors[k][:, 0]
-                slack = 16 * np.finfo(float).eps * parts[k] / len(v)
+                slack = 16 * _EPS * parts[k] / len(v)
                 own = size[list(sets[k])]
                 V[part] = (np.outer(v, v) - slack) / np.outer(own, own)
                 return V

@@ -553,18 +553,6 @@ def _edge_table(precision, names, tests=None, ends=None):
         ignore_index=True,
     )
 
-
-def _rows_to_score(X, noise_variance):
-    "The rows, and the variance of their noise: the release's, if it is one."
-    if not _is_release(X):
-        return X, noise_variance
-    table = getattr(X, "table", None)
-    if table is not None:
-        in_parts = isinstance(table, Batches)
-        return table.to_frame() if in_parts else table, X.noise_variance
-    remedy = "has no rows to score: give a table, or a release of one"
-    raise InputError("X", type(X).__name__, remedy)
-
 # %% ../../nbs/3_recover/07_graph_models.ipynb #803b3605
 def strengths(tests, corrected, error, pairs):
     """Unshrunk partial correlations of some pairs, and their standard errors, at each
@@ -736,7 +724,14 @@ class GraphModel(Estimator):
             `precision_` is not positive definite.
         """
         self._check_fitted()
-        table, noise = _rows_to_score(X, self.noise_variance_)
+        table, noise = X, self.noise_variance_
+        if _is_release(X):
+            table = getattr(X, "table", None)
+            if table is None:
+                remedy = "has no rows to score: give a table, or a release of one"
+                raise InputError("X", type(X).__name__, remedy)
+            table = table.to_frame() if isinstance(table, Batches) else table
+            noise = X.noise_variance
         values = self._values(table, 1, reset=False)
         noise = check_noise_variance(noise, self._names())
         # of correlations, because rounding depends on units

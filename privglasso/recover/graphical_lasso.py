@@ -9,6 +9,7 @@ __all__ = ['SOLVERS', 'STRATEGIES', 'GraphicalLassoResult', 'graphical_lasso', '
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -33,7 +34,8 @@ from .feasibility import penalty_weights, verdict
 from .interior_point import best_determinant
 from .sparse_cholesky import seems_definite
 from .textbook import TEXTBOOK, log_det
-from .textbook import rounding_of_gap, run_textbook, textbook_path
+from .textbook import rounding_of_gap, run_textbook
+from .textbook import standard_form, textbook_path
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #95af0d82
 @dataclass(frozen=True, eq=False)
@@ -212,10 +214,6 @@ class _Problem(NamedTuple):
         share = share_above(self.S, self.weights, alpha)
         return share > (_DENSER if len(self.S) >= LARGE else _DENSE)
 
-    def diagonal(self, alpha):
-        "The diagonal of every dual point."
-        return np.diag(self.S) + alpha * self.shift
-
     def full_weights(self):
         "The weights as a (p, p) matrix, zero on a diagonal that is not penalised."
         weights = np.broadcast_to(self.weights, self.S.shape).copy()
@@ -266,21 +264,14 @@ def _check_alphas(alphas):
     return sorted((check_positive(alpha, "alphas") for alpha in alphas), reverse=True)
 
 # %% ../../nbs/3_recover/06_graphical_lasso.ipynb #4db374a8
-def _array_of_weights(weights):
-    "The weights as an array, if possible; a DataFrame's rows in order of columns."
-    if hasattr(weights, "columns"):
-        check_symmetric(weights.fillna(0).replace(np.inf, 0), "weights")
-    try:
-        return np.asarray(unmasked(weights))
-    except ValueError:  # rows of different lengths: refused below
-        return weights
-
-
 def _finite_weights(S, weights, alphas, penalize_diagonal):
     "The weights, checked; an infinite one, for no edge, is made large enough."
-    weights = _array_of_weights(weights)
+    if hasattr(weights, "columns"):  # its rows must be in the order of its columns
+        check_symmetric(weights.fillna(0).replace(np.inf, 0), "weights")
+    with suppress(ValueError):  # rows of different lengths are refused below
+        weights = np.asarray(unmasked(weights))
     infinite = np.zeros(S.shape, dtype=bool)
-    if np.shape(weights) == S.shape and weights.dtype.kind == "f":
+    if getattr(weights, "shape", None) == S.shape and weights.dtype.kind == "f":
         infinite = np.isposinf(weights) & ~np.eye(len(S), dtype=bool)
         weights = np.where(infinite, 0.0, weights)
     weights = np.ascontiguousarray(penalty_weights(len(S), True, weights))
@@ -490,9 +481,7 @@ _STRICTLY = 0.01
 def _ascended(part, alpha, most, joined=0.0):
     "The pair that projected gradients reach, if its gap is small enough."
     problem = part.problem
-    T = problem.S + np.diag(alpha * problem.shift)
-    limits = alpha * np.broadcast_to(problem.weights, T.shape)
-    limits = limits * (1 - np.eye(len(T)))
+    T, limits = standard_form(problem.S, alpha, problem.full_weights())
     most = min(most, problem.max_iter)
     tol = problem.tol * (_STRICTLY if len(T) < LARGE else 1)
     # the nearest first; the witness, which may refuse, last
@@ -536,7 +525,7 @@ def _room_after(W, m):
     return room
 
 
-def _run(part, alphas, W, B, tol, max_sweeps, rounds=None):
+def _run(part, alphas, W, B, tol, max_sweeps, rounds):
     """Solve for a few alphas from W and B, which are overwritten: how many were solved,
     the pairs, their reports."""
     k, m = len(part.columns), len(alphas)
@@ -765,6 +754,7 @@ def _result(problem, alpha, precision, W, report):
     wanted = problem.tol * len(problem.S)
     if gap > wanted:
         from sklearn.exceptions import ConvergenceWarning  # slow to load
+
         reason = (
             "which is what rounding leaves: raise tol"
             if gap <= 2 * rounding
@@ -780,7 +770,6 @@ def _result(problem, alpha, precision, W, report):
 
 
 def _as_result(problem, alpha, precision, W, report):
-    "The result."
     linear, gap, sweeps = float(report[0]), float(report[1]), int(report[2])
     pair = precision, W, alpha, linear, gap, sweeps
     return GraphicalLassoResult(*pair, problem.penalize_diagonal)

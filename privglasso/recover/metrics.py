@@ -155,9 +155,8 @@ def relative_error(estimate, truth) -> float:
     >>> relative_error([[2.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]])
     0.7071067811865475
     """
-    estimate, truth = check_symmetric(estimate, "estimate"), check_symmetric(
-        truth, "truth"
-    )
+    estimate = check_symmetric(estimate, "estimate")
+    truth = check_symmetric(truth, "truth")
     if estimate.shape != truth.shape:
         raise InputError(
             "estimate",

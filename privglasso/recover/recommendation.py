@@ -10,6 +10,7 @@ __all__ = ['REFERENCE', 'WANTED', 'level_share', 'reference_chain', 'Recovery', 
 import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -129,17 +130,11 @@ def _order(correlations, variance, graph):
     return float((ndtr(a) * ndtr(b) + ndtr(-a) * ndtr(-b)).mean())
 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #5eed0003
-class _Told(NamedTuple):
-    "The corrected covariance of a release without errors, and its sampling error."
-
-    corrected: np.ndarray
-    error: object
-
-
 def _share_found(covariance, error, graph):
     "The share of the edges that the efficient search is expected to draw."
     p, deviation = len(graph), np.sqrt(np.diag(covariance))
-    observation = observe(None, _Told(covariance, error))
+    # as if a release without errors had been read
+    observation = observe(None, SimpleNamespace(corrected=covariance, error=error))
     precision = np.linalg.inv(covariance / np.outer(deviation, deviation))
     places, score = parameters_of(graph), EfficientScore(observation, precision)
     try:
@@ -186,7 +181,8 @@ def expected_auc(mechanism, n, p, seen=1.0, spread=0.125) -> float:
     if check_integer(p, "p", 1) == 1:
         return math.nan
     if hasattr(mechanism, "rehearse"):
-        return (1 + _share_selected(_race(mechanism, n, p, seen))) / 2
+        raced = _race(mechanism, n, p, seen)
+        return 0.5 if raced is None else (1 + raced.selected) / 2
     if hasattr(mechanism, "certificate"):
         return (1 + _share_decided(mechanism, n, p, seen)) / 2
     told = _chain_release(mechanism, n, p, seen, spread)
@@ -219,8 +215,9 @@ def expected_recovery(mechanism, n, p, seen=1.0, spread=0.125) -> Recovery:
     """
     if hasattr(mechanism, "rehearse") and p > 1:
         raced = _race(mechanism, n, p, seen)
-        auc = (1 + _share_selected(raced)) / 2
-        return Recovery(auc, _share_tested(raced))
+        if raced is None:
+            return Recovery(0.5, 0.0)
+        return Recovery((1 + raced.selected) / 2, raced.tested)
     auc = expected_auc(mechanism, n, p, seen, spread)
     if math.isnan(auc):
         return Recovery(auc, math.nan)
@@ -248,6 +245,15 @@ class _Raced:
     def selected(self) -> float:
         "The share of the chain's edges that win the race."
         return float(self.edges.sum() / (self.columns - 1))
+
+    @property
+    def tested(self) -> float:
+        "The share of the chain's edges that win it with weights that stand out."
+        if self.weighed is None:
+            return 0.0
+        partial, error, reach = self.weighed
+        found = (np.abs(partial) > reach * error) & self.edges
+        return float(found.sum() / (self.columns - 1))
 
     @cached_property
     def weighed(self):
@@ -286,20 +292,6 @@ def _run(mechanism, n, p, seen):
         return None
     pairs = tuple(stages.nodes[stages.rows.pairs].T)
     return _Raced(stages, correlations[pairs], graph[pairs], few)
-
-
-def _share_selected(raced):
-    "The share of the chain's edges that win the race."
-    return 0.0 if raced is None else raced.selected
-
-# %% ../../nbs/3_recover/20_recommendation.ipynb #5d2c53f5
-def _share_tested(raced):
-    "The share of the chain's edges that win the race with weights that stand out."
-    if raced is None or raced.weighed is None:
-        return 0.0
-    partial, error, reach = raced.weighed
-    found = (np.abs(partial) > reach * error) & raced.edges
-    return float(found.sum() / (raced.columns - 1))
 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #5eeb985a
 def smallest_tested(mechanism, n, p, power=0.8) -> float:
@@ -553,7 +545,28 @@ class Recommendation:
         return f"For 95 % it takes {', or '.join(ways)}"
 
     def __str__(self):
-        return _sentences(self)
+        if self.p < 2:
+            return f"{self.name}: one column has no pairs, so there is no graph"
+        auc, found = self.recovery
+        chain = f"on a graph like a chain of partial correlations {REFERENCE}"
+        rivals = {k: v for k, v in self.others.items() if v < auc - _CLOSE_AUC}
+        worse = ", ".join(f"{k} {100 * v:.0f} %" for k, v in rivals.items())
+        worse = f" ({worse})" if worse else ""
+        if self.name in ("tree", "votes"):
+            decided = f"{chain} it is decided, and right, in {_share(found)} cases"
+            text = f"{self.name}: {decided}"
+        elif auc >= _HINTS:
+            text = (
+                f"{self.name}: {chain} an edge looks stronger than a pair without one"
+                f" in {_share(auc)} comparisons{worse}, and {_drawn(self.name, found)}"
+            )
+        else:
+            text = (
+                f"nothing works at this budget: {chain} the best, {self.name}, tells"
+                f" edges from other pairs in {_share(auc)} comparisons, and chance in"
+                " 50 %"
+            )
+        return text if self.works else f"{text}. {self.remedy()}"
 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #d92eb8a6
 def _up(x):
@@ -579,31 +592,6 @@ def _drawn(name, found):
     if math.isnan(found):
         return f"with more than {MOST_COLUMNS} columns take the rule EBIC()"
     return f"PrivateGraphicalLasso() draws {most}{_share(found)} edges"
-
-
-def _sentences(told):
-    "The reason for a recommendation, what it would show, and what would be enough."
-    if told.p < 2:
-        return f"{told.name}: one column has no pairs, so there is no graph"
-    auc, found = told.recovery
-    chain = f"on a graph like a chain of partial correlations {REFERENCE}"
-    rivals = {k: v for k, v in told.others.items() if v < auc - _CLOSE_AUC}
-    worse = ", ".join(f"{name} {100 * value:.0f} %" for name, value in rivals.items())
-    worse = f" ({worse})" if worse else ""
-    if told.name in ("tree", "votes"):
-        decided = f"{chain} it is decided, and right, in {_share(found)} cases"
-        text = f"{told.name}: {decided}"
-    elif auc >= _HINTS:
-        text = (
-            f"{told.name}: {chain} an edge looks stronger than a pair without one in"
-            f" {_share(auc)} comparisons{worse}, and {_drawn(told.name, found)}"
-        )
-    else:
-        text = (
-            f"nothing works at this budget: {chain} the best, {told.name}, tells edges"
-            f" from other pairs in {_share(auc)} comparisons, and chance in 50 %"
-        )
-    return text if told.works else f"{text}. {told.remedy()}"
 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #5eed000c
 def recommend(

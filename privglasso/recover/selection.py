@@ -86,16 +86,14 @@ def _fit_graph(S, graph):
         return None
 
 # %% ../../nbs/3_recover/09_selection.ipynb #9f1faf3b
-def _ebic(fit, data, clean, units, gamma):
+def _ebic(fit, problem, clean, gamma):
     "Fit and extended BIC of a maximum-likelihood model, per record."
-    edges, p = np.nonzero(np.triu(fit.precision, 1)), len(units)
-    units = np.outer(units, units)
+    edges, data = np.nonzero(np.triu(fit.precision, 1)), problem.data
+    units = np.outer(problem.units, problem.units)
     known = data.corrected, data.error, data.n, clean
     n_edge = effective_rows(fit.precision / units, *known)[edges]
-    value = fit.log_det - np.vdot(
-        data.corrected / units, fit.precision
-    )
-    price = (np.log(n_edge) + 4 * gamma * np.log(p)) / n_edge
+    value = fit.log_det - np.vdot(data.corrected / units, fit.precision)
+    price = (np.log(n_edge) + 4 * gamma * np.log(len(units))) / n_edge
     return value, price.sum() - value
 
 
@@ -280,28 +278,26 @@ class EBIC(Rule):
         matrix, options = problem.matrix, problem.options
         alphas = _graph_grid(self.alphas, [matrix], options["penalize_diagonal"])
         path = solvable_path(matrix, alphas, options, _DENSEST)
-        table = _ebic_table(path, matrix, problem.data, problem.units, self.gamma)
+        table = _ebic_table(path, problem, self.gamma)
         alpha = _least_ebic(table, self.alphas)
         graph, _ = _graph_of(path[alpha], len(matrix))
         return _best_with(graph, problem, alpha, ebic_results_=table)
 
 # %% ../../nbs/3_recover/09_selection.ipynb #dc867b93
-def _ebic_table(path, matrix, data, units, gamma):
+def _ebic_table(path, problem, gamma):
     """Edges, fit and criterion by descending alpha, until a graph has no best model or
     is too dense."""
-    rows, last, scores = [], None, None
+    rows, last, scores, data = [], None, None, problem.data
     clean = data.error.without_noise(data.corrected, data.n)
     for alpha in sorted(path, reverse=True):
-        graph, n_edges = _graph_of(path[alpha], len(matrix))
+        graph, n_edges = _graph_of(path[alpha], len(problem.matrix))
         if last is None or (graph != last).any():
-            fit = (
-                None
-                if rows and n_edges > _DENSEST * len(graph)
-                else _fit_graph(matrix, graph)
-            )
+            if rows and n_edges > _DENSEST * len(graph):
+                break
+            fit = _fit_graph(problem.matrix, graph)
             if fit is None:
                 break
-            last, scores = graph, _ebic(fit, data, clean, units, gamma)
+            last, scores = graph, _ebic(fit, problem, clean, gamma)
         rows.append((alpha, n_edges, *scores))
     return pd.DataFrame(rows, columns=["alpha", "n_edges", "fit", "ebic"])
 

@@ -164,25 +164,20 @@ def dual_gap(
     S, T, limits = _problem(S, alpha, penalize_diagonal, weights)
     precision = check_same_size(precision, "precision", len(S))
     W = check_same_size(dual_covariance, "dual_covariance", len(S))
-    W = _in_the_box(W, T, limits, 1e-10 * (alpha + np.abs(S).max()))
-    gap = _primal(T, limits, precision) - log_det(W) - len(S)
-    if not np.isfinite(gap):
-        pair, found = "precision, dual_covariance", "not both positive definite"
-        raise InputError(pair, found, "only such a pair has a gap")
-    return float(max(gap, 0.0))
-
-# %% ../../nbs/3_recover/04_textbook.ipynb #53df298b
-def _in_the_box(W, T, limits, tolerance):
-    "`W` clipped to the box; an error if it is outside by more than `tolerance`."
     outside = (np.abs(W - T) - limits).max()
-    if outside > tolerance:
+    if outside > 1e-10 * (alpha + np.abs(S).max()):
         raise InputError(
             "dual_covariance",
             f"matrix outside the box by {outside:.3g}",
             "give W with |W - S| <= alpha (and W_ii = S_ii + alpha, or S_ii when"
             " unpenalised)",
         )
-    return np.clip(W, T - limits, T + limits)
+    W = np.clip(W, T - limits, T + limits)
+    gap = _primal(T, limits, precision) - log_det(W) - len(S)
+    if not np.isfinite(gap):
+        pair, found = "precision, dual_covariance", "not both positive definite"
+        raise InputError(pair, found, "only such a pair has a gap")
+    return float(max(gap, 0.0))
 
 # %% ../../nbs/3_recover/04_textbook.ipynb #41a09bce
 def kkt_residual(

@@ -358,7 +358,9 @@ BAD = dict(
     solver=["newton", ["admm"]],
     tol=[0, -1, "x"],
     max_iter=[0, 1.5, None, True],
-    weights=[np.ones(2), np.eye(3), 1, [[1, -1], [-1, 1]], [[1, 2], [3, 4]]],
+    weights=[
+        np.ones(2), np.eye(3), 1, [[1, -1], [-1, 1]], [[1, 2], [3, 4]], [[1], [1, 2]]
+    ],
     penalize_diagonal=["no", None],
     start=[np.eye(2), RESULT],
 )
