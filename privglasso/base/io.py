@@ -111,7 +111,10 @@ def write_whole(
     """
     path = Path(path)
     if is_stream(path):
-        return _pour(path, write)
+        write(whole := BytesIO())
+        with opened_stream(path) as file:
+            file.write(whole.getbuffer())
+        return
     if part is None:
         check_no_account(path)
         part = path.with_name(f".{secrets.token_hex(8)}.part")
@@ -180,27 +183,18 @@ def check_no_account(path) -> Path:
         Of a file that may be there or not.
     """
     path = check_path(path)
-    if not is_stream(path) and os.path.isfile(path):  # never an error
-        _check_content(path)
-    return path
-
-
-def _check_content(path):
-    "`InputError` if a file keeps accounts."
-    above = path.resolve().parents[:2]
+    if is_stream(path) or not os.path.isfile(path):  # never an error
+        return path
+    homes = path.resolve().parents[:2]
     with open(path, "rb") as file:
-        if LEDGER.encode() in file.read(4096):
-            told = "is a ledger, which counts what was spent, and is never replaced"
-        elif any(map(_is_home, above)):
-            told = "belongs to a stream, which needs it to go on, and is never replaced"
-        else:
-            return
+        is_ledger = LEDGER.encode() in file.read(4096)
+    if is_ledger:
+        told = "is a ledger, which counts what was spent, and is never replaced"
+    elif any((x / "plan.json").is_file() and (x / "secret").is_dir() for x in homes):
+        told = "belongs to a stream, which needs it to go on, and is never replaced"
+    else:
+        return path
     raise InputError("path", path.name, f"{told}: give another name")
-
-
-def _is_home(folder):
-    "Whether a stream keeps its secrets in a folder."
-    return (folder / "plan.json").is_file() and (folder / "secret").is_dir()
 
 # %% ../../nbs/9_workshop/03_io.ipynb #4b1f7a21
 _GIVEN = re.compile(r"/dev/(stdin|stdout|stderr)|(?:/dev|/proc/self)/fd/(\d{1,9})")
@@ -253,14 +247,6 @@ def opened_stream(path):
                 gone = os.strerror(errno.EPIPE)
                 raise BrokenPipeError(errno.EPIPE, gone, str(path))
         yield file
-
-
-def _pour(path, write):
-    "Let `write` make the whole content of a stream, then write it there."
-    whole = BytesIO()
-    write(whole)
-    with opened_stream(path) as file:
-        file.write(whole.getbuffer())
 
 # %% ../../nbs/9_workshop/03_io.ipynb #a44ad8fb
 def _in_json(value):

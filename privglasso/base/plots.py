@@ -81,33 +81,21 @@ def use_theme():
     'privglasso'
     """
     import seaborn as sns
+    from matplotlib.figure import Figure
 
     sns.set_theme("notebook", "whitegrid", "colorblind", rc=_LOOK)
-    shell = _ipython()
-    if shell is not None:
-        _show_as_svg(shell)
-
-# %% ../../nbs/9_workshop/06_plots.ipynb #08e7bb8b
-def _ipython():
-    "The running notebook or IPython shell, or None."
     try:
         from IPython import get_ipython
     except ImportError:
-        return None
-    return get_ipython()
+        return
+    shell = get_ipython()
+    if shell is not None:
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
 
-
-def _show_as_svg(shell):
-    "Let an IPython shell show figures as compact SVG."
-    from matplotlib.figure import Figure
-
-    # comes with IPython
-    from matplotlib_inline.backend_inline import set_matplotlib_formats
-
-    set_matplotlib_formats("svg", metadata={"Date": None})
-    formatter = shell.display_formatter.formatters["image/svg+xml"]
-    draw = formatter.lookup_by_type(Figure)
-    formatter.for_type(Figure, lambda figure: compact_svg(draw(figure)))
+        set_matplotlib_formats("svg", metadata={"Date": None})
+        formatter = shell.display_formatter.formatters["image/svg+xml"]
+        draw = formatter.lookup_by_type(Figure)
+        formatter.for_type(Figure, lambda figure: compact_svg(draw(figure)))
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #906412ed
 def plot_precision(matrix, ax=None, labels=None, title=None, limit=None):
@@ -285,7 +273,17 @@ def _plot_plain(weights, edges, labels, pos, ax, title, node_colors, true):
     if true is None:
         _draw_edges(ax, edges, pos, COLORS["truth"], "solid")
     else:
-        _draw_comparison(ax, edges, true, pos)
+        from matplotlib.lines import Line2D
+
+        kinds = {"found": edges & true, "missed": true & ~edges, "extra": edges & ~true}
+        handles = []  # of a legend that counts them
+        for kind, chosen in kinds.items():
+            color, style = COLORS[kind], EDGE_STYLES[kind]
+            _draw_edges(ax, chosen, pos, color, style)
+            label = f"{kind} {chosen.sum() // 2}"
+            handles.append(Line2D([], [], color=color, ls=style, label=label))
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.02)}
+        ax.legend(handles=handles, ncols=3, frameon=False, **place)
     _draw_nodes(ax, pos, labels, node_colors or [COLORS["truth"]] * len(edges))
     ax.set_title(title or "")
     return ax
@@ -434,21 +432,6 @@ def _draw_edges(ax, edges, pos, color, style):
     ends = pos[np.argwhere(np.triu(edges))].reshape(-1, 2)
     look = {"edgecolors": color, "linestyles": [style], "linewidths": 1.6, "zorder": 1}
     _draw_lines(ax, ends, **look)
-
-
-def _draw_comparison(ax, edges, true, pos):
-    "Found, missed and extra edges, and a legend that counts them."
-    from matplotlib.lines import Line2D
-
-    kinds = {"found": edges & true, "missed": true & ~edges, "extra": edges & ~true}
-    handles = []
-    for kind, chosen in kinds.items():
-        color, style = COLORS[kind], EDGE_STYLES[kind]
-        _draw_edges(ax, chosen, pos, color, style)
-        label = f"{kind} {chosen.sum() // 2}"
-        handles.append(Line2D([], [], color=color, ls=style, label=label))
-    place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.02)}
-    ax.legend(handles=handles, ncols=3, frameon=False, **place)
 
 # %% ../../nbs/9_workshop/06_plots.ipynb #56a83b3c
 def _draw_nodes(ax, pos, labels, colors):

@@ -239,13 +239,6 @@ _MEANT = {
     "valid integer": "give a whole number, such as 60000",
 }
 
-
-def _begun(error):
-    "The options of a command that begin like the unknown one."
-    params = error.ctx.command.params if error.ctx else []
-    options = [option for param in params for option in param.opts]
-    return [option for option in options if option.startswith(error.option_name)]
-
 # %% ../../nbs/9_workshop/08_shell.ipynb #e8489686
 _PACKAGE = "python -m privglasso"  # what click names a package that is run
 
@@ -260,8 +253,11 @@ def _typed(error):
 
 def misuse(error):
     "One sentence about words that a command does not understand."
-    if getattr(error, "possibilities", None):
-        error.possibilities = _begun(error) or error.possibilities
+    if getattr(error, "possibilities", None):  # options: rather those that begin so
+        params = error.ctx.command.params if error.ctx else []
+        options = [option for param in params for option in param.opts]
+        begun = [option for option in options if option.startswith(error.option_name)]
+        error.possibilities = begun or error.possibilities
     told = error.format_message().removesuffix(".").replace("Value error, ", "")
     for known, remedy in _MEANT.items():
         if known in told:

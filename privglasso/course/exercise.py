@@ -9,6 +9,7 @@ __all__ = ['Unreadable', 'Number', 'Matrix', 'Choice', 'Edges', 'Function', 'Mis
 import math
 import numbers
 import re
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -186,7 +187,7 @@ class Function:
         "What a function returns for one case, or a hint that shows where it fails."
         shown = ", ".join(_short(argument) for argument in case)
         try:
-            returned = function(*(_copy(argument) for argument in case))
+            returned = function(*deepcopy(case))  # it may write into an argument
         except Exception as error:  # whatever a student's code may raise
             fault = f"{type(error).__name__}: {error}"
             raise Unreadable(f"Called with ({shown}) it raises {fault}") from None
@@ -210,11 +211,6 @@ def _short(value):
     if isinstance(value, np.ndarray) and value.size > 4:
         return f"an array of shape {value.shape}"
     return repr(value)
-
-
-def _copy(value):
-    "A copy, so that a function that writes into its argument spoils nothing."
-    return value.copy() if hasattr(value, "copy") else value
 
 # %% ../../nbs/8_course/12_exercise.ipynb #c0574a56
 @dataclass(frozen=True)

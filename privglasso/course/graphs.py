@@ -8,16 +8,8 @@ __all__ = ['EXERCISE_1', 'EXERCISE_2', 'EXERCISE_3', 'EXERCISE_4', 'EXERCISE_5',
 # %% ../../nbs/8_course/03_graphs.ipynb #b5a94885
 import numpy as np
 
-from privglasso.course.exercise import (
-    Choice,
-    Edges,
-    Exercise,
-    Function,
-    Matrix,
-    Mistake,
-    Number,
-    Sheet,
-)
+from .exercise import Choice, Edges, Exercise, Function
+from .exercise import Matrix, Mistake, Number, Sheet
 
 # %% ../../nbs/8_course/03_graphs.ipynb #602c1270
 EXERCISE_1 = Exercise(

@@ -8,16 +8,8 @@ __all__ = ['EXERCISE_1', 'EXERCISE_2', 'EXERCISE_3', 'EXERCISE_4', 'EXERCISE_5',
 # %% ../../nbs/8_course/04_noise.ipynb #eb25939c
 import numpy as np
 
-from privglasso.course.exercise import (
-    Choice,
-    Edges,
-    Exercise,
-    Function,
-    Matrix,
-    Mistake,
-    Number,
-    Sheet,
-)
+from .exercise import Choice, Edges, Exercise, Function
+from .exercise import Matrix, Mistake, Number, Sheet
 
 # %% ../../nbs/8_course/04_noise.ipynb #9710e91f
 EXERCISE_1 = Exercise(

@@ -8,15 +8,8 @@ __all__ = ['EXERCISE_1', 'EXERCISE_2', 'EXERCISE_3', 'EXERCISE_4', 'EXERCISE_5',
 # %% ../../nbs/8_course/01_reconstruction.ipynb #c63b4ea0
 import numpy as np
 
-from privglasso.course.exercise import (
-    Choice,
-    Exercise,
-    Function,
-    Matrix,
-    Mistake,
-    Number,
-    Sheet,
-)
+from .exercise import Choice, Exercise, Function, Matrix
+from .exercise import Mistake, Number, Sheet
 
 # %% ../../nbs/8_course/01_reconstruction.ipynb #6c874b44
 EXERCISE_1 = Exercise(

@@ -9,14 +9,8 @@ __all__ = ['EXERCISE_1', 'EXERCISE_2', 'EXERCISE_3', 'EXERCISE_4', 'EXERCISE_5',
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from privglasso.course.exercise import (
-    Choice,
-    Exercise,
-    Function,
-    Mistake,
-    Number,
-    Sheet,
-)
+from .exercise import Choice, Exercise, Function
+from .exercise import Mistake, Number, Sheet
 
 # %% ../../nbs/8_course/02_two_worlds.ipynb #2b0f0e95
 EXERCISE_1 = Exercise(

@@ -36,15 +36,6 @@ def _complete_members(scores, congresses=CONGRESSES):
         )
     return table
 
-
-def _labels(rows, names):
-    "The first name and state that the file gives for each member, by number."
-    return (
-        (rows[names].agg(", ".join, axis=1) + " (" + rows["state"] + ")")
-        .groupby(rows["icpsr"])
-        .first()
-    )
-
 # %% ../../nbs/7_data/06_congress.ipynb #60a3cecc
 def _chamber(key, name, table, size, listed, unnamed):
     """The data set of a chamber of at most `size` members, `listed` in the file, with
@@ -102,7 +93,9 @@ def load_congress(chamber="house"):
     rows = pd.read_csv(fetch_file(key))
     rows = rows[rows["congress"].isin(CONGRESSES)]
     identified = rows.dropna(subset="icpsr")
-    members = _complete_members(identified).rename(columns=_labels(identified, names))
+    labels = identified[names].agg(", ".join, axis=1) + " (" + identified.state + ")"
+    labels = labels.groupby(identified["icpsr"]).first()
+    members = _complete_members(identified).rename(columns=labels)
     return _chamber(
         key,
         chamber,

@@ -81,7 +81,25 @@ class Dataset:
     citation: str
 
     def __post_init__(self):
-        _check_dataset(self)
+        p, truth = self.table.shape[1], self.truth
+        if self.kind not in ("continuous", "integer"):
+            raise InputError("kind", self.kind, 'give "continuous" or "integer"')
+        if truth is not None:
+            fits = truth.shape == (p, p) and truth.dtype == bool
+            if not fits or (truth != truth.T).any() or truth.diagonal().any():
+                raise InputError(
+                    "truth",
+                    f"{truth.dtype} array of shape {truth.shape}",
+                    f"give a symmetric bool array of shape {(p, p)}, False on the diagonal",
+                )
+        if self.bounds is not None:
+            low, high = self.bounds
+            if np.shape(low) != (p,) or np.shape(high) != (p,) or not np.all(low < high):
+                raise InputError(
+                    "bounds",
+                    self.bounds,
+                    f"give {p} lower bounds, each below its upper bound",
+                )
 
     def __repr__(self):
         n, p = self.table.shape
@@ -105,29 +123,6 @@ class Dataset:
         return "\n".join(
             [repr(self)] + [label + text for label, text in parts.items() if text]
         )
-
-# %% ../../nbs/7_data/01_dataset.ipynb #d4ca90a7
-def _check_dataset(dataset):
-    "Raise `InputError` if the parts of `dataset` do not fit each other."
-    p, truth = dataset.table.shape[1], dataset.truth
-    if dataset.kind not in ("continuous", "integer"):
-        raise InputError("kind", dataset.kind, 'give "continuous" or "integer"')
-    if truth is not None:
-        fits = truth.shape == (p, p) and truth.dtype == bool
-        if not fits or (truth != truth.T).any() or truth.diagonal().any():
-            raise InputError(
-                "truth",
-                f"{truth.dtype} array of shape {truth.shape}",
-                f"give a symmetric bool array of shape {(p, p)}, False on the diagonal",
-            )
-    if dataset.bounds is not None:
-        low, high = dataset.bounds
-        if np.shape(low) != (p,) or np.shape(high) != (p,) or not np.all(low < high):
-            raise InputError(
-                "bounds",
-                dataset.bounds,
-                f"give {p} lower bounds, each below its upper bound",
-            )
 
 # %% ../../nbs/7_data/01_dataset.ipynb #f4cdda32
 def adjacency_of(pairs, columns):

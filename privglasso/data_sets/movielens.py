@@ -145,15 +145,6 @@ def _whose_archive(path):
     )
 
 # %% ../../nbs/7_data/09_movielens.ipynb #1f7d0f2d
-def _rating_table(ratings, movies):
-    "Ratings with a row for each user and a column for each of `movies`; 0: not rated."
-    table = ratings[ratings["movie"].isin(movies)].pivot(
-        index="user", columns="movie", values="rating"
-    )
-    users = np.unique(ratings["user"])
-    return table.reindex(index=users, columns=movies).fillna(0).astype(np.int64)
-
-
 def _film_data(table, genres, choice, source):
     "The data set of a table of ratings."
     p = table.shape[1]
@@ -213,6 +204,9 @@ def load_movielens(path=None, movies=100, choice="first"):
     chosen = _CHOICES[choice](ratings["movie"].value_counts()).index[:movies]
     if len(chosen) < movies:
         raise InputError("movies", movies, f"only {len(chosen)} films are rated")
-    films, table = films.loc[chosen], _rating_table(ratings, chosen)
+    rated = ratings[ratings["movie"].isin(chosen)]
+    table = rated.pivot(index="user", columns="movie", values="rating")
+    table = table.reindex(index=np.unique(ratings["user"]), columns=chosen)
+    films, table = films.loc[chosen], table.fillna(0).astype(np.int64)
     table.columns = [f"{movie}: {title}" for movie, title in films["title"].items()]
     return _film_data(table, films["genres"], choice, _whose_archive(path))

@@ -344,7 +344,7 @@ def _noisy_rows(mechanism, label, X, other):
     "The case of a table's noise on a record, before the rows' order becomes secret."
     placed = _in_place(mechanism, X.shape[1])
     seen = placed.likelihood_statistic(X, other)
-    case = _ours(mechanism, label, X, other)
+    case = _ours(label, mechanism, (X, other))
     return replace(case, mechanism=placed.publish, statistic=seen)
 
 
@@ -364,18 +364,14 @@ def held_case(kind, label, mechanism, tables, statistic=None) -> AuditCase:
     return AuditCase(kind, label, relation, mechanism, *tables, claims, statistic)
 
 
-def _ours(mechanism, label, *tables):
-    "The case of a mechanism of ours."
-    return held_case("ours", label, mechanism, tables)
+# of ours, and of ours with a fault: label, mechanism, tables
+_ours, _misstated = partial(held_case, "ours"), partial(held_case, "broken")
 
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #41df9c70
 @_case
 def _gaussian_cell():
-    return _ours(
-        GaussianMechanism((0, 1), neighbors="cell", mu=0.5),
-        "Gaussian",
-        *_ends(0, 1, 3, "cell")
-    )
+    mechanism = GaussianMechanism((0, 1), neighbors="cell", mu=0.5)
+    return _ours("Gaussian", mechanism, _ends(0, 1, 3, "cell"))
 
 
 @_case
@@ -387,7 +383,7 @@ def _gaussian_record():
 @_case
 def _discrete_cell():
     mechanism = DiscreteGaussianMechanism((1, 5), neighbors="cell", sigma=1.2)
-    return _ours(mechanism, "Discrete Gaussian", *_ends(1, 5, 2, "cell"))
+    return _ours("Discrete Gaussian", mechanism, _ends(1, 5, 2, "cell"))
 
 
 @_case
@@ -413,42 +409,34 @@ def _orthogonal(n=6, p=3):
 @_case
 def _covariance_ball():
     mechanism = PapersCovarianceMechanism(1.0, mu=1.5, mean_share=0)
-    return _ours(mechanism, "Covariance, norm bound", *_orthogonal())
+    return _ours("Covariance, norm bound", mechanism, _orthogonal())
 
 
 @_case
 def _covariance_upper():
     mechanism = PapersCovarianceMechanism(1.0, mu=0.7, mean_share=0, noise="upper")
-    return _ours(mechanism, "Covariance, norm bound, upper triangle", *_orthogonal())
+    return _ours("Covariance, norm bound, upper triangle", mechanism, _orthogonal())
 
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #8a8fda47
 @_case
 def _covariance_box():
-    return _ours(
-        CovarianceMechanism((-1, 1), mu=3.0, mean_share=0, clipping="box"),
-        "Covariance, box",
-        *_corner()
-    )
+    mechanism = CovarianceMechanism((-1, 1), mu=3.0, mean_share=0, clipping="box")
+    return _ours("Covariance, box", mechanism, _corner())
 
 
 @_case
 def _covariance_and_mean():
-    return _ours(
-        CovarianceMechanism((-1, 1), mu=1.2, mean_share=0.1, clipping="box"),
-        "Covariance and mean, box",
-        *_corner()
-    )
+    mechanism = CovarianceMechanism((-1, 1), mu=1.2, mean_share=0.1, clipping="box")
+    return _ours("Covariance and mean, box", mechanism, _corner())
 
 
 @_case
 def _covariance_cell():
-    return _ours(
-        CovarianceMechanism(
-            (-1, 1), clipping="box", neighbors="cell", mu=1.0, mean_share=0
-        ),
-        "Covariance, box",
-        *neighbors_at(np.ones((6, 3)), (0, 0), -1.0)
+    mechanism = CovarianceMechanism(
+        (-1, 1), clipping="box", neighbors="cell", mu=1.0, mean_share=0
     )
+    tables = neighbors_at(np.ones((6, 3)), (0, 0), -1.0)
+    return _ours("Covariance, box", mechanism, tables)
 
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #54b8eda6
 @_case
@@ -456,18 +444,8 @@ def _synthetic_rows():
     mechanism = SyntheticDataMechanism(
         (-1, 1), clipping="box", rows=300, mu=2.0, mean_share=0
     )
-    X, other = _corner()
     spread = lambda release: float((release.table.to_numpy().sum(axis=1) ** 2).mean())
-    return AuditCase(
-        "ours",
-        "Synthetic rows, box",
-        "record",
-        mechanism,
-        X,
-        other,
-        {"guarantee": mechanism.guarantee(*X.shape).mu},
-        spread,
-    )
+    return _ours("Synthetic rows, box", mechanism, _corner(), spread)
 
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #597e2052
 def _answers(label, kind, mechanism, sigma, p):
@@ -619,11 +597,6 @@ class _FreeMean(CovarianceMechanism):
         return replace(stated, mu=stated.mu * math.sqrt(1 - self.mean_share))
 
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #50f1a75f
-def _misstated(label, mechanism, *tables):
-    "The case of a mechanism with a fault, with its stated guarantee as the claim."
-    return held_case("broken", label, mechanism, tables)
-
-
 def _opposite():
     "Two tables, whose two columns agree or disagree in the first row."
     X, other = np.zeros((4, 2)), np.zeros((4, 2))
@@ -634,13 +607,13 @@ def _opposite():
 @_case
 def _first_row_raw():
     mechanism = _FirstRowRaw((0, 1), neighbors="cell", mu=1.0)
-    return _misstated("first row raw", mechanism, *_ends(0, 1, 1, "cell"))
+    return _misstated("first row raw", mechanism, _ends(0, 1, 1, "cell"))
 
 
 @_case
 def _nine_tenths():
     mechanism = _NineTenths((0, 1), neighbors="cell", mu=3.0)
-    return _misstated("nine tenths of the noise", mechanism, *_ends(0, 1, 1, "cell"))
+    return _misstated("nine tenths of the noise", mechanism, _ends(0, 1, 1, "cell"))
 
 
 @_case
@@ -648,7 +621,7 @@ def _leaking_bit():
     mechanism = _LeakingBit((0, 3), mu=0.5)
     X, other = np.zeros((2, 2)), np.zeros((2, 2))
     other[1] = 1, 3
-    return _misstated("lowest bits from the table", mechanism, X, other)
+    return _misstated("lowest bits from the table", mechanism, (X, other))
 
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #3eb1eebf
 @_case
@@ -656,7 +629,7 @@ def _quiet_below():
     mechanism = QuietBelow(
         (-1, 1), clipping="box", neighbors="cell", mu=3.0, mean_share=0
     )
-    return _misstated("lower triangle without noise", mechanism, *_opposite())
+    return _misstated("lower triangle without noise", mechanism, _opposite())
 
 
 @_case
@@ -664,13 +637,13 @@ def _own_noise_below():
     mechanism = OwnNoiseBelow(
         (-1, 1), clipping="box", neighbors="cell", mu=3.0, mean_share=0
     )
-    return _misstated("two triangles, two noises", mechanism, *_opposite())
+    return _misstated("two triangles, two noises", mechanism, _opposite())
 
 
 @_case
 def _free_mean():
     mechanism = _FreeMean((-1, 1), clipping="box", mu=3.0, mean_share=0.9)
-    return _misstated("mean free of charge", mechanism, *_corner())
+    return _misstated("mean free of charge", mechanism, _corner())
 
 
 @_case
@@ -727,7 +700,7 @@ def _resorted(name, mechanism, n, p, how, change=lambda X: X):
     def build():
         tables = sorted_again(n, p, how, neighbors=mechanism.neighbors)
         X, placed, moved = map(change, tables)
-        case = _ours(mechanism, f"{name}, {n} rows, {how}", X, moved)
+        case = _ours(f"{name}, {n} rows, {how}", mechanism, (X, moved))
         # as a function: for the local model `audit` would look at single reports
         ratio = mechanism.likelihood_statistic(X, placed)
         seen = getattr(ratio, "parts", ratio)
@@ -925,22 +898,6 @@ _MARKS = {
     "ours": ("proved", "s"),
 }
 
-
-def _draw_kinds(table, lowest, ax):
-    "A scatter for each kind of case, and the rows' numbers beside the marks."
-    from privglasso.base.plots import COLORS
-
-    bounds = table.audited.clip(lower=lowest)
-    for kind, (color, marker) in _MARKS.items():
-        own = table.kind == kind
-        if not own.any():
-            continue
-        style = {"color": COLORS[color], "marker": marker, "s": 28, "zorder": 3}
-        ax.scatter(table.claimed[own], bounds[own], label=kind, **style)
-    beside = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": 7}
-    for number, place in enumerate(zip(table.claimed, bounds, strict=True), start=1):
-        ax.annotate(str(number), place, **beside)
-
 # %% ../../nbs/6_experiments/10_audit_table.ipynb #da77b2c5
 def plot_audit(table, ax=None):
     """Draw claimed against audited μ, one numbered mark a row; refuted claims are above
@@ -967,7 +924,15 @@ def plot_audit(table, ax=None):
     runs, confidence = table.fresh_runs.iloc[0], table.confidence.iloc[0]
     most = AuditResult(0, 0, int(runs), float(confidence)).mu_lower
     ax.axhline(most, color=COLORS["chance"], linestyle=(0, (1, 1.2)), linewidth=1)
-    _draw_kinds(table, ends[0], ax)
+    bounds = table.audited.clip(lower=ends[0])
+    for kind, (color, marker) in _MARKS.items():
+        own = table.kind == kind
+        if own.any():
+            style = {"color": COLORS[color], "marker": marker, "s": 28, "zorder": 3}
+            ax.scatter(table.claimed[own], bounds[own], label=kind, **style)
+    beside = {"xytext": (4, 3), "textcoords": "offset points", "fontsize": 7}
+    for number, place in enumerate(zip(table.claimed, bounds, strict=True), start=1):
+        ax.annotate(str(number), place, **beside)
     labels = {"xlabel": "claimed μ", "ylabel": "audited lower bound on μ"}
     ax.set(xscale="log", yscale="log", **labels)
     ax.legend(frameon=False, loc="lower right")

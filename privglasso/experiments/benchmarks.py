@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PROBLEMS', 'FAMILY', 'PARTS', 'benchmark_table', 'penalty', 'dual_value', 'excess', 'solved_in', 'solvers_here',
-           'loosest', 'dual_floors', 'algebra_floor', 'measure_problem', 'block_correlations']
+           'loosest', 'rivals', 'dual_floors', 'algebra_floor', 'measure_problem', 'block_correlations']
 
 # %% ../../nbs/6_experiments/29_benchmarks.ipynb #06f89bdd
 import shutil
@@ -296,17 +296,38 @@ def loosest(solver, X, S, alphas, floors, limit):
                 return tol, worst, seconds
     return None
 
+
+def rivals(solvers, problem, floors, limit):
+    """The solvers that are good enough, each at the loosest tolerance at which it is.
+
+    Parameters
+    ----------
+    solvers : {str: callable}
+        As in `solvers_here`.
+    problem : tuple
+        X, S and alphas, as for `loosest`.
+    floors, limit
+        As for `loosest`.
+
+    Returns
+    -------
+    tasks : {str: callable}
+        Functions that return the seconds they took.
+    facts : {str: dict}
+        tolerance and excess.
+    seconds : float
+        Of all tasks, once.
+    """
+    tasks, facts, seconds = {}, {}, 0.0
+    for method, solver in solvers.items():
+        good = loosest(solver, *problem, floors, limit)
+        if good is not None:
+            tasks[method] = lambda solver=solver, tol=good[0]: solver(*problem, tol)[1]
+            facts[method] = {"tolerance": good[0], "excess": good[1]}
+            seconds += good[2]
+    return tasks, facts, seconds
+
 # %% ../../nbs/6_experiments/29_benchmarks.ipynb #ad415327
-def _posed(name, count):
-    "A problem's rows and correlations, and its penalties from large to small."
-    X = benchmark_table(name)
-    S, share = X.T @ X / len(X), PROBLEMS[name][3]
-    if count == 1:
-        return X, S, [penalty(S, share)]
-    top, bottom = np.abs(S - np.eye(len(S))).max(), penalty(S, min(3 * share, 0.7))
-    return X, S, list(np.geomspace(top, bottom, count))
-
-
 def dual_floors(S, alphas):
     """What no objective is below, by tight solutions; machine code is at hand then.
 
@@ -375,15 +396,21 @@ def measure_problem(name, count, limit, seconds, rounds, echo=print):
     -------
     list of dict
     """
-    X, S, alphas = problem = _posed(name, count)
-    (floors, _), tasks, facts = dual_floors(S, alphas), {}, {"floor": {}}
-    round_takes = 0.0
+    X, share = benchmark_table(name), PROBLEMS[name][3]
+    S = X.T @ X / len(X)
+    alphas = [penalty(S, share)]
+    if count > 1:
+        top, bottom = np.abs(S - np.eye(len(S))).max(), penalty(S, min(3 * share, 0.7))
+        alphas = list(np.geomspace(top, bottom, count))
+    (floors, _), solvers = dual_floors(S, alphas), solvers_here(echo)
+    tasks, facts, round_takes = rivals(solvers, (X, S, alphas), floors, limit)
+    for method in solvers:
+        if method not in tasks:
+            why = f"not good enough within {limit:g} s"
+            echo(f"left out: {method} on {name}, {len(alphas)} penalties: {why}")
     if count == 1:
-        tasks["floor"] = lambda: processor_seconds(lambda: algebra_floor(S))
-    for method, solver, good in _good_solvers(name, problem, floors, limit, echo):
-        tasks[method] = lambda solver=solver, tol=good[0]: solver(X, S, alphas, tol)[1]
-        facts[method] = {"tolerance": good[0], "excess": good[1]}
-        round_takes += good[2]
+        floor = {"floor": lambda: processor_seconds(lambda: algebra_floor(S))}
+        tasks, facts = floor | tasks, facts | {"floor": {}}
     answer = graphical_lasso(S, alphas[-1], penalize_diagonal=False).precision
     known = {"problem": name, "p": len(S), "penalties": len(alphas)}
     known |= {"alpha": alphas[-1], "density": _density(answer)}
@@ -391,18 +418,6 @@ def measure_problem(name, count, limit, seconds, rounds, echo=print):
     return [known | row | facts[row["method"]] for row in in_turn(tasks, turns)]
 
 # %% ../../nbs/6_experiments/29_benchmarks.ipynb #71f55f6d
-def _good_solvers(name, problem, floors, limit, echo):
-    "Solvers with their tolerance, excess and seconds; a line for each left out."
-    X, S, alphas = problem
-    for method, solver in solvers_here(echo).items():
-        good = loosest(solver, X, S, alphas, floors, limit)
-        if good is None:
-            why = f"not good enough within {limit:g} s"
-            echo(f"left out: {method} on {name}, {len(alphas)} penalties: {why}")
-        else:
-            yield method, solver, good
-
-
 def _problem_jobs(names, counts, profile):
     "One for each problem, with its number of penalties."
     shared = {

@@ -87,8 +87,13 @@ def _release_row(signs, table, parents, epsilon, delta, bits):
     mechanism = TreeMechanism(center=center, epsilon=epsilon, delta=delta)
     certificate = mechanism.certificate(n, p)
     counts = sign_counts(table, certificate.center, certificate.shifts)
-    if signs == "noisy":
-        return _noisy_row(counts, parents, mu_gdp(epsilon, delta), bits)
+    if signs == "noisy":  # the tree of a noisy matrix
+        above = np.triu_indices(p, 1)
+        sigma = math.sqrt((p / mu_gdp(epsilon, delta)) ** 2 + 1 / 6)
+        noisy = np.zeros_like(counts)
+        noisy[above] = counts[above] + sampler(sigma).draw(len(above[0]), bits)
+        right = _same_tree(tree_gap(noisy + noisy.T)[0], parents)
+        return {"distance": 0, "chance": 1.0, "decided": 1, "edges": right}
     edges, gap = tree_gap(counts)
     distance = certificate.distance(gap)
     return {
@@ -97,17 +102,6 @@ def _release_row(signs, table, parents, epsilon, delta, bits):
         "decided": int(certificate.test.passes(distance, bits)),
         "edges": _same_tree(edges, parents),
     }
-
-
-def _noisy_row(counts, parents, mu, bits):
-    "Scores of the tree of a noisy matrix that is μ-GDP."
-    p, above = len(counts), np.triu_indices(len(counts), 1)
-    sigma = math.sqrt((p / mu) ** 2 + 1 / 6)
-    noisy = np.zeros_like(counts)
-    noisy[above] = counts[above] + sampler(sigma).draw(len(above[0]), bits)
-    edges, _ = tree_gap(noisy + noisy.T)
-    right = _same_tree(edges, parents)
-    return {"distance": 0, "chance": 1.0, "decided": 1, "edges": right}
 
 # %% ../../nbs/6_experiments/09_certified_tree.ipynb #0075376a
 def certified_tree_run(

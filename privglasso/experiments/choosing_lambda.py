@@ -16,7 +16,7 @@ from ..base.graphs import support
 from ..base.settings import setting
 from ..base.validation import InputError, check_integer, check_symmetric
 from ..data_sets.dataset import DataError
-from .study import Study, choices
+from .study import Study, choices, seeds
 from .table2 import PAPER_DATA, paper_data, published
 from ..publish.noise_correction import SamplingError
 from ..publish.noise_correction import noise_corrected_covariance
@@ -305,15 +305,14 @@ def choosing_lambda_run(dataset, snr_db, seed, alphas):
 # %% ../../nbs/6_experiments/17_choosing_lambda.ipynb #ac164a52
 def _choosing_lambda_jobs(profile):
     "Every data set, level and seed of a profile; the table without noise once."
-    first = setting("seed", int, profile)
     count = setting("choosing_lambda.alphas", int, profile)
     levels = setting("choosing_lambda.snr_db", [float], profile)
-    seeds = setting("choosing_lambda.seeds", int, profile)
-    noisy = [(level, first + k) for level in levels for k in range(seeds)]
+    each = seeds("choosing_lambda.seeds", profile)
+    noisy = [(level, seed) for level in levels for seed in each]
     return [
         {"dataset": name, "snr_db": level, "seed": seed, "alphas": count}
         for name in choices("choosing_lambda.datasets", PAPER_DATA, profile)
-        for level, seed in [(None, first), *noisy]
+        for level, seed in [(None, each[0]), *noisy]
     ]
 
 

@@ -15,7 +15,7 @@ from ..base.validation import InputError
 from ..data_sets.synthetic import chain_precision, random_sparse_precision
 from ..data_sets.synthetic import sample_gaussian, tridiagonal_precision
 from .noise_levels import publish_at_snr, recover, score_recovery
-from .study import Study, choices
+from .study import Study, choices, seeds
 from ..publish.noise_correction import SamplingError, sample_covariance
 
 # %% ../../nbs/6_experiments/03_correction.ipynb #f475feab
@@ -145,12 +145,12 @@ def correction_run(model, snr_db, seed, n):
 # %% ../../nbs/6_experiments/03_correction.ipynb #b65e48cc
 def _correction_jobs(profile):
     "Every model, noise level and seed of a profile."
-    first, n = setting("seed", int, profile), setting("correction.n", int, profile)
+    n = setting("correction.n", int, profile)
     return [
-        {"model": model, "snr_db": snr_db, "seed": first + k, "n": n}
+        {"model": model, "snr_db": snr_db, "seed": seed, "n": n}
         for model in choices("correction.models", _MODELS, profile)
         for snr_db in setting("correction.snr_db", [float], profile)
-        for k in range(setting("correction.seeds", int, profile))
+        for seed in seeds("correction.seeds", profile)
     ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..base.settings import setting
 from ..data_sets.synthetic import random_sparse_precision, sample_gaussian
 from .benchmarks import algebra_floor, benchmark_table
-from .benchmarks import dual_floors, loosest, penalty
+from .benchmarks import dual_floors, penalty, rivals
 from .benchmarks import solved_in, solvers_here
 from .measuring import in_a_process, in_turn
 from .measuring import processor_seconds
@@ -29,17 +29,6 @@ RECORDED = {
 }
 
 # %% ../../nbs/6_experiments/30_every_density.ipynb #a1f68f81
-def _rivals(solvers, problem, floors, limit):
-    "For each solver that is good enough, a task, and its tolerance and excess."
-    tasks, facts = {}, {}
-    for method, solver in solvers.items():
-        good = loosest(solver, *problem, floors, limit)
-        if good is not None:
-            tasks[method] = lambda solver=solver, tol=good[0]: solver(*problem, tol)[1]
-            facts[method] = {"tolerance": good[0], "excess": good[1]}
-    return tasks, facts
-
-
 def _wanted(*names):
     "The solvers of these names, of those that are here."
     options = {"solver": "admm", "penalize_diagonal": False}
@@ -110,7 +99,7 @@ def density_cell(name: str, neighbours: float, limit: float, rounds: int):
     floors, density = dual_floors(S, alphas)
     slow = ("admm",) if len(S) <= _NOT_TOO_LARGE else ()
     solvers = _wanted("privglasso", "scikit-learn", *slow)
-    tasks, facts = _rivals(solvers, (X, S, alphas), floors, limit)
+    tasks, facts, _ = rivals(solvers, (X, S, alphas), floors, limit)
     tasks["floor"] = lambda: processor_seconds(lambda: algebra_floor(S))
     known = {"p": len(S), "neighbours": density * (len(S) - 1), "alpha": alphas[0]}
     nothing = {"tolerance": None, "excess": None}
@@ -143,10 +132,8 @@ def walk_task(task: str, limit: float, rounds: int):
         top = np.abs(S - np.eye(len(S))).max()
         alphas = list(np.geomspace(top, penalty(S, float(share)), 20))
         floors, _ = dual_floors(S, alphas)
-        problem = X, S, alphas
-        tasks, facts = _rivals(
-            _wanted("privglasso", "scikit-learn"), problem, floors, limit
-        )
+        solvers = _wanted("privglasso", "scikit-learn")
+        tasks, facts, _ = rivals(solvers, (X, S, alphas), floors, limit)
     return [
         {"task": task} | row | facts.get(row["method"], {})
         for row in in_turn(tasks, rounds)

@@ -9,20 +9,15 @@ __all__ = ['EVERY_RELEASE', 'every_release_run']
 import numpy as np
 
 from ..base.settings import setting
-from ..base.validation import InputError
 from ..data_sets.synthetic import sample_gaussian
-from .coverage import RELEASES
+from .coverage import REFUSED, RELEASES
 from .search_rules import NETWORKS, network_model
 from .study import Study, choices
-from ..publish.noise_correction import CovarianceError
-from ..publish.shape import UnitsError
-from ..recover.efficient_search import HiddenGraphError
 from ..recover.estimators import fit_whole
 from ..recover.metrics import confusion
 
 # %% ../../nbs/6_experiments/38_every_release.ipynb #38769dd0
 _KINDS = ("rows", *RELEASES)
-_REFUSED = (CovarianceError, HiddenGraphError, UnitsError, InputError)
 
 
 def _every_release_jobs(profile):
@@ -72,7 +67,7 @@ def every_release_run(release, model, p, n, epsilon, seed):
             mechanism = RELEASES[release](p, epsilon=epsilon, delta=n**-2.0)
             data = mechanism.publish(data, np.random.default_rng([seed, 2]))
         drawn = fit_whole(data).precision_
-    except _REFUSED:
+    except REFUSED:
         refused = True
     facts = {"release": release, "model": model, "p": p, "n": n}
     facts |= {"epsilon": epsilon, "seed": seed, "refused": refused}

@@ -20,7 +20,7 @@ from ..data_sets.synthetic import random_sparse_precision, sample_gaussian
 from .noise_levels import alpha_grid
 from .peers import coinpress, library_jobs, library_rows
 from .peers import separate_cov
-from .study import Study, choices
+from .study import Study, choices, seeds
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError, correlation_scale
 from ..publish.noise_correction import sample_covariance
@@ -139,6 +139,14 @@ def _unit_rows(model, p, n, seed, epsilons):
     return rows
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #5908dfb6
+def _whole(release, p):
+    "Correlations of all p columns; one that was set aside has none."
+    S = np.eye(p)
+    kept = np.ix_(release.kept, release.kept)
+    S[kept], _ = correlation_scale(release.corrected_covariance())
+    return S
+
+
 def _released(mechanism, values, seed, truth, center, deviation):
     """AUC of a release, the number of columns set aside, and the number published with
     a unit wrong by more than a factor of 3 or a centre wrong by over a deviation."""
@@ -156,12 +164,8 @@ def _released(mechanism, values, seed, truth, center, deviation):
     far = np.abs(np.log(found.scale / deviation[kept])) > math.log(3)
     far |= np.abs(found.center - center[kept]) > deviation[kept]
 
-    def whole():
-        S = np.eye(len(truth))
-        S[np.ix_(kept, kept)], _ = correlation_scale(release.corrected_covariance())
-        return S
-
-    return recovery_auc(whole, truth), len(truth) - len(kept), int(far.sum())
+    auc = recovery_auc(lambda: _whole(release, len(truth)), truth)
+    return auc, len(truth) - len(kept), int(far.sum())
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #c7f26cf2
 def _frontier_jobs(profile):
@@ -169,9 +173,9 @@ def _frontier_jobs(profile):
     first, jobs = setting("seed", int, profile), []
     for group, model, p in _groups(profile):
         ns = setting(f"{group}.n", [int], profile)
-        seeds = setting(f"{group}.seeds", [int], profile)
+        counts = setting(f"{group}.seeds", [int], profile)
         epsilons = setting(f"{group}.epsilons", [float], profile)
-        for n, count in zip(ns, seeds, strict=True):
+        for n, count in zip(ns, counts, strict=True):
             asked = {"n": n, "epsilons": epsilons}
             if group == "frontier.units":  # only the ε between failure and success
                 asked["epsilons"] = [e for e in epsilons if 700 <= e * n <= 70_000]
@@ -470,19 +474,14 @@ def margins_run(columns, p, n, epsilon, seed):
         values = center + deviation * z * length[:, None]
     mechanism = CovarianceMechanism(bounds, epsilon=epsilon, delta=n**-2.0)
     release = mechanism.publish(values, random_state=seed)
-    S, kept = np.eye(p), release.kept
-
-    def whole():
-        S[np.ix_(kept, kept)], _ = correlation_scale(release.corrected_covariance())
-        return S
-
+    auc = recovery_auc(lambda: _whole(release, p), truth)
     facts = {"columns": columns, "p": p, "n": n, "epsilon": epsilon, "seed": seed}
-    return [facts | {"aside": p - len(kept), "auc": recovery_auc(whole, truth)}]
+    return [facts | {"aside": p - len(release.kept), "auc": auc}]
 
 # %% ../../nbs/6_experiments/04_frontier.ipynb #04f00006
 def _margins_jobs(profile):
     "One experiment for every kind of columns, pair of n and ε, and table."
-    first, jobs = setting("seed", int, profile), []
+    jobs = []
     for p in setting("frontier_margins.p", [int], profile):
         cells = zip(
             setting(f"frontier_margins.p{p}.n", [int], profile),
@@ -490,13 +489,13 @@ def _margins_jobs(profile):
             strict=True,
         )
         kinds = OTHER_COLUMNS if p == 20 else ("normal", "mixed")
-        seeds = range(setting(f"frontier_margins.p{p}.seeds", int, profile))
+        each = seeds(f"frontier_margins.p{p}.seeds", profile)
         asked = [{"p": p, "n": n, "epsilon": epsilon} for n, epsilon in cells]
         jobs += [
-            {"columns": kind, "seed": first + k} | cell
+            {"columns": kind, "seed": seed} | cell
             for kind in kinds
             for cell in asked
-            for k in seeds
+            for seed in each
         ]
     return jobs
 

@@ -17,7 +17,7 @@ from ..base.settings import setting
 from ..base.validation import InputError
 from ..data_sets.grids import load_grid11, load_grid115
 from .noise_levels import publish_at_snr, snr_to_sigma
-from .study import Study
+from .study import Study, seeds
 from ..publish.noise_correction import correlation_scale, sample_covariance
 from ..publish.table import GaussianMechanism
 from ..recover.baselines import SCIO, NeighborhoodSelection, WishartPrior
@@ -243,16 +243,15 @@ def grid_run(grid, snr_db, seed):
 # %% ../../nbs/6_experiments/18_grid_baselines.ipynb #53c31dbf
 def _grid_jobs(profile):
     "Every grid, noise level and seed of a profile."
-    first, seeds = setting("seed", int, profile), setting("grid.seeds", int, profile)
     levels = {
         "grid11": setting("grid.snr_db_11", [float], profile),
         "grid115": setting("grid.snr_db_115", [float], profile),
     }
     return [
-        {"grid": grid, "snr_db": snr_db, "seed": first + k}
+        {"grid": grid, "snr_db": snr_db, "seed": seed}
         for grid, values in levels.items()
         for snr_db in values
-        for k in range(seeds)
+        for seed in seeds("grid.seeds", profile)
     ]
 
 

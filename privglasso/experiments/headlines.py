@@ -11,10 +11,9 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from ..base.settings import setting
 from ..data_sets.synthetic import chain_precision, example_table
 from ..data_sets.synthetic import sample_gaussian
-from .study import Study, read_results
+from .study import Study, read_results, seeds
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
 from ..publish.quadrants import QuadrantMechanism
@@ -147,11 +146,10 @@ def headlines_run(headline, seed):
 # %% ../../nbs/6_experiments/34_headlines.ipynb #05419d12
 def _headlines_jobs(profile):
     "One experiment for every headline and seed."
-    first, count = setting("seed", int), setting("headlines.seeds", int, profile)
     return [
-        {"headline": headline, "seed": first + k}
+        {"headline": headline, "seed": seed}
         for headline in HEADLINES
-        for k in range(count)
+        for seed in seeds("headlines.seeds", profile)
     ]
 
 

@@ -294,14 +294,7 @@ def joined_share(results, by=("release", "rule")) -> pd.DataFrame:
 
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00021
-def _answers(cuts):
-    "Answers with these thresholds."
-    return lambda z: 1.0 + np.searchsorted(cuts, z)
-
-
-_FIVE, _THREE, _TWO = ([-1.2, -0.4, 0.5, 1.3], [-0.8, 0.3], [0.4])
-_COARSE = {"five": _answers(_FIVE), "three": _answers(_THREE), "two": _answers(_TWO)}
-_LEVELS = {"five": 5, "three": 3, "two": 2}
+_CUTS = {"five": [-1.2, -0.4, 0.5, 1.3], "three": [-0.8, 0.3], "two": [0.4]}
 _SMOOTH = {"normal": np.copy, "exp": np.exp, "cube": lambda z: z**3}
 COPULAS = {
     "continuous": ("normal", "exp", "cube"),
@@ -332,9 +325,14 @@ def copula_run(columns, p, n, epsilon, seed):
     rng = np.random.default_rng([seed, p, n])
     z = rng.standard_normal((n, p)) @ np.linalg.cholesky(sigma).T
     names = [COPULAS[columns][j % len(COPULAS[columns])] for j in range(p)]
-    made = _COARSE | _SMOOTH
-    table = np.column_stack([made[k](x) for k, x in zip(names, z.T, strict=True)])
-    levels = {f"x{j}": (1, _LEVELS[k]) for j, k in enumerate(names) if k in _LEVELS}
+    made = [
+        1.0 + np.searchsorted(_CUTS[k], x) if k in _CUTS else _SMOOTH[k](x)
+        for k, x in zip(names, z.T, strict=True)
+    ]
+    table = np.column_stack(made)
+    levels = {
+        f"x{j}": (1, len(_CUTS[k]) + 1) for j, k in enumerate(names) if k in _CUTS
+    }
     budget = {"mu": 30.0} if epsilon is None else {"epsilon": epsilon, "delta": n**-2.0}
     latent = columns == "with binary"
     mechanism = CovarianceMechanism(levels=levels, latent=latent, **budget)

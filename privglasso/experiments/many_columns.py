@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base.graphs import partial_correlations
 from ..base.settings import setting
-from .study import Study
+from .study import Study, seeds
 from ..privacy.gdp import mu_gdp
 from ..privacy.sampler import bit_source
 from ..publish.screened_weights import Race, ScreenedGraphMechanism
@@ -148,8 +148,8 @@ def voted_graphs_run(graph, p, n, columns, release, epsilon, delta, seed):
     if release == "tree":
         found, distance, chance = raced_tree(rows, epsilon, delta, seed), 0, 1.0
     else:
-        found, *told = _voted(rows, release == "ranks", epsilon, delta, seed)
-        distance, chance = told
+        ranks = release == "ranks"
+        found, distance, chance = _voted(rows, ranks, epsilon, delta, seed)
     told = {"graph": graph, "p": p, "n": n, "columns": columns, "release": release}
     return [
         told | {
@@ -210,7 +210,6 @@ def screened_pairs_run(graph, p, n, columns, epsilon, delta, seed):
 def _grids(study, profile, lists):
     "The experiments of each grid of a study: all combinations of its lists."
     own = lambda key, kind: setting(f"{study}.{key}", kind, profile)
-    first = setting("seed", int, profile)
     for grid in own("grids", [str]):
         fixed = {
             "graph": own(f"{grid}.graph", str),
@@ -222,8 +221,8 @@ def _grids(study, profile, lists):
         for name, key in lists.items():
             values = own(f"{grid}.{key}", [str])
             jobs = [job | {name: value} for job in jobs for value in values]
-        seeds = range(first, first + own(f"{grid}.seeds", int))
-        yield from (job | {"seed": seed} for job in jobs for seed in seeds)
+        each = seeds(f"{study}.{grid}.seeds", profile)
+        yield from (job | {"seed": seed} for job in jobs for seed in each)
 
 
 def _voted_graphs_jobs(profile):

@@ -108,24 +108,28 @@ def mechanism_methods(n, p, echo=print):
     return methods
 
 # %% ../../nbs/6_experiments/42_noise_speed.ipynb #0553cc97
-def _noise_jobs(profile):
-    "One for each sigma."
-    draws, rounds = setting("bench.draws", int, profile), setting(
-        "bench.rounds", int, profile
-    )
-    return [
-        {"sigma": sigma, "draws": draws, "rounds": rounds}
-        for sigma in setting("bench.sigma", [float], profile)
-    ]
+def _measure(rounds, methods, **size):
+    "Seconds by method and round."
+    buy()  # machine code is what is timed below
+    tasks = methods(**size)
+    for task in tasks.values():
+        task()  # tables are built and kernels compiled before anything counts
+    return in_turn(tasks, rounds)
 
 
 def _measure_noise(sigma, draws, rounds):
     "Seconds for a million draws, by method and round."
-    buy()  # machine code is what is timed below
-    methods = noise_methods(sigma, draws)
-    for task in methods.values():
-        task()  # tables are built and kernels compiled before anything counts
-    return [{"sigma": sigma} | row for row in in_turn(methods, rounds)]
+    rows = _measure(rounds, noise_methods, sigma=sigma, draws=draws)
+    return [{"sigma": sigma} | row for row in rows]
+
+
+def _noise_jobs(profile):
+    "One for each sigma."
+    draws, rounds = (setting(f"bench.{key}", int, profile) for key in ("draws", "rounds"))
+    return [
+        {"sigma": sigma, "draws": draws, "rounds": rounds}
+        for sigma in setting("bench.sigma", [float], profile)
+    ]
 
 
 def _mechanism_jobs(profile):
@@ -137,15 +141,6 @@ def _mechanism_jobs(profile):
             "rounds": setting("bench.rounds", int, profile),
         }
     ]
-
-
-def _measure(n, p, rounds, methods):
-    "Seconds by method and round."
-    buy()
-    tasks = methods(n, p)
-    for task in tasks.values():
-        task()
-    return in_turn(tasks, rounds)
 
 # %% ../../nbs/6_experiments/42_noise_speed.ipynb #99789e84
 def release_methods(n, p):

@@ -19,7 +19,7 @@ import numpy as np
 from ..base.settings import setting
 from ..base.validation import InputError, check_generator, check_integer
 from ..base.validation import check_positive, per_column
-from .study import read_results
+from .study import read_results, seeds
 
 # %% ../../nbs/6_experiments/05_peers.ipynb #ae97dc6b
 def _standardised(values, scale, center):
@@ -296,19 +296,18 @@ def library_versions(peer):
 # %% ../../nbs/6_experiments/05_peers.ipynb #ffbd51b4
 def library_jobs(profile):
     "One experiment for every peer, number of records and table of the chain."
-    first, jobs = setting("seed", int, profile), []
+    jobs = []
     for peer in LIBRARIES:
-        packages = library_versions(peer)
-        asked = ("marginals", "marginal_seeds") if peer == "MST" else (
-            "epsilons", "seeds"
-        )
-        epsilons = setting(f"peer_libraries.{asked[0]}", [float], profile)
-        count = setting(f"peer_libraries.{asked[1]}", int, profile)
+        mst = peer == "MST"
+        budgets, count = ("marginals", "marginal_seeds") if mst else ("epsilons", "seeds")
+        asked = {
+            "epsilons": setting(f"peer_libraries.{budgets}", [float], profile),
+            "packages": library_versions(peer),
+        }
         jobs += [
-            {"peer": peer, "n": n, "seed": first + k, "epsilons": epsilons}
-            | {"packages": packages}
+            {"peer": peer, "n": n, "seed": seed} | asked
             for n in setting("peer_libraries.n", [int], profile)
-            for k in range(count)
+            for seed in seeds(f"peer_libraries.{count}", profile)
         ]
     return jobs
 

@@ -13,7 +13,7 @@ from ..base.settings import setting
 from ..base.validation import InputError
 from ..data_sets.synthetic import sample_gaussian
 from .noise_levels import alpha_grid, publish_at_snr
-from .study import Study
+from .study import Study, seeds
 from ..publish.noise_correction import correlation_scale
 from ..publish.noise_correction import noise_corrected_covariance
 from ..recover.graphical_lasso import graphical_lasso_path
@@ -92,20 +92,19 @@ def robustness_run(strength, degree, n, seed, snr_db):
 # %% ../../nbs/6_experiments/33_robustness.ipynb #c5911007
 def _robustness_jobs(profile):
     "Every kind of graph, degree, number of rows and seed of a profile."
-    first = setting("seed", int, profile)
     levels = setting("robustness.snr_db", [float], profile)
     return [
         {
             "strength": strength,
             "degree": degree,
             "n": n,
-            "seed": first + k,
+            "seed": seed,
             "snr_db": levels,
         }
         for strength in STRENGTHS
         for degree in setting("robustness.degrees", [int], profile)
         for n in setting("robustness.n", [int], profile)
-        for k in range(setting("robustness.seeds", int, profile))
+        for seed in seeds("robustness.seeds", profile)
     ]
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from scipy.stats import chi2, poisson
 
 from ..base.settings import setting
-from .study import Study
+from .study import Study, seeds
 from ..privacy.discrete_gaussian import cdf
 from ..privacy.sampler import bit_source, sampler
 
@@ -81,13 +81,11 @@ def count_draws(sigma, seed, draws):
 # %% ../../nbs/6_experiments/27_sampler_chi2.ipynb #5e3acc80
 def _chi2_jobs(profile):
     "Every sigma and chunk of a profile."
-    first, draws = setting("seed", int, profile), setting(
-        "sampler_chi2.draws", int, profile
-    )
+    draws = setting("sampler_chi2.draws", int, profile)
     return [
-        {"sigma": sigma, "seed": first + k, "draws": draws}
+        {"sigma": sigma, "seed": seed, "draws": draws}
         for sigma in setting("sampler_chi2.sigma", [float], profile)
-        for k in range(setting("sampler_chi2.chunks", int, profile))
+        for seed in seeds("sampler_chi2.chunks", profile)
     ]
 
 

@@ -16,7 +16,8 @@ from scipy.special import ndtri
 from ..base.settings import setting
 from ..base.validation import InputError
 from ..data_sets.synthetic import sample_gaussian
-from .study import Study, choices
+from .noise_levels import standardised
+from .study import Study, choices, seeds
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
 from ..recover.efficient_score import Observation
@@ -98,8 +99,7 @@ def network_model(name, p, seed):
         else:
             largest = -np.linalg.eigvalsh(W)[0] / (1 - _LEAST)
             precision = W + largest * np.eye(p)
-    deviations = np.sqrt(np.diag(np.linalg.inv(precision)))
-    return precision * np.outer(deviations, deviations)
+    return standardised(precision, precision)
 
 # %% ../../nbs/6_experiments/35_search_rules.ipynb #62fa7445
 _RULES = {
@@ -141,7 +141,6 @@ def _mechanism(n, epsilon):
 def _search_jobs(profile):
     "The study's experiments."
     models = choices("search.models", list(NETWORKS), profile)
-    first, count = (setting(key, int, profile) for key in ("seed", "search.seeds"))
     sizes = setting("search.p", [int], profile)
     epsilons = setting("search.epsilons", [float], profile)
     ns, jobs = setting("search.n", [int], profile), []
@@ -154,7 +153,7 @@ def _search_jobs(profile):
         jobs += [
             {"model": model, "p": p, "n": n, "epsilon": epsilon, "seed": seed}
             for model in models
-            for seed in range(first, first + count)
+            for seed in seeds("search.seeds", profile)
         ]
     return jobs
 
@@ -232,8 +231,7 @@ def tested_network(graph, p, n, noise, seed):
     if name == "random":
         short = 0.2 - np.linalg.eigvalsh(precision)[0]
         precision += max(short, 0) * np.eye(p)
-    deviation = np.sqrt(np.diag(np.linalg.inv(precision)))
-    precision = precision * np.outer(deviation, deviation)
+    precision = standardised(precision, precision)
     X = sample_gaussian(precision, n, np.random.SeedSequence([seed, 7]))
     E = np.triu(rng.normal(size=(p, p)) * np.sqrt(noise / n), 1)
     E = E + E.T + np.diag(rng.normal(size=p) * np.sqrt(2 * noise / n))
@@ -241,18 +239,6 @@ def tested_network(graph, p, n, noise, seed):
 
 # %% ../../nbs/6_experiments/35_search_rules.ipynb #f21131bd
 _LEVEL = 0.1
-
-
-def _looked_at(seen):
-    "Estimates and errors in the first graph, and those least sure; None if refused."
-    looks = [None, None]
-    try:
-        first, _ = working_fit(seen)
-        looks[0] = pair_estimates(first)
-        looks[1] = least_sure(first, *other_fits(first))
-    except HiddenGraphError:
-        pass
-    return looks
 
 
 def _named(look, precision, method):
@@ -303,7 +289,13 @@ def discoveries_run(graph, p, n, noise, seed):
     list of rows
     """
     precision, seen = tested_network(graph, p, n, noise, seed)
-    first, every = _looked_at(seen)
+    first = every = None  # the first graph's pairs, and those least sure
+    try:
+        fit, _ = working_fit(seen)
+        first = pair_estimates(fit)
+        every = least_sure(fit, *other_fits(fit))
+    except HiddenGraphError:
+        pass
     held = dict(zip(("absent", "edges"), _holds(every, precision), strict=True))
     facts = {"graph": graph, "p": p, "n": n, "noise": noise, "seed": seed}
     rows = []

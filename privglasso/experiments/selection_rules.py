@@ -13,7 +13,8 @@ import numpy as np
 from ..base.settings import setting
 from ..data_sets.synthetic import chain_precision, random_sparse_precision
 from ..data_sets.synthetic import sample_gaussian, tridiagonal_precision
-from .study import Study, choices
+from .noise_levels import standardised
+from .study import Study, choices, seeds
 from ..publish.covariance import CovarianceMechanism
 from ..publish.noise_correction import CovarianceError
 from ..publish.release import Release
@@ -49,8 +50,7 @@ def selection_model(name, seed):
         "random": lambda: random_sparse_precision(20, 0.1, random_state=seed),
     }
     precision = models[name]()
-    deviations = np.sqrt(np.diag(np.linalg.inv(precision)))
-    return precision * np.outer(deviations, deviations)
+    return standardised(precision, precision)
 
 # %% ../../nbs/6_experiments/26_selection_rules.ipynb #eb690f9a
 _RANGE = 4  # public bounds on either side of 0, in standard deviations of the models
@@ -108,18 +108,6 @@ def _answers(release):
         except (CovarianceError, InfeasibleError, ConvergenceError, GraphFitError):
             yield name, None
 
-
-def _selection_row(model, truth):
-    "Scores of one rule."
-    precision = np.zeros_like(truth) if model is None else model.precision_
-    edges = confusion(precision, truth)
-    return {
-        "alpha": None if model is None else model.alpha_,
-        **edges._asdict(),
-        "f1": f1_score(precision, truth),
-        "relative_error": None if model is None else relative_error(precision, truth),
-    }
-
 # %% ../../nbs/6_experiments/26_selection_rules.ipynb #dad69f08
 def _selection_jobs(profile):
     "The study's experiments."
@@ -127,13 +115,12 @@ def _selection_jobs(profile):
     models = choices("selection.models", known, profile)
     known = ["raw rows", "noisy table", "covariance"]
     kinds = choices("selection.releases", known, profile)
-    first, count = (setting(key, int, profile) for key in ("seed", "selection.seeds"))
     return [
         {"model": model, "kind": kind, "n": n, "seed": seed}
         for model in models
         for kind in kinds
         for n in setting("selection.n", [int], profile)
-        for seed in range(first, first + count)
+        for seed in seeds("selection.seeds", profile)
     ]
 
 # %% ../../nbs/6_experiments/26_selection_rules.ipynb #24bb27a9
@@ -158,14 +145,20 @@ def selection_run(model, kind, n, seed):
     truth = selection_model(model, seed)
     rows = sample_gaussian(truth, n, np.random.SeedSequence([seed, 1]))
     release = selection_release(kind, rows, np.random.default_rng([seed, 2]))
-    # a rule says when its choice lies at the end of what it tried: no news here
-    facts = {"model": model, "kind": kind, "n": n, "seed": seed}
+    facts, scores = {"model": model, "kind": kind, "n": n, "seed": seed}, []
     with warnings.catch_warnings():
+        # a rule says when its choice lies at the end of what it tried: no news here
         warnings.filterwarnings("ignore", "alpha_=|only the empty graph", UserWarning)
-        return [
-            {**facts, "rule": name, **_selection_row(fitted, truth)}
-            for name, fitted in _answers(release)
-        ]
+        for name, fitted in _answers(release):
+            alpha, precision, error = None, np.zeros_like(truth), None
+            if fitted is not None:
+                alpha, precision = fitted.alpha_, fitted.precision_
+                error = relative_error(precision, truth)
+            row = facts | {"rule": name, "alpha": alpha}
+            row |= confusion(precision, truth)._asdict()
+            row |= {"f1": f1_score(precision, truth), "relative_error": error}
+            scores.append(row)
+    return scores
 
 
 SELECTION = Study("selection", _selection_jobs, selection_run, version=5)

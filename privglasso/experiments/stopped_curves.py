@@ -14,7 +14,7 @@ from ..data_sets.dataset import DataError
 from ..data_sets.sachs import load_sachs, log10_scale
 from ..data_sets.synthetic import sample_gaussian
 from .structures import roc_by_size
-from .study import Study, choices
+from .study import Study, choices, seeds
 from ..papers.su import rescaled_moments
 from ..papers.su_recipes import su_precision
 from ..privacy.guarantee import classical_mu
@@ -172,18 +172,17 @@ def stopped_run(task, seed, epsilons, count, iterations, dataset=None):
 # %% ../../nbs/6_experiments/22_stopped_curves.ipynb #2e3d5ae4
 def _stopped_jobs(profile):
     "Every task and seed of a profile."
-    first = setting("seed", int, profile)
     return [
         {
             "task": task,
-            "seed": first + k,
+            "seed": seed,
             "epsilons": setting("stopped.epsilons", [float], profile),
             "count": setting("stopped.alphas", int, profile),
             "iterations": setting("stopped.iterations", int, profile),
         }
         | ({} if task.startswith("model") else {"dataset": "sachs"})
         for task in choices("stopped.tasks", STOPPED_TASKS, profile)
-        for k in range(setting("stopped.seeds", int, profile))
+        for seed in seeds("stopped.seeds", profile)
     ]
 
 

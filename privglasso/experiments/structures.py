@@ -13,7 +13,7 @@ from ..base.graphs import support
 from ..base.settings import setting
 from ..base.validation import InputError, check_symmetric
 from ..data_sets.dataset import DataError
-from .study import Study, choices
+from .study import Study, choices, seeds
 from .table2 import PAPER_DATA, clean_table, corrected_path
 from .table2 import paper_data
 from .table2 import published
@@ -212,14 +212,13 @@ def structures_run(dataset, seed, snr_db):
 # %% ../../nbs/6_experiments/14_structures.ipynb #5bb74ea2
 def _structures_jobs(profile):
     "Every data set and seed of a profile."
-    first = setting("seed", int, profile)
     return [
         {
             "dataset": name,
-            "seed": first + k,
+            "seed": seed,
             "snr_db": setting("table2.snr_db", [float], profile),
         }
-        for k in range(setting("structures.seeds", int, profile))
+        for seed in seeds("structures.seeds", profile)
         for name in choices("table2.datasets", PAPER_DATA, profile)
     ]
 

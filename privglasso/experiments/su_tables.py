@@ -12,7 +12,7 @@ from ..base.settings import setting
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_table
 from ..data_sets.synthetic import sample_gaussian
-from .study import Study, choices
+from .study import Study, choices, seeds
 from ..papers.su import rescaled_moments
 from ..papers.su_recipes import RECIPES, SU_MODELS, admm_iterate, su_losses
 from ..papers.su_recipes import su_noise, su_precision, su_printed
@@ -119,17 +119,6 @@ def su_ridge_run(model, n, epsilons, seed, alphas, p=100):
 # %% ../../nbs/6_experiments/20_su_tables.ipynb #e41b98e4
 SOLVABLE = "as stated, λ raised"
 
-
-def _converged(S, noisy, alpha, epsilon):
-    """Losses of the solutions at `alpha`, NaN if there are none, and at an alpha that
-    has some; and the threshold."""
-    threshold = min_feasible_alpha(noisy, rtol=0.1)
-    raised = max(alpha, 1.1 * threshold.upper)
-    solutions = [graphical_lasso(matrix, raised).precision for matrix in (noisy, S)]
-    losses = su_losses(*solutions, epsilon, "as stated")
-    stated = losses if raised == alpha else dict.fromkeys(losses, np.nan)
-    return {"as stated": stated, SOLVABLE: losses}, threshold.lower
-
 # %% ../../nbs/6_experiments/20_su_tables.ipynb #d8c6b120
 def su_lasso_run(model, n, epsilons, seed, alpha, iterations=1000, p=100):
     """One replicate of one block of Table 2; `threshold` is a lower bound on the λ that
@@ -165,23 +154,29 @@ def su_lasso_run(model, n, epsilons, seed, alpha, iterations=1000, p=100):
     for epsilon in epsilons:
         ran, stated = (S + su_noise(recipe, n, epsilon) * E for recipe in RECIPES)
         iterate = admm_iterate(ran, alpha, iterations=iterations)
-        losses, threshold = _converged(S, stated, alpha, epsilon)
-        losses = {"as it ran": su_losses(iterate, clean, epsilon, "as it ran")} | losses
+        threshold = min_feasible_alpha(stated, rtol=0.1)
+        raised = max(alpha, 1.1 * threshold.upper)
+        solutions = [graphical_lasso(each, raised).precision for each in (stated, S)]
+        solved = su_losses(*solutions, epsilon, "as stated")
+        losses = {
+            "as it ran": su_losses(iterate, clean, epsilon, "as it ran"),
+            "as stated": solved if raised == alpha else dict.fromkeys(solved, np.nan),
+            SOLVABLE: solved,
+        }
         facts = {"model": model, "n": n, "seed": seed, "epsilon": epsilon}
         for recipe, loss in losses.items():
-            rows += _rows(loss, **facts, recipe=recipe, threshold=threshold)
+            rows += _rows(loss, **facts, recipe=recipe, threshold=threshold.lower)
     return rows
 
 # %% ../../nbs/6_experiments/20_su_tables.ipynb #6e8ddb13
-def _blocks(models, seeds, profile):
+def _blocks(models, count, profile):
     "Every model, number of rows and seed of a profile, all ε in one block."
-    first = setting("seed", int, profile)
     epsilons = setting("su.epsilons", [float], profile)
     return [
-        {"model": model, "n": n, "epsilons": epsilons, "seed": first + k}
+        {"model": model, "n": n, "epsilons": epsilons, "seed": seed}
         for model in choices(models, SU_MODELS, profile)
         for n in setting("su.n", [int], profile)
-        for k in range(setting(seeds, int, profile))
+        for seed in seeds(count, profile)
     ]
 
 

@@ -19,7 +19,7 @@ from ..base.validation import InputError, check_generator, check_integer
 from ..base.validation import check_number, check_probability, check_table
 from ..data_sets.synthetic import sample_gaussian, tridiagonal_precision
 from .noise_levels import noise_ratio
-from .study import Study
+from .study import Study, seeds
 from ..publish.noise_correction import SamplingError, correlation_scale
 from ..publish.noise_correction import sample_covariance
 from ..publish.table import DiscreteGaussianMechanism, GaussianMechanism
@@ -181,15 +181,14 @@ def table1a_run(n, seed, snr_db, alphas):
 # %% ../../nbs/6_experiments/11_table1.ipynb #331fa717
 def _table1a_jobs(profile):
     "Every number of rows and seed of a profile."
-    first = setting("seed", int, profile)
     return [
         {
             "n": n,
-            "seed": first + k,
+            "seed": seed,
             "snr_db": setting("table1.snr_db", [float], profile),
             "alphas": setting("table1.alphas", [float], profile),
         }
-        for k in range(setting("table1.seeds", int, profile))
+        for seed in seeds("table1.seeds", profile)
         for n in setting("table1.n", [int], profile)
     ]
 
@@ -379,18 +378,15 @@ def table1b_run(sparsity_percent, seed, p, n, snr_db, alphas):
 # %% ../../nbs/6_experiments/11_table1.ipynb #8edcd2a8
 def _table1b_jobs(profile):
     "Every sparsity and seed of a profile, one seed after the other."
-    first, levels = setting("seed", int, profile), setting(
-        "table1.snr_db", [float], profile
-    )
     common = {
         "p": setting("table1.large_p", int, profile),
         "n": setting("table1.large_n", int, profile),
-        "snr_db": levels,
+        "snr_db": setting("table1.snr_db", [float], profile),
         "alphas": setting("table1.large_alphas", [float], profile),
     }
     return [
-        {"sparsity_percent": sparsity, "seed": first + k, **common}
-        for k in range(setting("table1.large_seeds", int, profile))
+        {"sparsity_percent": sparsity, "seed": seed, **common}
+        for seed in seeds("table1.large_seeds", profile)
         for sparsity in setting("table1.sparsity", [float], profile)
     ]
 

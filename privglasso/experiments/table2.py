@@ -25,7 +25,7 @@ from ..data_sets.movielens import load_movielens
 from ..data_sets.dataset import DataError
 from ..data_sets.sachs import load_sachs
 from .noise_levels import snr_to_sigma
-from .study import Study, choices
+from .study import Study, choices, seeds
 from .table1 import beside_printed, whole_table_sigma
 from ..papers.guo import paper_epsilon, paper_table
 from ..privacy.discrete_gaussian import SMALLEST_SIGMA
@@ -461,12 +461,10 @@ def table2_run(dataset, seed, snr_db):
 # %% ../../nbs/6_experiments/12_table2.ipynb #762d6852
 def _table2_jobs(profile):
     "Every data set and seed of a profile, one seed after the other."
-    first, levels = setting("seed", int, profile), setting(
-        "table2.snr_db", [float], profile
-    )
+    levels = setting("table2.snr_db", [float], profile)
     return [
-        {"dataset": name, "seed": first + k, "snr_db": levels}
-        for k in range(setting("table2.seeds", int, profile))
+        {"dataset": name, "seed": seed, "snr_db": levels}
+        for seed in seeds("table2.seeds", profile)
         for name in choices("table2.datasets", PAPER_DATA, profile)
     ]
 

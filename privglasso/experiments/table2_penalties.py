@@ -12,7 +12,7 @@ import pandas as pd
 from ..base.graphs import partial_correlations, support
 from ..base.settings import resource, setting
 from ..data_sets.dataset import DataError
-from .study import Study, choices
+from .study import Study, choices, seeds
 from .table2 import PAPER_DATA, clean_table, corrected_path
 from .table2 import published
 from ..publish.noise_correction import correlation_scale, sample_covariance
@@ -108,11 +108,10 @@ def table2_penalties_run(dataset, snr_db, seeds):
 # %% ../../nbs/6_experiments/13_table2_penalties.ipynb #3b54bd51
 def _table2_penalties_jobs(profile):
     "Every data set and level of a profile, the table without noise first."
-    first = setting("seed", int, profile)
-    seeds = [first + k for k in range(setting("table2.seeds", int, profile))]
+    every = list(seeds("table2.seeds", profile))
     levels = [None, *setting("table2.snr_db", [float], profile)]
     return [
-        {"dataset": name, "snr_db": level, "seeds": seeds}
+        {"dataset": name, "snr_db": level, "seeds": every}
         for name in choices("table2.walked", PAPER_DATA, profile)
         for level in levels
     ]

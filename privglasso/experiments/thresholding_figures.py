@@ -10,7 +10,7 @@ import numpy as np
 
 from ..base.settings import setting
 from ..base.validation import InputError
-from .study import Study
+from .study import Study, seeds
 from ..papers.wang_xu import paper_covariance, printed_estimate
 from ..papers.wang_xu import printed_threshold
 from ..privacy.gdp import mu_gdp
@@ -84,19 +84,6 @@ def _estimates(raw, clipped, noise, n, epsilon, gammas, bound):
             _honest(clipped, noise, n, scale * bound**2 / mu_gdp(epsilon, delta)),
         )
 
-# %% ../../nbs/6_experiments/23_thresholding_figures.ipynb #43e21ab7
-def _thresholding_rows(truth, n, bound, epsilons, gammas, rng):
-    "Errors of every estimate from one table of n rows."
-    root = np.linalg.cholesky(truth)
-    raw, clipped = _second_moments(root, n, bound, rng)
-    noise = _unit_noise(len(truth), rng)
-    for epsilon in epsilons:
-        for model, recipe, estimate in _estimates(
-            raw, clipped, noise, n, epsilon, gammas, bound
-        ):
-            facts = {"epsilon": epsilon, "model": model, "recipe": recipe}
-            yield facts | _errors(estimate, truth)
-
 # %% ../../nbs/6_experiments/23_thresholding_figures.ipynb #2e8a6823
 def thresholding_run(p, sparsity, epsilons, rows, gammas, factor, seed):
     """One repeat of one curve, or of the curves of one figure's panel that differ in ε
@@ -129,13 +116,18 @@ def thresholding_run(p, sparsity, epsilons, rows, gammas, factor, seed):
     Wang & Xu, section 5, Figures 1 to 4.
     """
     truth, results = paper_covariance(p, sparsity, seed), []
+    root = np.linalg.cholesky(truth)
     rng = np.random.default_rng([seed, p, round(1000 * sparsity)])
     bound, alone = factor * np.sqrt(p / 4), _errors(np.diag(np.diag(truth)), truth)
     diagonal = {"diagonal_l2": alone["l2"], "diagonal_l1": alone["l1"]}
     for n in rows:
         facts = {"p": p, "sparsity": sparsity, "n": n, "seed": seed, **diagonal}
-        for row in _thresholding_rows(truth, n, bound, epsilons, gammas, rng):
-            results.append(facts | row)
+        raw, clipped = _second_moments(root, n, bound, rng)
+        told = raw, clipped, _unit_noise(p, rng), n
+        for epsilon in epsilons:
+            for model, recipe, estimate in _estimates(*told, epsilon, gammas, bound):
+                row = {"epsilon": epsilon, "model": model, "recipe": recipe}
+                results.append(facts | row | _errors(estimate, truth))
     return results
 
 # %% ../../nbs/6_experiments/23_thresholding_figures.ipynb #3f446a4a
@@ -150,7 +142,7 @@ def _thresholding_jobs(profile):
         (int(p), 0.2): [1.0] for p in read("columns")
     }
     curves[200, 0.2] = read("epsilons")
-    first, rows = setting("seed", int, profile), [int(n) for n in read("rows")]
+    rows = [int(n) for n in read("rows")]
     return [
         {
             "p": p,
@@ -159,10 +151,10 @@ def _thresholding_jobs(profile):
             "rows": rows,
             "gammas": read("gammas"),
             "factor": setting("wang.factor", float, profile),
-            "seed": first + k,
+            "seed": seed,
         }
         for (p, share), epsilons in curves.items()
-        for k in range(setting("wang.seeds", int, profile))
+        for seed in seeds("wang.seeds", profile)
     ]
 
 

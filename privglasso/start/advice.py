@@ -47,20 +47,15 @@ def epsilon_rows(n, p, epsilons=EPSILONS, delta=None, neighbors="record") -> lis
         smallest_partial_correlation, infinite if no edge is found.
     """
     delta = default_delta(n) if delta is None else delta
-    return [
-        _epsilon_row(n, p, epsilon=epsilon, delta=delta, neighbors=neighbors)
-        for epsilon in epsilons
-    ]
-
-
-def _epsilon_row(n, p, **budget):
-    "What one ε means."
-    best, epsilon, delta = recommend(n, p, **budget), budget["epsilon"], budget["delta"]
-    smallest = _smallest(best.mechanism, n, p, delta)
-    mu = float(mu_gdp(epsilon, delta))
-    told = {"epsilon": epsilon, "mu": mu, "mechanism": best.name}
-    told["noticed"] = Guarantee(mu, budget["neighbors"]).power()
-    return told | best.recovery._asdict() | {_LEAST: smallest}
+    rows = []
+    for epsilon in epsilons:
+        best = recommend(n, p, epsilon=epsilon, delta=delta, neighbors=neighbors)
+        mu = float(mu_gdp(epsilon, delta))
+        told = {"epsilon": epsilon, "mu": mu, "mechanism": best.name}
+        told["noticed"] = Guarantee(mu, neighbors).power()
+        smallest = _smallest(best.mechanism, n, p, delta)
+        rows.append(told | best.recovery._asdict() | {_LEAST: smallest})
+    return rows
 
 
 def _smallest(mechanism, n, p, delta):

@@ -207,16 +207,10 @@ def _ranking(source, data):
     }
 
 
-def _edges(graph, data):
-    "True edges found and missed by a graph, and false ones."
-    edges = confusion(graph, data.truth)
-    return {"found": edges.found, "missed": edges.missed, "extra": edges.extra}
-
-
 def _graph(source, data):
     "Edges of the graph that a stranger gets without stating a penalty."
     model = fit_whole(source)
-    return _edges(support(model.precision_), data)
+    return confusion(support(model.precision_), data.truth)._asdict()
 
 
 def _as_released(release, data):
@@ -225,7 +219,8 @@ def _as_released(release, data):
     if not release.decided:
         remark = "undecided, since a few other records could change the tree"
         return scores, np.zeros_like(data.truth), remark
-    return scores | _edges(release.adjacency, data), release.adjacency, ""
+    edges = confusion(release.adjacency, data.truth)
+    return scores | edges._asdict(), release.adjacency, ""
 
 # %% ../../nbs/0_start/04_demonstration.ipynb #d20e4cf9
 _NOTHING = {"strongest": None} | dict.fromkeys(
@@ -348,7 +343,12 @@ def demo_figure(data, graphs):
     plot_graph(data.truth, ax=axes[0, 0], pos=layout, title="the true graph")
     for panel, (label, graph) in zip(axes.flat[1:-1], graphs.items(), strict=True):
         _demo_panel(panel, graph, label, data.truth, layout)
-    _demo_legend(axes[-1, -1])
+    kinds = [
+        Line2D([], [], color=COLORS[kind], ls=EDGE_STYLES[kind], label=f"{kind} edge")
+        for kind in ("found", "missed", "extra")
+    ]
+    axes[-1, -1].legend(handles=kinds, loc="center", frameon=False, fontsize=9)
+    axes[-1, -1].axis("off")
     figure.suptitle(
         f"{data.name}: the strongest edges that a stranger sees", fontsize=11
     )
@@ -370,16 +370,6 @@ def _demo_panel(ax, graph, label, truth, layout):
         va="top",
         fontsize=7,
     )
-
-
-def _demo_legend(ax):
-    "What the lines mean, in a panel of its own."
-    kinds = [
-        Line2D([], [], color=COLORS[kind], ls=EDGE_STYLES[kind], label=f"{kind} edge")
-        for kind in ("found", "missed", "extra")
-    ]
-    ax.legend(handles=kinds, loc="center", frameon=False, fontsize=9)
-    ax.axis("off")
 
 # %% ../../nbs/0_start/04_demonstration.ipynb #656393df
 def run_demo(name, folder="demo", echo=print):

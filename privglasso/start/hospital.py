@@ -6,6 +6,8 @@
 __all__ = ['VALUES', 'SKEWED', 'hospital_table', 'hospital_schema']
 
 # %% ../../nbs/0_start/05_hospital.ipynb #c64732a1
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 
@@ -62,13 +64,6 @@ def hospital_table(n=60_000, random_state=0):
         table[name] = (units[k] * np.exp(rows[:, k])).round(4)
     for name in ("Laktat", "Albumin"):
         table.loc[rng.random(n) < 0.05, name] = np.nan
-    pairs = zip(VALUES[:-1], VALUES[1:], strict=True)
-    return _with_mess(table, rng), {frozenset(pair) for pair in pairs}
-
-# %% ../../nbs/0_start/05_hospital.ipynb #8d98c51e
-def _with_mess(table, rng):
-    "The table with an id, a date, two columns of words and one of text in front."
-    n = len(table)
     days = pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.integers(0, 366, n), "D")
     front = {
         "Patienten-Nr": 100_000 + np.arange(n),
@@ -77,7 +72,8 @@ def _with_mess(table, rng):
         "Geschlecht": rng.choice(["w", "m"], n),
         "Troponin": rng.choice(["<0,1", "negativ", "12"], n),
     }
-    return pd.concat([pd.DataFrame(front), table], axis=1)
+    edges = {frozenset(pair) for pair in pairwise(VALUES)}
+    return pd.concat([pd.DataFrame(front), table], axis=1), edges
 
 # %% ../../nbs/0_start/05_hospital.ipynb #c1b374a2
 def hospital_schema():

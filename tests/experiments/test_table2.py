@@ -239,7 +239,8 @@ def test_other_faults_are_not_taken_for_missing_data(monkeypatch):
 
 
 def test_an_unknown_data_set_in_the_settings_is_refused(monkeypatch):
-    monkeypatch.setattr(study, "setting", lambda *arguments: ["grid11", "grid12"])
+    told = lambda key, kind, profile: ["grid11", "grid12"] if kind == [str] else 1
+    monkeypatch.setattr(study, "setting", told)
     with pytest.raises(SettingsError, match="grid12"):
         TABLE2.jobs("quick")
 
