@@ -488,7 +488,8 @@ class RankError(SignError):
         r = np.clip(correlation_scale(A)[0], -1, 1)
         alike = np.clip(r, -_ALIKE, _ALIKE)
         # the factor by which they multiply variances, on average over the pairs
-        ties = self._of_rows(alike).sum() / self._of_rows(alike, False).sum()
+        untied = self._of_rows(alike, False).sum()  # 0 if there is one column
+        ties = self._of_rows(alike).sum() / untied if untied else 1.0
         return _rank_variance(r, self.shifts, change) * ties / n
 
 # %% ../../nbs/2_publish/08_ranks.ipynb #33a040c0

@@ -606,6 +606,18 @@ def test_a_degenerate_release_is_refused_or_answered(mechanism):
                 assert is_typed(error), (name, seed, error)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_one_column_of_a_release_has_a_graph_without_edges(mechanism):
+    "Kendall's errors divided nothing by nothing, and the search raised SciPy's words."
+    table = np.clip(np.random.default_rng(0).normal(size=(2000, 3)), -4, 4)
+    release = MECHANISMS[mechanism]().publish(table, random_state=0).select(["x1"])
+    for rule in ("search", "alpha", "EBIC", "simultaneous"):
+        model = PrivateGraphicalLasso(RULES[rule]).fit(release)
+        assert model.edges_.empty and model.precision_.shape == (1, 1)
+        assert np.isfinite(model.precision_).all()
+
+
 def test_edges_of_noise_have_no_p_values():
     """Thirty rows of forty columns: a lasso draws the strongest of 780 pairs, and their
     p values say nothing."""
