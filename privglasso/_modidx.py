@@ -3979,8 +3979,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                          'privglasso/publish/copula.py'),
                                            'privglasso.publish.copula.Margins.weights': ( '2_publish/copula.html#margins.weights',
                                                                                           'privglasso/publish/copula.py'),
-                                           'privglasso.publish.copula._come_back': ( '2_publish/copula.html#_come_back',
-                                                                                     'privglasso/publish/copula.py'),
                                            'privglasso.publish.copula._count_cells': ( '2_publish/copula.html#_count_cells',
                                                                                        'privglasso/publish/copula.py'),
                                            'privglasso.publish.copula._drawn_from': ( '2_publish/copula.html#_drawn_from',

@@ -1008,13 +1008,12 @@ def applied(path, schema, n=None, clip=True, **form) -> Batches:
 
 def _check_mark_stated(schema, first, form, name):
     "`TableError` if text becomes numbers and no decimal mark is stated."
-    for column in schema.used:
-        stated = schema.columns[column]
-        text = not _is_number(first.field(column).type)
-        if text and stated.kind in ("real", "integer"):
-            if form.decimal is None and stated.decimal is None:
-                raise TableError(
-                    f"{name}: a schema reads numbers in batches of text only if their"
-                    " decimal mark is stated (--decimal, decimal= in Python, or in it)"
-                )
+    texts = [c for c in schema.used if not _is_number(first.field(c).type)]
+    stated = [schema.columns[c] for c in texts]
+    marks = [each.decimal for each in stated if each.kind in ("real", "integer")]
+    if form.decimal is None and None in marks:
+        raise TableError(
+            f"{name}: a schema reads numbers in batches of text only if their"
+            " decimal mark is stated (--decimal, decimal= in Python, or in it)"
+        )
 

@@ -397,22 +397,18 @@ def _drawn_from(table, margins, correlations):
     "Whether rows may have been drawn from these margins and correlations."
     if any(dtype.kind != "f" for dtype in table.dtypes) or len(table) < 2:
         return False
-    if not all(_come_back(cells, margins) for cells in frame_blocks(table)):
-        return False
+    units = np.maximum(margins.scale, np.abs(margins.center) * 1e-6)
+    for cells in frame_blocks(table):  # finite, and back again from their scores
+        if not np.isfinite(cells).all():
+            return False
+        error = np.abs(margins.cells(margins.scores(cells)) - cells)
+        if (error > 1e-6 * np.maximum(units, np.abs(cells))).any():
+            return False
     kept, drawn = np.flatnonzero(~margins.whole), drawn_correlation(correlations)
     if not len(kept):
         return True
     inner = (margins.scores(cells)[:, kept] for cells in frame_blocks(table))
     return drawn_with(inner, np.zeros(len(kept)), drawn[np.ix_(kept, kept)])
-
-
-def _come_back(cells, margins):
-    "Whether cells are finite, and come back from their scores."
-    if not np.isfinite(cells).all():
-        return False
-    units = np.maximum(margins.scale, np.abs(margins.center) * 1e-6)
-    error = np.abs(margins.cells(margins.scores(cells)) - cells)
-    return not (error > 1e-6 * np.maximum(units, np.abs(cells))).any()
 
 # %% ../../nbs/2_publish/12_copula.ipynb #bc3ba330
 def _drawn_rows(margins, correlations, rows, bits):

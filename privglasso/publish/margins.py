@@ -493,7 +493,7 @@ def invert_series(values, series, halvings) -> tuple:
     r = (low + high) / 2 + (values - inside) / series[:, 0]
     return r, np.maximum(_slope(series, np.clip(r, -1, 1)), series[:, 0] / 4)
 
-
+# %% ../../nbs/2_publish/21_margins.ipynb #8795a67a
 def undo_bins(C, series, normal=None):
     """Correlations of columns from the covariances of their scores.
 
