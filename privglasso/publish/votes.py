@@ -256,7 +256,7 @@ def _codes(code):
         if isinstance(part, types.CodeType):
             yield from _codes(part)
 
-
+# %% ../../nbs/2_publish/34_votes.ipynb #82a49941
 def _written(code):
     "The steps that name what a code writes to, or the owner of an attribute."
     steps = list(dis.get_instructions(code))
@@ -264,15 +264,16 @@ def _written(code):
         if step.opname in ("STORE_ATTR", "DELETE_ATTR"):
             owner = k - 1
             if steps[owner].opname == "SWAP":  # of x.a += 1, where x was copied before
-                same = (j for j in range(k) if steps[j + 1].argval == step.argval)
-                owner = max((j - 1 for j in same if steps[j].opname == "COPY"), default=0)
+                copies = [j for j in range(k) if steps[j].opname == "COPY"]
+                same = [j for j in copies if steps[j + 1].argval == step.argval]
+                owner = max(same, default=1) - 1
             yield steps[owner]
         elif step.opname.startswith(("STORE_", "DELETE_")):
             yield step
 
 
 def _remembers(function):
-    "The first outside name to which, or to whose attribute, a function writes, or None."
+    "The first outside name whose value, or attribute, a function sets, or None."
     outside = set(function.__code__.co_freevars)
     for code in _codes(function.__code__):
         for step in _written(code):
