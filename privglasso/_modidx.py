@@ -6143,6 +6143,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                           'privglasso.publish.votes._unwrapped': ( '2_publish/votes.html#_unwrapped',
                                                                                    'privglasso/publish/votes.py'),
                                           'privglasso.publish.votes._votes': ('2_publish/votes.html#_votes', 'privglasso/publish/votes.py'),
+                                          'privglasso.publish.votes._written': ( '2_publish/votes.html#_written',
+                                                                                 'privglasso/publish/votes.py'),
                                           'privglasso.publish.votes.block_error': ( '2_publish/votes.html#block_error',
                                                                                     'privglasso/publish/votes.py'),
                                           'privglasso.publish.votes.block_votes': ( '2_publish/votes.html#block_votes',

@@ -441,12 +441,13 @@ def _table(path, stored, whole=None):
         if whole is None:
             columns = [np.empty(rows, kind.to_pandas_dtype()) for kind in fields.types]
             _fill(columns, stored.iter_batches())
-        for at in range(0, 0 if whole is None else len(whole), _AT_ONCE):
-            names = fields.names[at : at + _AT_ONCE]
-            parts = stored.iter_batches(columns=names)
-            _fill(whole[at : at + _AT_ONCE], parts, names)
-        held = dict(enumerate(columns)) if whole is None else whole.T
-        table = pd.DataFrame(held, copy=False)
+            table = pd.DataFrame(dict(enumerate(columns)), copy=False)
+        else:
+            for at in range(0, len(whole), _AT_ONCE):
+                names = fields.names[at : at + _AT_ONCE]
+                parts = stored.iter_batches(columns=names)
+                _fill(whole[at : at + _AT_ONCE], parts, names)
+            table = pd.DataFrame(whole.T, copy=False)
         table.columns = fields.names  # names that occur twice are refused later
         return table
     except Exception as error:

@@ -79,6 +79,11 @@ class Column:
     missing: tuple = ()
 
 # %% ../../nbs/2_publish/18_schema.ipynb #feec627e
+def _refuse(name, key, value, remedy):
+    "`InputError` about one statement of a schema."
+    raise InputError(f"{key} of column {name}", value, remedy)
+
+
 def _number_of(value, kind, name):
     "A number or a date of a schema as a float, None as it is."
     if value is None:
@@ -114,11 +119,6 @@ def _column(name, stated):
     return _checked(name, Column(**words))
 
 # %% ../../nbs/2_publish/18_schema.ipynb #912f7dae
-def _refuse(name, key, value, remedy):
-    "`InputError` about one statement of a schema."
-    raise InputError(f"{key} of column {name}", value, remedy)
-
-
 def _check_words(name, words):
     "`InputError` unless every statement is of its type."
     if not isinstance(words.get("use", True), bool):

@@ -66,10 +66,10 @@ class Form:
     sheet: str | None = None
 
     def __post_init__(self):
-        for mark in ("sep", "decimal"):
-            stated = getattr(self, mark)
-            if stated is not None and not (isinstance(stated, str) and len(stated) == 1):
-                raise InputError(mark, stated, "give one character, such as ; or ,")
+        for name in ("sep", "decimal"):
+            mark = getattr(self, name)
+            if mark is not None and not (isinstance(mark, str) and len(mark) == 1):
+                raise InputError(name, mark, "give one character, such as ; or ,")
         if self.encoding is not None:
             _check_encoding(self.encoding)
         check_marks(self.decimal, self.thousands)
@@ -585,8 +585,8 @@ def _is_text(kind):
 
 
 def _finished(table, where, form, as_text):
-    """An Arrow table as a DataFrame, in which text stays, or becomes numbers where it is
-    some; and the decimal marks of these."""
+    """An Arrow table as a DataFrame, and its decimal marks; text stays, or becomes
+    numbers where it is some."""
     import pandas as pd  # slow to load
     import pyarrow as pa
 

@@ -256,16 +256,29 @@ def _codes(code):
         if isinstance(part, types.CodeType):
             yield from _codes(part)
 
+# %% ../../nbs/2_publish/34_votes.ipynb #82a49941
+def _written(code):
+    "The steps that name what a code writes to, or the owner of an attribute."
+    steps = list(dis.get_instructions(code))
+    for k, step in enumerate(steps):
+        if step.opname in ("STORE_ATTR", "DELETE_ATTR"):
+            owner = k - 1
+            if steps[owner].opname == "SWAP":  # of x.a += 1, where x was copied before
+                copies = [j for j in range(k) if steps[j].opname == "COPY"]
+                same = [j for j in copies if steps[j + 1].argval == step.argval]
+                owner = max(same, default=1) - 1
+            yield steps[owner]
+        elif step.opname.startswith(("STORE_", "DELETE_")):
+            yield step
+
 
 def _remembers(function):
-    "The first outside name that a function writes to, or None."
+    "The first outside name whose value, or attribute, a function sets, or None."
     outside = set(function.__code__.co_freevars)
     for code in _codes(function.__code__):
-        for step in dis.get_instructions(code):
-            writes, _, place = step.opname.partition("_")
-            if writes in ("STORE", "DELETE") and (
-                place == "GLOBAL" or (place == "DEREF" and step.argval in outside)
-            ):
+        for step in _written(code):
+            place = step.opname.partition("_")[2]
+            if place == "GLOBAL" or (place == "DEREF" and step.argval in outside):
                 return step.argval
     return None
 

@@ -137,6 +137,46 @@ def attributed(block):
 attributed.last = [1]
 
 
+def warmed(block):
+    warmed.last = float(block.max())
+    return strong(block)
+
+
+def counted(block):
+    counted.calls += 1
+    return strong(block)
+
+
+def forgets(block):
+    del forgets.last
+    return strong(block)
+
+
+def returned():
+    "A function that keeps a number with another one."
+
+    def voter(block):
+        strong_here.last = float(block.max())
+        return strong_here(block)
+
+    def strong_here(block):
+        return strong(block)
+
+    return voter
+
+
+class Shared:
+    "Keeps a number with its class, which is not copied."
+
+    last = 0.0
+
+    def fit(self, X):
+        "As a function does."
+        Shared.last = float(X.max())
+        self.adjacency_ = strong(X)
+        return self
+
+
 class Called:
     "Has a place to keep things."
 
@@ -221,6 +261,11 @@ def builds(block):
         defaults,
         counts(),
         attributed,
+        warmed,
+        counted,
+        forgets,
+        returned(),
+        Shared(),
         Called(),
         Called().method,
         functools.partial(strong, NUMBERS),
@@ -307,7 +352,7 @@ class Kept:
 
 
 def hidden(block):
-    Kept.seen += 1
+    type.__setattr__(Kept, "seen", Kept.seen + 1)
     return np.full((block.shape[1],) * 2, Kept.seen % 2 == 0)
 
 
