@@ -90,11 +90,13 @@ class Dataset:
                 raise InputError(
                     "truth",
                     f"{truth.dtype} array of shape {truth.shape}",
-                    f"give a symmetric bool array of shape {(p, p)}, False on the diagonal",
+                    f"give a symmetric bool array of shape {(p, p)}, False on the"
+                    " diagonal",
                 )
         if self.bounds is not None:
             low, high = self.bounds
-            if np.shape(low) != (p,) or np.shape(high) != (p,) or not np.all(low < high):
+            shapes = np.shape(low), np.shape(high)
+            if shapes != ((p,), (p,)) or not np.all(low < high):
                 raise InputError(
                     "bounds",
                     self.bounds,

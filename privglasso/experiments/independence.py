@@ -295,7 +295,10 @@ def joined_share(results, by=("release", "rule")) -> pd.DataFrame:
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00021
 _CUTS = {"five": [-1.2, -0.4, 0.5, 1.3], "three": [-0.8, 0.3], "two": [0.4]}
-_SMOOTH = {"normal": np.copy, "exp": np.exp, "cube": lambda z: z**3}
+_MADE = {"normal": np.copy, "exp": np.exp, "cube": lambda z: z**3} | {
+    kind: lambda z, cuts=cuts: 1.0 + np.searchsorted(cuts, z)
+    for kind, cuts in _CUTS.items()
+}
 COPULAS = {
     "continuous": ("normal", "exp", "cube"),
     "answers": ("five", "three"),
@@ -325,17 +328,11 @@ def copula_run(columns, p, n, epsilon, seed):
     rng = np.random.default_rng([seed, p, n])
     z = rng.standard_normal((n, p)) @ np.linalg.cholesky(sigma).T
     names = [COPULAS[columns][j % len(COPULAS[columns])] for j in range(p)]
-    made = [
-        1.0 + np.searchsorted(_CUTS[k], x) if k in _CUTS else _SMOOTH[k](x)
-        for k, x in zip(names, z.T, strict=True)
-    ]
-    table = np.column_stack(made)
-    levels = {
-        f"x{j}": (1, len(_CUTS[k]) + 1) for j, k in enumerate(names) if k in _CUTS
-    }
+    table = np.column_stack([_MADE[k](x) for k, x in zip(names, z.T, strict=True)])
+    told = {f"x{j}": (1, len(_CUTS[k]) + 1) for j, k in enumerate(names) if k in _CUTS}
     budget = {"mu": 30.0} if epsilon is None else {"epsilon": epsilon, "delta": n**-2.0}
     latent = columns == "with binary"
-    mechanism = CovarianceMechanism(levels=levels, latent=latent, **budget)
+    mechanism = CovarianceMechanism(levels=told, latent=latent, **budget)
     release = mechanism.publish(table, random_state=seed)
     S = release.matrix
     tests = edge_tests(np.linalg.inv(S), S, release.sampling_error())

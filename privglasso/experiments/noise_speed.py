@@ -125,7 +125,8 @@ def _measure_noise(sigma, draws, rounds):
 
 def _noise_jobs(profile):
     "One for each sigma."
-    draws, rounds = (setting(f"bench.{key}", int, profile) for key in ("draws", "rounds"))
+    keys = "draws", "rounds"
+    draws, rounds = (setting(f"bench.{key}", int, profile) for key in keys)
     return [
         {"sigma": sigma, "draws": draws, "rounds": rounds}
         for sigma in setting("bench.sigma", [float], profile)

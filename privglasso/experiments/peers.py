@@ -298,8 +298,9 @@ def library_jobs(profile):
     "One experiment for every peer, number of records and table of the chain."
     jobs = []
     for peer in LIBRARIES:
-        mst = peer == "MST"
-        budgets, count = ("marginals", "marginal_seeds") if mst else ("epsilons", "seeds")
+        budgets, count = "epsilons", "seeds"
+        if peer == "MST":
+            budgets, count = "marginals", "marginal_seeds"
         asked = {
             "epsilons": setting(f"peer_libraries.{budgets}", [float], profile),
             "packages": library_versions(peer),

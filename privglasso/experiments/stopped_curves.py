@@ -22,6 +22,7 @@ from ..recover.feasibility import min_feasible_alpha
 from ..recover.graphical_lasso import graphical_lasso_path
 from ..recover.metrics import auc, roc_curve_path
 from ..papers.private_precision import moment_sensitivity, ridge_eigenvalues
+from ..papers.private_precision import upper_noise
 from ..recover.textbook import largest_alpha
 
 # %% ../../nbs/6_experiments/22_stopped_curves.ipynb #5ab32818
@@ -105,11 +106,10 @@ def noisy_moments(X, epsilon, rng, delta=0.001):
     -----
     Su et al., Algorithm 2 as in section 5.
     """
-    E = np.triu(rng.standard_normal((X.shape[1],) * 2))
+    E, S = upper_noise(X.shape[1], rng), rescaled_moments(X)
     if epsilon is None:
-        return rescaled_moments(X)
-    beta = moment_sensitivity(len(X), 1.0) / classical_mu(epsilon, delta)
-    return rescaled_moments(X) + beta * (E + np.triu(E, 1).T)
+        return S
+    return S + moment_sensitivity(len(X), 1.0) / classical_mu(epsilon, delta) * E
 
 # %% ../../nbs/6_experiments/22_stopped_curves.ipynb #23560264
 def _stopped_points(S, truth, count, iterations):

@@ -19,6 +19,7 @@ from ..papers.su_recipes import su_noise, su_precision, su_printed
 from ..recover.feasibility import min_feasible_alpha
 from ..recover.graphical_lasso import graphical_lasso
 from ..papers.private_precision import ridge_eigenvalues, ridge_precision
+from ..papers.private_precision import upper_noise
 
 # %% ../../nbs/6_experiments/20_su_tables.ipynb #d7ca78a0
 def _draw(model, n, seed, p):
@@ -26,8 +27,7 @@ def _draw(model, n, seed, p):
     an upper triangle, mirrored."""
     data, noise = np.random.SeedSequence([seed, n]).spawn(2)
     X = sample_gaussian(su_precision(model, p, seed), n, random_state=data)
-    E = np.triu(np.random.default_rng(noise).standard_normal((p, p)))
-    return X, rescaled_moments(X), E + np.triu(E, 1).T
+    return X, rescaled_moments(X), upper_noise(p, np.random.default_rng(noise))
 
 
 def _rows(losses, **facts):

@@ -11,6 +11,7 @@ import numpy as np
 from ..base.settings import setting
 from ..base.validation import InputError
 from .study import Study, seeds
+from ..papers.private_precision import upper_noise
 from ..papers.wang_xu import paper_covariance, printed_estimate
 from ..papers.wang_xu import printed_threshold
 from ..privacy.gdp import mu_gdp
@@ -30,12 +31,6 @@ def _second_moments(root, n, bound, rng, block=5000):
         rows *= np.minimum(1, bound / np.linalg.norm(rows, axis=1, keepdims=True))
         clipped += rows.T @ rows
     return raw / n, clipped / n
-
-
-def _unit_noise(p, rng):
-    "Standard normal upper triangle, mirrored."
-    noise = np.triu(rng.standard_normal((p, p)))
-    return noise + np.triu(noise, 1).T
 
 # %% ../../nbs/6_experiments/23_thresholding_figures.ipynb #6d18dddb
 def _honest(moments, noise, n, std):
@@ -123,7 +118,7 @@ def thresholding_run(p, sparsity, epsilons, rows, gammas, factor, seed):
     for n in rows:
         facts = {"p": p, "sparsity": sparsity, "n": n, "seed": seed, **diagonal}
         raw, clipped = _second_moments(root, n, bound, rng)
-        told = raw, clipped, _unit_noise(p, rng), n
+        told = raw, clipped, upper_noise(p, rng), n
         for epsilon in epsilons:
             for model, recipe, estimate in _estimates(*told, epsilon, gammas, bound):
                 row = {"epsilon": epsilon, "model": model, "recipe": recipe}

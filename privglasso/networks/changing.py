@@ -7,8 +7,6 @@ __all__ = ['FUSIONS', 'fused_path', 'ChangingResult', 'InfeasiblePeriodsError', 
            'TimeVaryingGraphicalLasso', 'Watched', 'LineWatch']
 
 # %% ../../nbs/4_networks/01_changing.ipynb #09bceb64
-from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 from dataclasses import dataclass
 from pathlib import Path
@@ -1226,8 +1224,12 @@ class LineWatch:
         """
         release = read_release(release) if isinstance(release, str | Path) else release
         told = self._read(release, error)
-        if self._filters is None:
-            self._make_filters(told)
+        if self._filters is None:  # weights for which each loss stands out most
+            values, Q = np.linalg.eigh(self._before)
+            variance = np.outer(values, values) / told.rows + told.noise
+            self._filters = Q @ (Q.T @ self._changes @ Q / variance) @ Q.T
+            self._filters *= ~np.eye(len(values), dtype=bool)
+            self._shift = (self._filters * self._changes).sum(axis=(1, 2))
         if told.error is not self._error:
             self._variance, self._error = self._variances(told), told.error
         y = (self._filters * told.correlations).sum(axis=(1, 2))
@@ -1264,14 +1266,6 @@ class LineWatch:
             remedy = f"give a release that has the columns {missing[:3]} of the network"
             raise InputError("release", list(release.columns)[:3], remedy)
         return release.select(self._names)
-
-    def _make_filters(self, told):
-        "Set the weights for which each loss stands out most, and the shifts by losses."
-        values, Q = np.linalg.eigh(self._before)
-        variance = np.outer(values, values) / told.rows + told.noise
-        self._filters = Q @ (Q.T @ self._changes @ Q / variance) @ Q.T
-        self._filters *= ~np.eye(len(values), dtype=bool)
-        self._shift = (self._filters * self._changes).sum(axis=(1, 2))
 
     def _variances(self, told):
         "Variances of the filtered numbers, from correlations' errors to first order."

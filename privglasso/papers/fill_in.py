@@ -110,17 +110,6 @@ def _check_pair(i, j, p):
             "j", j, "give a column other than i: a diagonal entry is never zero"
         )
 
-
-def _noise_expansion(theta):
-    "Coefficients in s of the matrix numerator of Θ(I + sΘ)^-1, and of det(I + sΘ)."
-    identity = np.diag(np.full(len(theta), Fraction(1)))
-    numerators, determinant, adjugate = [], [Fraction(1)], identity
-    for k in range(1, len(theta) + 1):
-        numerators.append(theta @ adjugate)
-        determinant.append(numerators[-1].trace() / k)
-        adjugate = determinant[-1] * identity - numerators[-1]
-    return numerators, determinant
-
 # %% ../../nbs/5_papers/10_fill_in.ipynb #a50e2baf
 def _sympy():
     "The package SymPy, or an `ImportError` that says how to install it."
@@ -216,10 +205,15 @@ class FillIn:
         return tuple(_narrow(poly, low, high, width) for low, high in isolated)
 
 # %% ../../nbs/5_papers/10_fill_in.ipynb #05b3c65d
-def _checked_expansion(precision):
-    "The expansion of a matrix, which must turn out to be positive definite."
-    theta = _exact_matrix(precision)
-    numerators, determinant = _noise_expansion(theta)
+def _expansion(theta):
+    """Coefficients in s of the matrix numerator of Θ(I + sΘ)^-1, and of det(I + sΘ); by
+    these it turns out whether Θ is positive definite."""
+    identity = np.diag(np.full(len(theta), Fraction(1)))
+    numerators, determinant, adjugate = [], [Fraction(1)], identity
+    for k in range(1, len(theta) + 1):
+        numerators.append(theta @ adjugate)
+        determinant.append(numerators[-1].trace() / k)
+        adjugate = determinant[-1] * identity - numerators[-1]
     if min(determinant) <= 0:  # the symmetric functions of the eigenvalues
         raise InputError(
             "precision",
@@ -248,7 +242,7 @@ def fill_in_polynomials(precision):
     >>> {pair: entry.order for pair, entry in entries.items()}
     {(0, 1): 0, (0, 2): 1, (1, 2): 0}
     """
-    numerators, determinant = _checked_expansion(precision)
+    numerators, determinant = _expansion(_exact_matrix(precision))
     return {
         (i, j): FillIn(tuple(part[i, j] for part in numerators[:-1]), determinant)
         for i, j in combinations(range(len(numerators)), 2)
@@ -284,9 +278,9 @@ def fill_in_polynomial(precision, i, j):
     >>> entry.order, entry(1), entry.zeros()
     (1, Fraction(-1, 21), ())
     """
-    precision = _exact_matrix(precision)
-    _check_pair(i, j, len(precision))
-    numerators, determinant = _checked_expansion(precision)
+    theta = _exact_matrix(precision)
+    _check_pair(i, j, len(theta))
+    numerators, determinant = _expansion(theta)
     return FillIn(tuple(matrix[i, j] for matrix in numerators[:-1]), determinant)
 
 # %% ../../nbs/5_papers/10_fill_in.ipynb #de90e319

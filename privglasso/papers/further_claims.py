@@ -23,7 +23,7 @@ from ..publish.noise_correction import noise_corrected_covariance
 from ..publish.table import DiscreteGaussianMechanism, GaussianMechanism
 from ..recover.feasibility import InfeasibleError, min_feasible_alpha
 from ..recover.graphical_lasso import graphical_lasso
-from .private_precision import ridge_precision
+from .private_precision import ridge_precision, upper_noise
 from ..recover.textbook import kkt_residual, run_textbook
 
 # %% ../../nbs/5_papers/07_further_claims.ipynb #e15d15b2
@@ -848,8 +848,7 @@ def _whole_error(n, p, draws=20):
     rng, sigma, errors = np.random.default_rng([n, p]), 1 / classical_mu(1.0, 1e-5), []
     for _ in range(draws):
         counts = rng.multinomial(n, np.full(p, 1 / p))
-        noise = np.triu(rng.normal(0, sigma / n, (p, p)))
-        error = np.diag(counts / n - 1 / p) + noise + np.triu(noise, 1).T
+        error = np.diag(counts / n - 1 / p) + sigma / n * upper_noise(p, rng)
         errors.append(np.linalg.norm(error, 2))
     return float(np.mean(errors) * n / np.sqrt(p * math.log(1e5)))
 

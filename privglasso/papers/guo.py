@@ -9,7 +9,7 @@ __all__ = ['CLAIMS', 'paper_mu', 'implied_mu', 'look_at_one_cell', 'covariance_a
 # %% ../../nbs/5_papers/02_guo.ipynb #0fc9a476
 import numpy as np
 import pandas as pd
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 from scipy.stats import chi2, ncx2, norm
 
 from ..base.settings import resource

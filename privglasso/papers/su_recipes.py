@@ -18,6 +18,7 @@ from .su import rescaled_moments
 from ..privacy.guarantee import classical_mu
 from ..recover.graphical_lasso import graphical_lasso
 from .private_precision import moment_sensitivity, ridge_precision
+from .private_precision import upper_noise
 
 # %% ../../nbs/5_papers/04_su_recipes.ipynb #60526f44
 CLAIMS = []  # in the order of the chapter
@@ -358,9 +359,8 @@ def _one_release(n, epsilon, model="model2", p=100, seed=0):
     "Second moments of rows divided by the largest norm, without noise and with it."
     rng = np.random.default_rng([n, seed])
     X = sample_gaussian(su_precision(model, p, seed), n, random_state=rng)
-    S, E = rescaled_moments(X), np.triu(rng.standard_normal((p, p)))
-    noise = moment_sensitivity(n, 1.0) / classical_mu(epsilon, 1 / n)
-    return S, S + noise * (E + np.triu(E, 1).T)
+    S, E = rescaled_moments(X), upper_noise(p, rng)
+    return S, S + moment_sensitivity(n, 1.0) / classical_mu(epsilon, 1 / n) * E
 
 
 def _solutions_apart(S, noisy, frobenius):

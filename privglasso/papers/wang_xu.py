@@ -16,6 +16,7 @@ from ..base.validation import InputError, check_integer, check_number
 from ..base.validation import check_positive, check_probability
 from ..base.validation import check_symmetric
 from .claim import Check, Claim
+from .private_precision import upper_noise
 from ..privacy.audit import audit_draws
 from ..privacy.gdp import delta_gdp, epsilon_gdp
 from ..privacy.guarantee import classical_mu
@@ -200,11 +201,9 @@ def _error_of_algorithm_1(epsilon, gamma, p=200, n=1000, draws=2):
         U, rng = paper_covariance(p, 0.2, seed), np.random.default_rng([seed, p])
         X = rng.standard_normal((n, p)) @ np.linalg.cholesky(U).T
         sigma = 1 / (n * classical_mu(epsilon, 1 / n))
-        noise = np.triu(sigma * rng.standard_normal((p, p)))
-        noisy = X.T @ X / n + noise + np.triu(noise, 1).T
-        estimate = printed_estimate(
-            noisy, printed_threshold(n, p, epsilon, 1 / n, gamma)
-        )
+        noisy = X.T @ X / n + sigma * upper_noise(p, rng)
+        threshold = printed_threshold(n, p, epsilon, 1 / n, gamma)
+        estimate = printed_estimate(noisy, threshold)
         errors.append(np.linalg.norm(estimate - U, 2))
     return float(np.mean(errors))
 
@@ -313,10 +312,8 @@ def _lost_diagonal(p=100, n=2000, seeds=20):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((n, p))
         X /= np.linalg.norm(X, axis=1, keepdims=True)
-        noise = np.triu(rng.standard_normal((p, p))) / (n * classical_mu(1.0, 1e-5))
-        estimate = printed_estimate(
-            X.T @ X / n + noise + np.triu(noise, 1).T, threshold
-        )
+        noise = upper_noise(p, rng) / (n * classical_mu(1.0, 1e-5))
+        estimate = printed_estimate(X.T @ X / n + noise, threshold)
         errors.append(np.linalg.norm(estimate - np.eye(p) / p, 2) * p)
     return Check(
         "relative error, s = 0, least of 20 seeds", 0.0, min(errors), min(errors) > 0.99
@@ -557,8 +554,7 @@ def _noise_norm(sizes=(10, 40, 160), draws=40, strength=1.0):
     "Mean largest eigenvalue of the noise over σ√p, largest over several sizes."
     rng, norms = np.random.default_rng(0), []
     for p in np.repeat(sizes, draws):
-        upper = np.triu(rng.standard_normal((p, p)))
-        norms.append(np.linalg.eigvalsh(upper + np.triu(upper, 1).T)[-1] / np.sqrt(p))
+        norms.append(np.linalg.eigvalsh(upper_noise(p, rng))[-1] / np.sqrt(p))
     largest = float(np.reshape(norms, (-1, draws)).mean(axis=1).max())
     most = 2 / strength
     return Check("E max eigenvalue over σ₁√p", most, largest, largest > most)
