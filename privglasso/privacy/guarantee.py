@@ -108,6 +108,9 @@ def all_pure(*epsilons):
     return total if total >= exact else math.nextafter(total, math.inf)
 
 
+_TINY = np.finfo(float).tiny  # the least δ that `delta_gdp` returns
+
+
 def _delta_beside(epsilon, mu, pure):
     "δ of a Gaussian seen together with a randomised answer."
     told, delta = expit(pure), 0.0
@@ -123,6 +126,8 @@ def _epsilon_beside(delta, mu, pure):
     if _delta_beside(0.0, mu, pure) <= delta:
         return 0.0
     step = math.ulp(high)
+    if delta < _TINY:  # no δ is computed below it, and the sum always holds
+        return high + step if mu else high
     while _delta_beside(high, mu, pure) > delta:  # the sum was rounded
         high, step = high + step, 2 * step
     while low < (middle := (low + high) / 2) < high:

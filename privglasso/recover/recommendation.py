@@ -586,12 +586,12 @@ def _share(share):
 
 def _drawn(name, found):
     "What the recommended rule will draw, or the release itself shows."
-    most = "at most " if 0.01 <= found < _WORKS - _CLOSE_FOUND else ""
+    about = "about " if 0.01 <= found < _WORKS - _CLOSE_FOUND else ""
     if name == "screened":
-        return f"its `edges_` are {most}{_share(found)} edges"
+        return f"its `edges_` are {about}{_share(found)} edges"
     if math.isnan(found):
         return f"with more than {MOST_COLUMNS} columns take the rule EBIC()"
-    return f"PrivateGraphicalLasso() draws {most}{_share(found)} edges"
+    return f"PrivateGraphicalLasso() draws {about}{_share(found)} edges"
 
 # %% ../../nbs/3_recover/20_recommendation.ipynb #5eed000c
 def recommend(

@@ -288,6 +288,16 @@ def test_extreme_promises_beside_mu_stay_promises(mu, pure):
     assert guarantee.as_gaussian().delta(1.0) >= guarantee.delta(1.0) * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("mu", [0.0, 1e-20, 1.0, 1e5])
+def test_below_the_least_delta_the_sum_is_promised(mu):
+    "An ε was searched for without end there, and infinity refused as if it were given."
+    beside, alone = Guarantee(mu, "record", pure=1.0), Guarantee(mu, "record")
+    for delta in (5e-324, 1e-310, 2e-308):
+        exact = 1 + Fraction(alone.epsilon(delta))
+        assert exact <= beside.epsilon(delta) <= float(exact) * (1 + 1e-15)
+        assert beside.epsilon(delta) >= beside.epsilon(1e-300)
+
+
 @pytest.mark.parametrize("pure", [-1.0, math.nan, math.inf, "1"])
 def test_what_is_no_epsilon_beside_mu_is_refused(pure):
     with pytest.raises(InputError, match="pure"):
