@@ -1021,9 +1021,8 @@ class Stream:
         "The number of rows of a table, and their exact sums, which stay secret."
         values, columns = check_table(X, min_rows=0, copy=False)
         plan = self.plan
-        if values.shape[1] != len(plan.columns) or (
-            hasattr(X, "columns") and columns != plan.columns
-        ):
+        named = hasattr(X, "columns") or hasattr(X, "__arrow_c_stream__")
+        if values.shape[1] != len(plan.columns) or named and columns != plan.columns:
             raise InputError("X", columns, f"give the columns {plan.columns}")
         if len(values) > plan.n:
             remedy = f"the plan allows {plan.n} rows a period"
