@@ -675,7 +675,7 @@ def _part(path, form):
             raise
     raise TableError(f"{path.name}: this file ends early, or is damaged")
 
-
+# %% ../../nbs/2_publish/27_batches.ipynb #17fc0629
 def _check_alike(first, schema, names):
     "`TableError` unless a part's columns are those of the first part."
     from pyarrow import types
