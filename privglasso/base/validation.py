@@ -286,8 +286,8 @@ def unmasked(values):
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #b6ed65fb
 def as_numbers(table):
-    """An Arrow table whose decimals, and flags with gaps, are numbers: pandas would
-    make objects of them.
+    """An Arrow table whose decimals, flags with gaps, and columns of gaps alone are
+    numbers: pandas would make objects of them.
 
     Parameters
     ----------
@@ -296,10 +296,12 @@ def as_numbers(table):
     from pyarrow import types
 
     for j, field in enumerate(table.schema):
-        flags = types.is_boolean(field.type) and table[j].null_count
-        if flags or types.is_decimal(field.type):
-            column = table[j].cast("int8") if flags else table[j]
-            table = table.set_column(j, field.name, column.cast("float64"))
+        decimals, column = types.is_decimal(field.type), table[j]
+        flags = types.is_boolean(field.type) and column.null_count
+        if decimals or flags or types.is_null(field.type):
+            # Arrow's own cast of a decimal may miss the nearest float
+            column = column.cast("string" if decimals else "int8").cast("float64")
+            table = table.set_column(j, field.name, column)
     return table
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #5d1a90d3
@@ -360,11 +362,12 @@ def check_plain(columns, name="X"):
         raise InputError(name, unsafe, remedy)
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #0ad87b64
-_NUMBERS = {"decimal", "boolean", "integer", "floating", "mixed-integer-float"}
+_NUMBERS = {"decimal", "boolean", "integer", "floating", "mixed-integer-float", "empty"}
 
 
 def objects_as_numbers(table):
-    """A DataFrame whose columns of objects are floats where all objects are numbers.
+    """A DataFrame whose columns of objects are floats where all objects are numbers or
+    gaps.
 
     Parameters
     ----------

@@ -481,11 +481,11 @@ def _grouped(parts, most):
 
 # %% ../../nbs/2_publish/27_batches.ipynb #e176a4a6
 def _is_number(kind):
-    "Whether an Arrow type is numeric."
+    "Whether an Arrow type is numeric; a column of gaps alone is, too."
     from pyarrow import types
 
     kinds = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal
-    return any(each(kind) for each in kinds)
+    return any(each(kind) for each in (*kinds, types.is_null))
 
 
 class _Columns:
@@ -527,6 +527,8 @@ def _column(column):
 
     if types.is_boolean(column.type):
         column = column.cast("int8")
+    if types.is_decimal(column.type):  # its text becomes the nearest float
+        column = column.cast("string")
     if not types.is_float64(column.type):
         column = column.cast("float64", safe=False)  # an error would quote a cell
     return column.to_numpy()
@@ -673,19 +675,39 @@ def _part(path, form):
             raise
     raise TableError(f"{path.name}: this file ends early, or is damaged")
 
+# %% ../../nbs/2_publish/27_batches.ipynb #17fc0629
+def _check_alike(first, schema, names):
+    "`TableError` unless a part's columns are those of the first part."
+    from pyarrow import types
+
+    if schema.names != first.names:
+        raise TableError(f"{names[1]}: its columns are not those of {names[0]}")
+    for j, (one, two) in enumerate(zip(first, schema, strict=True)):
+        gaps = types.is_null(one.type) or types.is_null(two.type)
+        if not gaps and _is_number(one.type) != _is_number(two.type):
+            raise TableError(
+                f"{names[1]}: column {j + 1} is of another kind than in {names[0]}"
+            )
+
+
+def _with_kinds(first, schema):
+    "A schema, with the kinds of another one for columns of gaps alone."
+    from pyarrow import types
+
+    for j, field in enumerate(first):
+        if types.is_null(field.type):
+            first = first.set(j, schema.field(j))
+    return first
+
 # %% ../../nbs/2_publish/27_batches.ipynb #bfa7c021
 def _opened(paths, form):
     "Columns of all files, their number of records if known, and a function to read."
     parts = [_part(path, form) for path in paths]
     schemas, counts, reads, unpacked = zip(*parts, strict=True)
-    first, said = schemas[0], paths[0].name
+    first = schemas[0]
     for path, schema in zip(paths, schemas, strict=True):
-        if schema.names != first.names:
-            raise TableError(f"{path.name}: its columns are not those of {said}")
-        for j, (one, two) in enumerate(zip(first, schema, strict=True), 1):
-            if _is_number(one.type) != _is_number(two.type):
-                other = f"column {j} is of another kind than in {said}"
-                raise TableError(f"{path.name}: {other}")
+        _check_alike(first, schema, (paths[0].name, path.name))
+        first = _with_kinds(first, schema)
 
     def batches(places):
         for path, read in zip(paths, reads, strict=True):

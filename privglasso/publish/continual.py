@@ -1009,7 +1009,8 @@ class Stream:
     def _sums(self, X):
         "The number of rows of a table, and their exact sums, which stay secret."
         values, columns = check_table(X, min_rows=0, copy=False)
-        plan, named = self.plan, hasattr(X, "columns")
+        plan = self.plan
+        named = hasattr(X, "columns") or hasattr(X, "__arrow_c_stream__")
         if len(columns) != len(plan.columns) or named and columns != plan.columns:
             raise InputError("X", columns, f"give the columns {plan.columns}")
         if len(values) > plan.n:

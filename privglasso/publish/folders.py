@@ -304,8 +304,10 @@ class _Bill:
 
     @property
     def _is_owed(self):
-        book = self.ledger
-        return book is not None and self.entry not in set(book.table().label)
+        if self.ledger is None:
+            return False
+        name = self.entry[self.entry.rindex(" (folder ") :]  # behind any label
+        return not any(told.endswith(name) for told in self.ledger.table().label)
 
     def check(self, n, p):
         "`BudgetError` if the price does not fit, before a cell is read."

@@ -41,7 +41,8 @@ def bytes_of(memory) -> int:
     (512000000, 1610612736, 1073741824)
     """
     stated = str(memory).strip() if isinstance(memory, (int, str)) else ""
-    found = re.fullmatch(r"([0-9]+(?:[.][0-9]+)?) ?(?:([kmgt]?)(i?)b)?", stated.lower())
+    form = r"([0-9]{1,18}(?:[.][0-9]+)?) ?(?:([kmgt]?)(i?)b)?"
+    found = re.fullmatch(form, stated.lower())
     if found is None or isinstance(memory, bool) or float(found[1]) == 0:
         remedy = "give bytes, or a number with a unit such as 512MB or 2GiB"
         raise InputError("memory", memory, remedy)

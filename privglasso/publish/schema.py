@@ -23,7 +23,8 @@ from ..base.io import is_stream, write_whole
 from ..base.validation import InputError, check_number, check_plain
 from ..base.validation import how_many, is_plain
 from .margins import MOST_LEVELS
-from .sources import GAPS, Form, check_marks, numbers_written
+from .sources import GAPS, Form, are_gaps, check_marks
+from .sources import numbers_written
 from .sources import plain_words, read_table, text_and_numbers
 from .sources import without_gaps, yes_or_no
 
@@ -185,32 +186,38 @@ def _numbers(name, column, cells, form):
     "A column of numbers as floats."
     import pyarrow.compute as pc
 
+    missing = *form.missing, *column.missing
     if cells.dtype.kind in "biuf":
-        return cells.to_numpy(dtype=float, na_value=np.nan)
+        values = cells.to_numpy(dtype=float, na_value=np.nan)
+        return np.where(are_gaps(values, missing), np.nan, values)
     texts, values = text_and_numbers(cells)
     if column.unit:
         unit = re.escape(column.unit)
         unit = rf"^\s*{unit}\s*|\s*{unit}\s*$"
         texts = pc.replace_substring_regex(texts, unit, "")
-    known = without_gaps(texts, (*form.missing, *column.missing))
+    known = without_gaps(texts, missing)
     gaps = cells.isna().to_numpy()
     gaps |= texts.is_valid().to_numpy() & known.is_null().to_numpy()
     read, _ = numbers_written(known, f"column {name}", *_marks(column, form))
     if read.null_count > known.null_count and (flags := yes_or_no(known)) is not None:
         read = flags
     read = read.cast("float64").to_numpy()
-    return _readable(name, column, ~gaps, np.where(np.isnan(read), values, read))
+    values = np.where(np.isnan(read), values, read)
+    values[gone := are_gaps(values, missing)] = np.nan
+    return _readable(name, column, ~(gaps | gone), values)
 
 # %% ../../nbs/2_publish/18_schema.ipynb #fa35f36f
-def _words(cells):
-    "Cells as text; the text of a number does not depend on other cells."
-    import pandas as pd  # slow to load
-
-    if cells.dtype.kind not in "biuf":
-        return cells.astype(object).map(str, na_action="ignore").str.strip()
-    numbers = cells.to_numpy(dtype=float, na_value=np.nan)
-    words = [None if np.isnan(x) else _plainly(x) for x in numbers]
-    return pd.Series(words, dtype=object)
+def _spelled(cells, stated):
+    """Cells as objects, with one text for a number, which does not depend on other
+    cells: the stated word that means it, if there is one."""
+    if cells.dtype.kind in "biuf":
+        values = cells.to_numpy(dtype=float, na_value=np.nan)
+    else:
+        values = text_and_numbers(cells)[1]
+    meant = {_number_word(word): word for word in stated}
+    cells, there = cells.astype(object), ~np.isnan(values)
+    cells[there] = [meant.get(word, word) for word in map(_plainly, values[there])]
+    return cells
 
 
 def _plainly(number):
@@ -219,7 +226,7 @@ def _plainly(number):
 
 
 def _number_word(word):
-    "A word as `_words` writes the number or the flag that it means."
+    "A word as `_plainly` writes the number or the flag that it means."
     flag = {"true": "1", "false": "0"}.get(word.lower())
     try:
         return flag or _plainly(float(word))
@@ -241,9 +248,8 @@ def _dates(name, column, cells, form):
     "A column of dates as days since 1970."
     if cells.dtype.kind == "M":
         return _days(cells, None)
-    if cells.dtype.kind in "biuf":
-        cells = _words(cells)
-    cells, gaps = cells.astype(object), {*GAPS, *form.missing, *column.missing}
+    gaps = {*GAPS, *form.missing, *column.missing}
+    cells = _spelled(cells, gaps)
     gone = cells.isna() | cells.map(lambda cell: str(cell).strip() in gaps)
     cells = cells.where(~gone)
     # a fixed format, so that no cell influences how another is read
@@ -304,12 +310,9 @@ def _rounded(values, column, clip):
 
 def _indicators(name, column, cells, form):
     "The columns of zeros and ones that a category becomes, by name."
-    words, levels = _words(cells), column.levels
-    known = {*GAPS, *form.missing, *column.missing} - set(levels)
-    if cells.dtype.kind in "biuf":
-        known = {*map(_number_word, known)}
-        meant = {_number_word(level): level for level in levels}
-        words = words.map(lambda word: meant.get(word, word))
+    known = {*GAPS, *form.missing, *column.missing} - set(column.levels)
+    words = _spelled(cells, (*known, *column.levels))
+    words = words.map(lambda cell: str(cell).strip(), na_action="ignore").astype(object)
     words = words.mask(words.isin(known))
     if column.fill is not None:
         words = words.fillna(column.fill)

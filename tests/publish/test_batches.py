@@ -16,7 +16,7 @@ from pyarrow import feather
 from privglasso.base.validation import InputError
 from privglasso.privacy.sampler import bit_source, random_order
 from privglasso.publish.batches import Batches, Room, as_batches, blocks_of, gathered
-from privglasso.publish.batches import looked_at_late, rows_at, within
+from privglasso.publish.batches import applied, looked_at_late, rows_at, within
 from privglasso.publish.bounds_check import BoundsCheck
 from privglasso.publish.copula import CopulaMechanism
 from privglasso.papers.private_precision import PapersCovarianceMechanism
@@ -27,6 +27,7 @@ from privglasso.publish.parquet import MECHANISMS as KNOWN
 from privglasso.publish.quadrants import QuadrantMechanism
 from privglasso.publish.ranks import KendallMechanism
 from privglasso.publish.screened_weights import ScreenedGraphMechanism
+from privglasso.publish.schema import Schema
 from privglasso.publish.sphere import Ball
 from privglasso.publish.synthetic import SyntheticDataMechanism
 from privglasso.publish.table import DiscreteGaussianMechanism, GaussianMechanism
@@ -539,3 +540,39 @@ def test_a_few_rows_are_not_given_the_room_of_many():
         tracemalloc.stop()
     assert found[:, 0].tolist() == list(range(0, 2_000_000, 200_000))
     assert most < 8e6, most  # the table itself has sixteen million bytes
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather", "csv"])
+def test_a_part_may_have_only_gaps_in_a_column(tmp_path, kind):
+    "pandas writes them with no kind; which part comes first does not matter."
+    table = pd.DataFrame({"yes": [True, None] * 2, "sum": [1.5, 2, 3, 4]}, dtype=object)
+    gone = table.iloc[:2].assign(yes=None, sum=None)
+    for parts in ([gone, table], [table, gone], [gone, gone]):
+        for k, part in enumerate(parts):
+            path, plain = tmp_path / f"{k}.{kind}", part.reset_index(drop=True)
+            plain.to_csv(path, index=False) if kind == "csv" else getattr(
+                plain, f"to_{kind}"
+            )(path)
+        whole = pd.concat(parts, ignore_index=True)
+        numbers = lambda row: [np.nan if x is None else float(x) for x in row]
+        expected = [numbers(row) for row in whole.to_numpy()]
+        for given in (tmp_path, whole, whole.to_numpy()):
+            np.testing.assert_array_equal(rows_at(as_batches(given)), expected)
+
+
+def test_kinds_that_differ_are_refused_behind_a_part_of_gaps(tmp_path):
+    for k, cells in enumerate(([None, None], [1.0, 2.0], ["x", "y"])):
+        pd.DataFrame({"a": cells}).to_parquet(tmp_path / f"{k}.parquet")
+    with pytest.raises(TableError, match="2.parquet: column 1 is of another kind"):
+        as_batches(tmp_path)
+
+
+def test_a_schema_reads_words_behind_a_part_of_gaps(tmp_path):
+    cells = [None, None, "A", "B", "C"]
+    for k, part in enumerate((cells[:2], cells[2:])):
+        pd.DataFrame({"a": part}).to_parquet(tmp_path / f"{k}.parquet")
+    schema = Schema({"a": {"kind": "category", "levels": ["A", "B", "C"]}})
+    whole = schema.apply(pd.DataFrame({"a": cells})).to_numpy()
+    np.testing.assert_array_equal(rows_at(applied(tmp_path, schema)), whole)
+    with pytest.raises(TableError, match="decimal"):
+        applied(tmp_path, Schema({"a": {}}))

@@ -24,6 +24,7 @@ from privglasso.publish.graph_weights import GraphWeightsMechanism, graph_on
 from privglasso.publish.sphere import Ball
 from privglasso.publish.sources import TableError
 
+dask = pytest.importorskip("dask")
 dd = pytest.importorskip(
     "dask.dataframe", reason="pip install 'privglasso[distributed]'"
 )
@@ -175,6 +176,18 @@ def test_cells_are_refused_in_the_words_for_memory(cell):
     told = refused(cut(held, 5000), InputError)
     assert "['skewed']" in told and "infinity" in told
     assert np.isinf(cell) or told == refused(held, InputError)
+
+
+def test_a_partition_may_have_only_gaps_or_no_records():
+    "Of objects, whose kind its own cells do not show."
+    held = table(3000).assign(yes=lambda t: t.whole > 3).astype({"yes": object})
+    held.loc[:999, "yes"] = None
+    mechanism = CovarianceMechanism(mu=1.0, missing="center")
+    expected = mechanism.publish(held, 0).matrix
+    with dask.config.set({"dataframe.convert-string": False}):  # to text
+        for ends in ((1000, 2000), (500, 1000), (1500, 1500)):
+            found = mechanism.publish(cut(held, *ends), 0).matrix
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_words_are_refused_in_the_words_for_memory():

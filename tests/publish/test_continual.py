@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -253,6 +254,23 @@ BAD = {
     "rows": (1, np.zeros((ROWS + 1, 2)), "allows 30 rows"),
     "gaps": (1, np.full((3, 2), np.nan), "NaN"),
 }
+
+
+class Foreign:
+    "A table of another library, which has Arrow's interface and nothing else."
+
+    def __init__(self, values, names):
+        self._table = pa.table(dict(zip(names, values.T, strict=True)))
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def test_columns_of_any_table_are_those_of_the_stream(tmp_path):
+    stream = begun(tmp_path)
+    with pytest.raises(InputError, match="give the columns"):
+        stream.publish(1, Foreign(TABLES[0], ["b", "a"]))
+    assert stream.publish(1, Foreign(TABLES[0], ["a", "b"])).n == len(TABLES[0])
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -371,6 +371,14 @@ def test_drawn_rows_go_on_without_the_table(tmp_path):
     assert seen(place / "open") == seen(tmp_path / "quiet/open")
 
 
+def test_going_on_under_another_label_is_not_paid_again(tmp_path):
+    place = with_ledger(tmp_path / "s")
+    begun(place, after=2)
+    before = Budget(place / "ledger.json").table()
+    published(place, "table", label="other")
+    assert len(before) == 1 and Budget(place / "ledger.json").table().equals(before)
+
+
 def test_a_lost_key_ends_a_publication(tmp_path):
     place = with_ledger(tmp_path / "s")
     begun(place, after=2)

@@ -60,7 +60,9 @@ def test_bounds_in_words(said, meant):
     assert bytes_of(said) == meant
 
 
-@pytest.mark.parametrize("said", ["", "-1GB", "1e9", "GB", "0", 0, None, 2.5, True])
+@pytest.mark.parametrize(
+    "said", ["", "-1GB", "1e9", "GB", "0", 0, None, 2.5, True, "9" * 400, 10**400]
+)
 def test_what_is_no_bound(said):
     with pytest.raises(InputError, match="512MB"):
         bytes_of(said)

@@ -5,12 +5,14 @@ import io
 import itertools
 import zipfile
 from datetime import date, datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 from privglasso.base.validation import InputError, check_table
+from privglasso.publish.batches import as_batches, rows_at
 from privglasso.publish.schema import Schema
 from privglasso.publish.sources import TableError, read_table, table_shape
 from pyarrow import feather, parquet
@@ -375,3 +377,42 @@ def test_a_replaced_record_never_changes_how_another_is_read():
             np.testing.assert_array_equal(each, first)
         seen += len(others)
     assert seen > 200
+
+
+@pytest.mark.parametrize("kind", ["csv", "xlsx", "parquet", "feather", "frame"])
+def test_a_number_that_is_a_word_for_gaps_is_a_gap_in_every_file(tmp_path, kind):
+    "As -9 and 999 in surveys; as whole numbers, with decimals, as objects, as text."
+    table = pd.DataFrame({"a": [1, -9, 3], "b": [0.5, 1.5, 999], "c": ["7", "-9", "8"]})
+    path, right = tmp_path / f"t.{kind}", [[1, 0.5, 7], [0, 1.5, 0], [3, 0, 8]]
+    if kind == "xlsx":
+        pytest.importorskip("openpyxl")
+        table.to_excel(path, index=False)
+    elif kind != "frame":
+        getattr(table, f"to_{kind}")(path, **{"index": False} if kind == "csv" else {})
+    gaps, columns = {"missing": ["k.A.", "-9", "999"]}, {"fill": 0}
+    for name, schema in {
+        "of the file": Schema(dict.fromkeys("abc", columns), gaps),
+        "of columns": Schema(dict.fromkeys("abc", columns | gaps)),
+    }.items():
+        for given in [path] if kind != "frame" else [table, table.astype(object)]:
+            assert schema.apply(given).to_numpy().tolist() == right, name
+    if kind != "frame":
+        read = read_table(path, **gaps).to_numpy(dtype=float)
+        np.testing.assert_array_equal(np.nan_to_num(read), right)
+    if kind not in ("frame", "xlsx"):
+        read = rows_at(as_batches(path, **gaps))
+        np.testing.assert_array_equal(np.nan_to_num(read), right)
+
+
+def test_decimals_become_the_nearest_floats_in_every_file(tmp_path):
+    "Arrow's cast of them may be off by a bit."
+    cells = [Decimal(k).scaleb(-2) for k in range(1, 100_000, 7)]
+    nearest = np.array([[float(cell)] for cell in cells])
+    parquet.write_table(pa.table({"a": cells}), tmp_path / "t.parquet")
+    feather.write_feather(pa.table({"a": cells}), tmp_path / "t.feather")
+    pd.DataFrame({"a": cells}).to_csv(tmp_path / "t.csv", index=False)
+    objects = pd.DataFrame({"a": cells}, dtype=object)
+    files = [tmp_path / f"t.{kind}" for kind in ("parquet", "feather", "csv")]
+    for given in (*files, objects, pa.table({"a": cells})):
+        assert (read_table(given).to_numpy() == nearest).all()
+        assert (rows_at(as_batches(given)) == nearest).all()

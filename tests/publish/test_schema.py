@@ -1,5 +1,7 @@
 """A schema is a rule for one record, and says what it leaves out."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -188,3 +190,44 @@ def test_a_format_in_which_every_date_is_the_same_is_refused(form):
 def test_a_format_that_reads_no_date_is_refused_when_it_is_stated(form, state):
     with pytest.raises(InputError, match="format of column when='%"):
         Schema({"when": state(kind="date", format=form)})
+
+
+CODES = [1, 0, 1, 0]
+FLAGS = [True, False, True, False]
+
+
+@pytest.mark.parametrize("levels", [["0", "1"], ["false", "true"], ["False", "True"]])
+def test_a_flag_is_the_same_level_whatever_holds_it(levels):
+    "An object, too, which pandas makes of flags with gaps and Excel of any flag."
+    schema = Schema({"a": {"kind": "category", "levels": levels}})
+    for kind in (bool, object, "boolean", "category", pd.ArrowDtype(pa.bool_())):
+        made = schema.apply(pd.DataFrame({"a": pd.Series(FLAGS, dtype=kind)}))
+        assert made.to_numpy().ravel().tolist() == CODES
+
+
+def test_a_number_is_the_same_level_whatever_holds_it():
+    schema = Schema({"a": {"kind": "category", "levels": ["0", "1.0"]}})
+    decimals = [Decimal(code).quantize(Decimal("0.01")) for code in CODES]
+    for cells in (CODES, [*map(float, CODES)], decimals, FLAGS):
+        for kind in (object, "category"):
+            table = pd.DataFrame({"a": pd.Series(cells, dtype=kind)})
+            assert schema.apply(table).to_numpy().ravel().tolist() == CODES
+    beside = pd.DataFrame({"a": pd.Series([1.0, "x", None], dtype=object)})
+    found = schema.apply(beside).to_numpy().ravel()
+    np.testing.assert_array_equal(found, [1, 0, np.nan])
+
+
+def test_a_day_written_as_a_number_is_read_from_objects():
+    days = pd.Series([20240103.0, Decimal(20240104), 20240105, None], dtype=object)
+    schema = Schema({"a": {"kind": "date", "format": "%Y%m%d"}})
+    found = schema.apply(pd.DataFrame({"a": days})).a
+    np.testing.assert_array_equal(found, [19725, 19726, 19727, np.nan])
+
+
+def test_an_integer_beyond_all_floats_counts_as_the_bound():
+    cells = pd.Series([10**400, 1, -(10**5000)], dtype=object)
+    found = Schema({"a": (0, 5)}).apply(pd.DataFrame({"a": cells})).a
+    assert found.tolist() == [5, 1, 0]
+    category = {"kind": "category", "levels": ["0", "1"]}
+    found = Schema({"a": category}).apply(pd.DataFrame({"a": cells}))
+    assert found.to_numpy().ravel().tolist() == [0, 1, 0]
