@@ -226,7 +226,7 @@ def claims_page(claims, places):
                     f"<tr><td><b>{escape(claim.name)}</b><br><small>"
                     f"{escape(claim.source)}</small></td><td><p>"
                     f"{escape(claim.statement)}</p><p class='counter'>"
-                    f"{escape(claim.counterexample)}</p><p class='instead'>"
+                    f"{escape(claim.example)}</p><p class='instead'>"
                     f"{escape(claim.corrected)}</p></td><td>"
                     f"<a class='verdict {verdict}' href='{page}.html#{anchor(cell)}'>"
                     f"{claim.verdict}</a></td></tr>"

@@ -16,7 +16,7 @@ from ..base.validation import InputError
 
 # %% ../../nbs/5_papers/01_claim.ipynb #7a34b2a4
 class Check(NamedTuple):
-    """Both sides of a claim, computed for its counterexample.
+    """Both sides of a claim, computed for its example.
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class Claim:
     statement : str
         The statement, in our words and symbols.
     verdict : {"FALSE", "TRUE", "TRUE with fix"}
-    counterexample : str
-        The smallest example that refutes it, or why it holds.
+    example : str
+        The smallest example that refutes it, or on which it holds.
     corrected : str
         What is true instead.
     check : callable
@@ -70,7 +70,7 @@ class Claim:
     source: str
     statement: str
     verdict: str
-    counterexample: str
+    example: str
     corrected: str
     check: Callable[..., Check]
     fails_at: float = 1.1

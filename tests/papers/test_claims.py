@@ -47,7 +47,7 @@ def test_every_claim_is_complete_and_stands_once():
     for claim in CLAIMS:
         assert claim.verdict in ("TRUE", "TRUE with fix", "FALSE")
         assert claim.statement and claim.source
-        assert claim.counterexample and claim.corrected
+        assert claim.example and claim.corrected
     assert len({(claim.paper, claim.name) for claim in CLAIMS}) == len(CLAIMS)
 
 
@@ -197,7 +197,7 @@ def test_what_a_claim_says_in_numbers_is_what_its_check_computes(table):
         one = row.promised if promised == 1 else 1
         assert row.promised / one == pytest.approx(promised, rel=0.005)
         assert row.true / one == pytest.approx(true, abs=0.02 * abs(true))
-        text = found(paper, name).counterexample
+        text = found(paper, name).example
         shown = f"{abs(true):g}".removeprefix("0")
         assert shown in text, (name, shown)
 
