@@ -917,8 +917,6 @@ class Stream:
                 journal.add({"plan": hashlib.sha256(text).hexdigest(), "name": name})
         return cls(folder)
 
-
-
     def _journal(self):
         "The journal as it is now, checked against plan and outputs."
         key, _ = _key(self._secret)

@@ -477,8 +477,6 @@ class CopulaMechanism(Mechanism):
         ranks = KendallMechanism(mu=math.sqrt(left * (1 - self.margin_share)))
         return CopulaLattice(units, margins, ranks.lattice(n, p))
 
-
-
     def noise_std(self, n: int, p: int, columns=None) -> np.ndarray:
         """(p, p) standard deviation of the noise on each average of sign products; of
         the first `columns` alone, if given."""

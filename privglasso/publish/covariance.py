@@ -693,8 +693,6 @@ class CovarianceMechanism(Mechanism):
         told = {"neighbors": self.neighbors, "mean_share": share}
         return moment_lattice(n, p, mu, self.bounds, **told)
 
-
-
     def worst_pair(self, p: int = 2) -> tuple:
         """Two neighbouring tables that are easy to tell apart, within the bounds if
         there are any.
