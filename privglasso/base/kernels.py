@@ -138,7 +138,6 @@ def _exported(own):
     kernels = (kernel for kernel in named if isinstance(kernel, Kernel))
     return next((kernel for kernel in kernels if _same(own, kernel)), None)
 
-
 # %% ../../nbs/9_workshop/04_kernels.ipynb #6bc100e3
 _PRICE = 1 << 23  # numbers that NumPy handles while numba loads
 _CALL = 1 << 10  # numbers that one call of a stand-in counts as

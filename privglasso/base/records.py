@@ -407,4 +407,3 @@ def settings_of(kind, value):
     stated = known.fields.items()
     there = {key: kind for key, kind in stated if key in told or not _known(kind)[1]}
     return {key: settings_of(kind, told[key]) for key, kind in there.items()}
-

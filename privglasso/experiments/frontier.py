@@ -445,7 +445,6 @@ _LENGTHS = {
 }
 OTHER_COLUMNS = ("normal", "wide bounds", *_FIFTHS, *_LENGTHS)
 
-
 # %% ../../nbs/6_experiments/04_frontier.ipynb #04f00003
 def margins_run(columns, p, n, epsilon, seed):
     """AUC of the mechanism without bounds on one table with columns of a given kind.

@@ -79,7 +79,6 @@ def mixture(number, n, rng, seed=2026):
     columns = [COLUMN_KINDS[k](rng, n, a) for k, a in zip(kinds, numbers, strict=True)]
     return np.column_stack(columns).astype(float)
 
-
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00008
 _OF_SKLEARN = ("iris", "wine", "breast_cancer", "diabetes", "digits")
 _OF_BOOK = ("sachs", "congress", "flights", "loans", "grid11")
@@ -119,7 +118,6 @@ def shuffled(name, n, rng):
     """
     cells = _real_table(name)
     return np.column_stack([rng.choice(column, n) for column in cells.T])
-
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00010
 _SMALL = 10_000  # rows up to which all mechanisms are tried, on rows of their own
@@ -242,7 +240,6 @@ def independence_run(kind, number, n, epsilons, repeats, beside, seed):
         for key, row in counts.items()
     ]
 
-
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00012
 def _independence_jobs(profile):
     "One experiment for each mixture or table, and number of records."
@@ -271,7 +268,6 @@ def _numbers(profile):
 
 INDEPENDENCE = Study("independence", _independence_jobs, independence_run, version=6)
 
-
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00013
 def joined_share(results, by=("release", "rule")) -> pd.DataFrame:
     """Tables of independent columns, and the share of them that got an edge.
@@ -291,7 +287,6 @@ def joined_share(results, by=("release", "rule")) -> pd.DataFrame:
     sums = results.groupby(list(by))[["tables", "joined", "no_graph"]].sum()
     shares = {name: sums[name] / sums.tables for name in ("joined", "no_graph")}
     return sums[["tables"]].assign(share=shares["joined"], no_graph=shares["no_graph"])
-
 
 # %% ../../nbs/6_experiments/36_independence.ipynb #36d00021
 _CUTS = {"five": [-1.2, -0.4, 0.5, 1.3], "three": [-0.8, 0.3], "two": [0.4]}

@@ -172,7 +172,6 @@ def _release_jobs(profile):
     n, rounds = (setting(f"bench.{key}", int, profile) for key in ("rows", "rounds"))
     return [{"n": n, "p": 20, "rounds": rounds}]
 
-
 # %% ../../nbs/6_experiments/42_noise_speed.ipynb #bb2f75f0
 def _processor():
     "The processor's name as the system tells it."

@@ -457,7 +457,6 @@ def _mean_off_centre(centre=0.3, sigma=0.3):
     true = float(x @ weights / weights.sum())
     return Check("mean of N_ℤ(.3, .3²)", centre, true, abs(true - centre) > 1e-3)
 
-
 # %% ../../nbs/5_papers/07_further_claims.ipynb #42eb0a0e
 for parts in (
     (

@@ -452,7 +452,6 @@ def _changed(mechanism, values, other):
         return values != other
     return only_in(values, other) != only_in(other, values)
 
-
 # %% ../../nbs/1_privacy/09_audit.ipynb #e49ea4db
 def audit(
     mechanism,
@@ -756,7 +755,6 @@ class _Adversary:
         if hasattr(self.ratio, "of_matrix"):
             return self._of_matrix(release)
         return self.of_tables(_released(release)[None], release)[0]
-
 
 # %% ../../nbs/1_privacy/09_audit.ipynb #08bb16db
 _PILOT, _MOST = 50, 10_000  # runs of each table, and numbers in one array

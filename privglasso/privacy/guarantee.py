@@ -137,7 +137,6 @@ def _epsilon_beside(delta, mu, pure):
             high = middle
     return high
 
-
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #bbfc87ec
 def _tradeoff_beside(alpha, mu, pure):
     "Type II errors of a Gaussian seen together with a randomised answer."
@@ -160,7 +159,6 @@ def _tradeoff_beside(alpha, mu, pure):
         enough = errors(middle)[0] >= alpha
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
     return np.minimum(errors(low)[1], 1 - alpha)  # rounding
-
 
 # %% ../../nbs/1_privacy/06_guarantee.ipynb #62b562cd
 def _tradeoff_failing(alpha, mu, failure, pure):

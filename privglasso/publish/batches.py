@@ -928,7 +928,6 @@ class _Late(Batches):
         look(Batches(self.columns, self.read, name=self.name))
         raise TableError(f"{self.name}: {_CHANGED}")
 
-
 # %% ../../nbs/2_publish/27_batches.ipynb #e5940192
 def looked_at_late(X, look=None):
     """A table that `check_rows` does not read: its cells are checked whenever they are
@@ -1038,4 +1037,3 @@ def _check_mark_stated(schema, first, form, name):
             f"{name}: a schema reads numbers in batches of text only if their"
             " decimal mark is stated (--decimal, decimal= in Python, or in it)"
         )
-

@@ -733,7 +733,6 @@ def _period_text(period, rows, output):
     "The bytes of a period's file."
     return _as_json({"period": period, "rows": rows, "output": output.tolist()})
 
-
 # %% ../../nbs/2_publish/33_continual.ipynb #a7c6c175
 def _parts(path):
     "The text of the plan, and those of the outputs by the names of their files."

@@ -367,7 +367,6 @@ def _matrix_noise_variance(lattice, squared_offset):
     few = len(squared_offset)
     return by_strips(_noise_of_rows(lattice, squared_offset, slice(few)), few)
 
-
 # %% ../../nbs/2_publish/03_covariance.ipynb #60a0a44b
 @dataclass(frozen=True, eq=False)
 class CovarianceRelease(Release):

@@ -664,7 +664,6 @@ def stages_of(n, pairs, steps, sigma, histogram, units) -> GraphWeightsLattice:
     rows = weight_rows(n, inner, len(nodes), steps, sigma)
     return GraphWeightsLattice(rows, nodes, histogram, units)
 
-
 # %% ../../nbs/2_publish/24_graph_weights.ipynb #2c79ed84
 EDGES = whole(0, 2**31)
 WEIGHTS = Fields(  # what files of weights state, for given pairs or selected ones

@@ -64,7 +64,6 @@ _STEPS_PER_SIGMA = _STEPS_PER_RANGE = 64
 # data plus noise stay far inside the integers that a double holds exactly
 _LARGEST_STEP_COUNT = 2.0**51
 
-
 # %% ../../nbs/2_publish/14_lattice.ipynb #00060d0a
 @dataclass(frozen=True, eq=False)
 class Lattice:

@@ -182,4 +182,3 @@ def room_for(memory, mechanism, n, p, *, folder=False, unpacked=0, text=False) -
     batch = min(least + left // 4 // each, 1 << 22)
     held = min(gathered + left // 2 // _OF_GATHERED, Room.held)
     return Room(batch, max(held, gathered), mapped=False)
-

@@ -233,7 +233,6 @@ def _number_word(word):
     except ValueError:
         return word
 
-
 # %% ../../nbs/2_publish/18_schema.ipynb #a2f00002
 def _days(words, form):
     "Days since 1970 of texts in one format, NaN where one is in another."

@@ -980,7 +980,6 @@ def _settled(seen, field):
     counts = seen.get(field.name, (0, 0))
     return ".,"[int(np.argmax(counts))] if max(counts) > 1 else None
 
-
 # %% ../../nbs/2_publish/17_sources.ipynb #e0d33a4b
 def table_shape(path, **form):
     """Number of records and names of the columns of a file.

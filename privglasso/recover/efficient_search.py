@@ -463,7 +463,6 @@ def working_fit(observation, threshold=2.6):
         raise HiddenGraphError(error)
     return fit, error
 
-
 # %% ../../nbs/3_recover/19_efficient_search.ipynb #c105fd27
 _FROM_ABOVE = 40  # columns up to which a search may begin with all pairs
 _FULLER, _NEARLY_ALL, _RELATED = 1.8, 1.3, 2.3  # standard errors
