@@ -16,9 +16,10 @@ from typing import Annotated, Literal, NotRequired, get_args, get_origin
 import numpy as np
 
 from .validation import is_plain
+from .words import TypedError
 
 # %% ../../nbs/9_workshop/16_records.ipynb #b1209ce5
-class DamageError(ValueError):
+class DamageError(TypedError, ValueError):
     """A value in a record that may not stand at its place.
 
     Parameters

@@ -28,6 +28,7 @@ import typer
 from .io import check_no_account, given_descriptor, is_read_only
 from .io import is_stream, json_text, stream_status
 from .validation import is_plain
+from .words import TypedError
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #ca4d5411
 _ASIDE = ContextVar("aside", default=False)
@@ -83,7 +84,7 @@ def say_json(value):
     say(json_text(value, ensure_ascii=False, indent=1))
 
 # %% ../../nbs/9_workshop/08_shell.ipynb #e455b359
-class CommandError(ValueError):
+class CommandError(TypedError, ValueError):
     "What stopped a command, in one sentence, and the code that it ends with."
 
     def __init__(self, sentence, code=2):

@@ -19,8 +19,10 @@ from html import escape
 
 import numpy as np
 
+from .words import TypedError
+
 # %% ../../nbs/9_workshop/01_validation.ipynb #c97ce66b
-class InputError(ValueError):
+class InputError(TypedError, ValueError):
     """A bad argument: the message names it, shows its value and says what to do.
 
     Examples
@@ -34,7 +36,11 @@ class InputError(ValueError):
 
     def __init__(self, argument, value, remedy):
         self.argument, self.value, self.remedy = argument, value, remedy
-        super().__init__(f"{argument}={value!r}: {remedy}")
+        try:
+            told = repr(value)
+        except ValueError:  # Python does not write integers of thousands of digits
+            told = f"{type(value).__name__} with too many digits to show"
+        super().__init__(f"{argument}={told}: {remedy}")
 
 # %% ../../nbs/9_workshop/01_validation.ipynb #9fc30e58
 def check_number(value, name, remedy="give a finite number"):

@@ -25,11 +25,12 @@ from ..base.records import plain, read_record, require
 from ..base.validation import InputError, check_integer, check_positive
 from ..base.validation import check_probability, check_table, html_card
 from ..base.validation import is_plain
+from ..base.words import TypedError
 from .gdp import compose_gdp
 from .guarantee import Guarantee, all_pure, any_failure, failure_left
 
 # %% ../../nbs/1_privacy/08_budget.ipynb #b77baaac
-class BudgetError(ValueError):
+class BudgetError(TypedError, ValueError):
     """A spending that does not fit.
 
     Parameters

@@ -14,10 +14,11 @@ import numpy as np
 from ..base.graphs import WIDE, is_wide_diagonal
 from ..base.validation import InputError, by_strips, check_integer
 from ..base.validation import check_symmetric, check_table, strips, unmasked
+from ..base.words import TypedError
 from .batches import Batches
 
 # %% ../../nbs/2_publish/02_noise_correction.ipynb #051bc9a8
-class CovarianceError(ValueError):
+class CovarianceError(TypedError, ValueError):
     """The table carries no usable variance in some columns: `columns` names them, the
     message says why.
 

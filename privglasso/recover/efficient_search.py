@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from ..base.kernels import in_threads
 from ..base.validation import InputError, check_number
+from ..base.words import TypedError
 from .efficient_score import EfficientScore, GraphFit, Observation
 from .efficient_score import fit_at, fit_graph, is_definite
 from .efficient_score import symmetric
@@ -179,7 +180,7 @@ def relative_error(fit) -> float:
     return float(np.sqrt(2 * np.linalg.eigvalsh(reduced)[-1]))
 
 # %% ../../nbs/3_recover/19_efficient_search.ipynb #f9afc843
-class HiddenGraphError(ValueError):
+class HiddenGraphError(TypedError, ValueError):
     """The noise hides so much of the covariance that no graph can be determined.
 
     Attributes

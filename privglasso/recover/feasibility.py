@@ -18,6 +18,7 @@ import numpy as np
 
 from ..base.kernels import check_stopped
 from ..base.validation import InputError, check_probability, check_symmetric
+from ..base.words import TypedError
 from .projected_gradient import Ascent, factor
 from .interior_point import PrimalDual, cannot_bind, unit_box
 from .interior_point import zero_where_free
@@ -459,7 +460,7 @@ def nearest_psd(S, norm: str = "frobenius"):
     raise InputError("norm", norm, 'give "frobenius" or "max"')
 
 # %% ../../nbs/3_recover/03_feasibility.ipynb #269f9aad
-class InfeasibleError(ValueError):
+class InfeasibleError(TypedError, ValueError):
     """The problem has no solution for this alpha; carries the proof.
 
     Attributes: `alpha`; `works`, an alpha proved to have a solution (infinite if none
@@ -495,7 +496,7 @@ class InfeasibleError(ValueError):
         super().__init__(f"alpha={alpha:.6g}: {remedy}")
 
 # %% ../../nbs/3_recover/03_feasibility.ipynb #11fce2e6
-class ConvergenceError(RuntimeError):
+class ConvergenceError(TypedError, RuntimeError):
     """It could not be decided whether this alpha has a solution.
 
     Attributes: `alpha`; `works`, an alpha proved to have a solution (infinite if none

@@ -22,6 +22,7 @@ from ..base.kernels import in_threads
 from ..base.validation import InputError, check_generator, check_integer
 from ..base.validation import check_number, check_positive, check_probability
 from ..base.validation import check_symmetric, how_many
+from ..base.words import TypedError
 from ..publish.noise_correction import CovarianceError, SamplingError
 from ..publish.noise_correction import noise_corrected_covariance
 from .efficient_score import observe
@@ -211,7 +212,7 @@ def efficient(fit, units, tests, **facts):
     }
 
 # %% ../../nbs/3_recover/09_selection.ipynb #e0fd32a0
-class GraphFitError(ValueError):
+class GraphFitError(TypedError, ValueError):
     """The chosen graph has no maximum-likelihood estimate: `alpha` is a penalty whose
     penalised estimate exists."""
 

@@ -71,6 +71,12 @@ def test_bad_numbers_are_named(check, value):
     assert caught.value.argument == "argument"
 
 
+@pytest.mark.parametrize("value", [10**5000, (1, 10**5000)], ids=["int", "tuple"])
+def test_a_number_that_python_does_not_write_is_named(value):
+    with pytest.raises(InputError, match="^mu=(int|tuple) with too many digits"):
+        check_positive(value, "mu")
+
+
 def test_a_count_is_a_plain_int():
     assert type(check_integer(np.int16(1), "n", 1)) is int
 
