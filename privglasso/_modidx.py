@@ -5217,6 +5217,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'privglasso/publish/schema.py'),
                                            'privglasso.publish.schema._marks': ( '2_publish/schema.html#_marks',
                                                                                  'privglasso/publish/schema.py'),
+                                           'privglasso.publish.schema._meaning': ( '2_publish/schema.html#_meaning',
+                                                                                   'privglasso/publish/schema.py'),
                                            'privglasso.publish.schema._number_of': ( '2_publish/schema.html#_number_of',
                                                                                      'privglasso/publish/schema.py'),
                                            'privglasso.publish.schema._number_word': ( '2_publish/schema.html#_number_word',

@@ -233,6 +233,23 @@ def _number_word(word):
     except ValueError:
         return word
 
+
+# a number as programs write it; 01 may be a code
+_WRITTEN = re.compile(r"-?(0|[1-9][0-9]*)([.][0-9]*)?|(?i:true|false)")
+
+
+def _meaning(words):
+    "A function of a cell: the stated word that it is or means, or its own word."
+    meant = {_number_word(word): word for word in words}
+
+    def read(cell):
+        word = str(cell).strip()
+        if word in words or not _WRITTEN.fullmatch(word):
+            return word
+        return meant.get(_number_word(word), word)
+
+    return read
+
 # %% ../../nbs/2_publish/18_schema.ipynb #a2f00002
 def _days(words, form):
     "Days since 1970 of texts in one format, NaN where one is in another."
@@ -311,7 +328,8 @@ def _indicators(name, column, cells, form):
     "The columns of zeros and ones that a category becomes, by name."
     known = {*GAPS, *form.missing, *column.missing} - set(column.levels)
     words = _spelled(cells, (*known, *column.levels))
-    words = words.map(lambda cell: str(cell).strip(), na_action="ignore").astype(object)
+    words = words.map(_meaning({*known, *column.levels}), na_action="ignore")
+    words = words.astype(object)
     words = words.mask(words.isin(known))
     if column.fill is not None:
         words = words.fillna(column.fill)

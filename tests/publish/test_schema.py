@@ -231,3 +231,22 @@ def test_an_integer_beyond_all_floats_counts_as_the_bound():
     category = {"kind": "category", "levels": ["0", "1"]}
     found = Schema({"a": category}).apply(pd.DataFrame({"a": cells}))
     assert found.to_numpy().ravel().tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("levels", [["0", "1"], ["0.0", "1.0"], ["false", "true"]])
+@pytest.mark.parametrize("cells", [CODES, [*map(float, CODES)], FLAGS])
+def test_a_level_is_the_same_in_a_text_as_in_numbers(tmp_path, levels, cells):
+    "pandas writes 1 as 1.0 beside a gap, and flags as True: both were the first level."
+    schema = Schema({"a": {"kind": "category", "levels": levels}, "b": {}})
+    table = pd.DataFrame({"a": cells, "b": 1.5})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    for given in (tmp_path / "t.csv", table, table.astype({"a": str})):
+        assert schema.apply(given).iloc[:, 0].tolist() == CODES
+
+
+def test_a_code_is_no_number():
+    schema = Schema({"a": {"kind": "category", "levels": ["x", "1", "10"]}})
+    cells = ["1", "01", "1.", "1_0", "1e1", "10.00", " 1 ", "-1"]
+    found = schema.apply(pd.DataFrame({"a": cells})).to_numpy().tolist()
+    first, second = [1, 0], [0, 1]
+    assert found == [first, [0, 0], first, [0, 0], [0, 0], second, first, [0, 0]]
